@@ -1,0 +1,78 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# The first interpreter that is new enough and can make environments; override with PYTHON=...
+PYTHON ?= $(shell for candidate in python3.13 python3.12 python3.11 python3 python; do \
+	"$$candidate" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+		&& echo "$$candidate" && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
+
+# Stamps: what serving needs, and what testing needs on top of it.
+SERVE_READY := $(VENV)/serve-ready
+TEST_READY := $(VENV)/test-ready
+
+##@ Use
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: $(SERVE_READY) $(TEST_READY) ## Build .venv from the lock files
+
+.PHONY: serve
+serve: $(SERVE_READY) ## Serve on 127.0.0.1:8080 (TRAINFIT_HOST, TRAINFIT_PORT)
+	exec $(BIN)/trainfit serve
+
+##@ Verify
+
+.PHONY: test
+test: check ## Run every check and every test
+	$(BIN)/python -m pytest
+
+.PHONY: check
+check: $(TEST_READY) ## Lint, formatting, types and import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: bench
+bench: $(TEST_READY) ## Time the estimator and the command line
+	$(BIN)/python -m tests.bench
+
+##@ Change
+
+.PHONY: format
+format: $(TEST_READY) ## Format, and apply the fixes that are safe
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: openapi
+openapi: $(TEST_READY) ## Regenerate openapi/openapi.json
+	$(BIN)/python -m tests.contract.openapi --update
+
+.PHONY: lock
+lock: ## Lock the dependencies anew, with hashes (needs uv)
+	$(COMPILE) --upgrade pyproject.toml --output-file requirements.lock
+	$(COMPILE) --upgrade --group build --output-file requirements-build.lock
+	$(COMPILE) --upgrade pyproject.toml --group dev --output-file requirements-dev.lock
+
+$(SERVE_READY): requirements.lock requirements-build.lock pyproject.toml service/trainfit/__init__.py
+	@test -n "$(PYTHON)" || { echo 'Trainfit needs Python 3.11 or newer with venv; none was found.' >&2; exit 1; }
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	$(PIP_INSTALL) --require-hashes -r requirements.lock -r requirements-build.lock
+	$(PIP_INSTALL) --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(TEST_READY): requirements-dev.lock $(SERVE_READY)
+	$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
