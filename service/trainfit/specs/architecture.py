@@ -1,0 +1,74 @@
+"""ModelSpec: a model as a list of layer kinds and their dimensions."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from trainfit.specs.blocks import Layer, Norm, Opaque
+from trainfit.specs.part import Count, Part, Width
+
+MAX_LAYERS = 2048
+
+
+class Embedding(Part):
+    """Token embedding, with learned positions and norms where a model has them."""
+
+    rows: Width
+    width: Width
+    position_rows: Annotated[int, Field(ge=0, le=16_777_216)] = 0
+    position_width: Width | None = None
+    """Width of the positions where it is not `width`."""
+    norms: tuple[Norm, ...] = ()
+
+
+class OutputLayer(Part):
+    """The projection onto the vocabulary; a tied one owns no weight of its own."""
+
+    rows: Width
+    width: Width
+    tied: bool = False
+    bias: bool = False
+    scores_labels: bool = False
+    """True where the rows are labels of a classifier or reward model, not the vocabulary."""
+
+
+class MultiTokenPrediction(Part):
+    """Extra depths that each predict one token further: a projection of 2h to h and a layer."""
+
+    num_layers: Count
+    layer_kind: Annotated[int, Field(ge=0)]
+    norms: tuple[Norm, ...]
+    """Norms of the embedding, of the hidden state and before the head."""
+
+
+class ModelSpec(Part):
+    """A model. `pattern[i]` is the kind of layer i among `layer_kinds`."""
+
+    name: str | None = None
+    model_type: str
+    hidden_size: Width
+    embedding: Embedding
+    layer_kinds: Annotated[tuple[Layer, ...], Field(max_length=256)]
+    pattern: Annotated[tuple[int, ...], Field(min_length=1, max_length=MAX_LAYERS)]
+    final_norms: tuple[Norm, ...]
+    output_layer: OutputLayer
+    mtp: MultiTokenPrediction | None = None
+    extras: tuple[Opaque, ...] = ()
+    """Weights outside the layers that are neither embedding, norm nor head."""
+    encoder_parameters: Annotated[int, Field(ge=0)] = 0
+    """Parameters of vision and audio towers with their projectors."""
+    max_position_embeddings: Width | None = None
+
+    @property
+    def num_layers(self) -> int:
+        """L, without multi-token-prediction layers."""
+        return len(self.pattern)
+
+    @model_validator(mode="after")
+    def _pattern_names_kinds(self) -> Self:
+        kinds = len(self.layer_kinds)
+        if any(not 0 <= kind < kinds for kind in self.pattern):
+            raise ValueError("pattern names a layer kind that is not listed")
+        if self.mtp is not None and self.mtp.layer_kind >= kinds:
+            raise ValueError("mtp.layer_kind names a layer kind that is not listed")
+        return self

@@ -1,0 +1,197 @@
+"""The building blocks of a layer, as dimensions only.
+
+A layer is a sequence of sublayers; each adds its blocks' outputs to the residual stream. A block
+says what it is made of; what it owns and what it keeps in memory is told in `estimator.blocks`.
+Widths left out are the model's hidden size.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trainfit.specs.part import Count, Dimension, Part, Width
+
+Bucket = Literal[
+    "embedding",
+    "position_embedding",
+    "attention",
+    "linear_attention",
+    "dense_mlp",
+    "routed_experts",
+    "shared_experts",
+    "router",
+    "norm",
+    "output_layer",
+    "mtp",
+    "vision",
+    "other",
+]
+"""What a parameter belongs to when parameters are added up."""
+
+
+class Norm(Part):
+    """A normalisation with `copies` sets of `width` weights (and as many biases)."""
+
+    kind: Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    width: Width
+    copies: Count = 1
+    weight: bool = True
+    bias: bool = False
+
+
+class Weight(Part):
+    """A parameter given by name and shape, for blocks that are described by their weights."""
+
+    name: str
+    shape: tuple[Dimension, ...]
+    trainable: bool = True
+    bucket: Bucket | None = None
+    """What the parameter is added up under, where that is not the bucket of its block."""
+
+
+class Attention(Part):
+    """Softmax attention with `heads` query heads and `kv_heads` key and value heads (a, g, d)."""
+
+    kind: Literal["attention"] = "attention"
+    heads: Count
+    kv_heads: Count
+    head_dim: Width
+    v_head_dim: Width | None = None
+    input_size: Width | None = None
+    output_size: Width | None = None
+    qkv_bias: bool = False
+    out_bias: bool = False
+    q_norm: Norm | None = None
+    k_norm: Norm | None = None
+    gate_width: Annotated[int, Field(ge=0, le=4_194_304)] = 0
+    """Output features of a gate projected beside the queries; 0 where there is none."""
+    gate_bias: bool = False
+    sinks: bool = False
+    window: Count | None = None
+    rope: bool = True
+    key_is_value: bool = False
+    """One projection serves as key and value: no value weights."""
+    owns_kv: bool = True
+    """False where keys and values are those of an earlier layer."""
+    reuses_weights: bool = False
+    """True where the whole block is an earlier layer's, run again."""
+    query_experts: Count | None = None
+    """In a mixture of attention heads, how many query and output projections a key-value head
+    has; heads / kv_heads of them serve a token."""
+    bucket: Bucket = "attention"
+
+
+class Indexer(Part):
+    """The scorer of sparse attention: which keys a query attends to."""
+
+    heads: Count
+    head_dim: Width
+
+
+class LatentAttention(Part):
+    """Multi-head latent attention (MLA): queries, keys and values grow from low-rank latents."""
+
+    kind: Literal["mla"] = "mla"
+    heads: Count
+    q_lora_rank: Width | None
+    kv_lora_rank: Width
+    qk_nope_head_dim: Width
+    qk_rope_head_dim: Width
+    v_head_dim: Width
+    down_bias: bool = False
+    """Biases on both down projections."""
+    out_bias: bool = False
+    latent_norms: Literal["rmsnorm", "layernorm"] | None = "rmsnorm"
+    gate_width: Annotated[int, Field(ge=0, le=4_194_304)] = 0
+    """Output features of a gate projected from the hidden state; 0 where there is none."""
+    sinks: bool = False
+    window: Count | None = None
+    indexer: Indexer | None = None
+
+
+class Recurrence(Part):
+    """A mixer whose cost is linear in the sequence: state space, linear attention, convolution.
+
+    `weights` are its parameters; the widths, in features per token, decide its activations.
+    """
+
+    kind: Literal["recurrence"] = "recurrence"
+    flavour: str
+    weights: tuple[Weight, ...]
+    norms: tuple[Norm, ...] = ()
+    projected_width: Width
+    """Features that the projections before the output projection make, all together."""
+    convolved_width: Annotated[int, Field(ge=0, le=4_194_304)] = 0
+    """Features that pass a short convolution; 0 where there is none."""
+    inner_width: Width
+    """Features that enter the output projection."""
+    reuses_weights: bool = False
+    bucket: Bucket = "linear_attention"
+
+
+class Mlp(Part):
+    """A feed-forward network of width f, gated (two input projections) or plain."""
+
+    kind: Literal["mlp"] = "mlp"
+    ffn: Width
+    gated: bool = True
+    bias: bool = False
+    input_size: Width | None = None
+    output_size: Width | None = None
+    reuses_weights: bool = False
+    bucket: Bucket = "dense_mlp"
+
+
+class Experts(Part):
+    """A mixture of `experts` feed-forward networks of width f_e, `top_k` of them per token."""
+
+    kind: Literal["moe"] = "moe"
+    experts: Count
+    top_k: Count
+    ffn: Width
+    gated: bool = True
+    bias: bool = False
+    router_bias: bool = False
+    correction_bias: bool = False
+    """A load-balancing bias kept as a parameter without gradient; as a buffer it is none."""
+    router_width: Count | None = None
+    """Rows of the router where it scores more than the experts that own weights."""
+    router_input: Width | None = None
+    """Features that the router's matrix reads, where a network of its own comes before."""
+    latent: Width | None = None
+    """Experts work at this width, between two replicated projections."""
+    latent_bias: bool = False
+    shared_ffn: Width | None = None
+    """Width of all shared experts together."""
+    shared_gated: bool = True
+    shared_bias: bool = False
+    shared_gate: bool = False
+
+
+class Opaque(Part):
+    """Weights that belong to no block above: counted to the digit, each matrix saving its input."""
+
+    kind: Literal["opaque"] = "opaque"
+    name: str
+    bucket: Bucket
+    weights: tuple[Weight, ...]
+
+
+Block = Annotated[
+    Attention | LatentAttention | Recurrence | Mlp | Experts | Opaque,
+    Field(discriminator="kind"),
+]
+
+
+class Sublayer(Part):
+    """Blocks that read the same normalised input and are added to the residual together."""
+
+    norms: tuple[Norm, ...] = ()
+    blocks: tuple[Block, ...]
+    post_norms: tuple[Norm, ...] = ()
+
+
+class Layer(Part):
+    """One kind of layer."""
+
+    sublayers: tuple[Sublayer, ...]

@@ -1,0 +1,137 @@
+"""How a job is laid out over GPUs, in Megatron's names."""
+
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, Field, field_validator
+
+from trainfit.specs.part import Part
+from trainfit.specs.pipeline_layout import parse_layout
+
+MAX_GPUS = 131_072
+
+Size = Annotated[int, Field(ge=1, le=MAX_GPUS)]
+StageSize = Annotated[int, Field(ge=1, le=512)]
+LayerCount = Annotated[int, Field(ge=0, le=2048)]
+
+PipelineSchedule = Literal[
+    "1f1b", "interleaved", "gpipe", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipe-v"
+]
+ShardingStrategy = Literal["no_shard", "optim", "optim_grads", "optim_grads_params"]
+
+
+class Parallelism(Part):
+    """Sizes of the parallel groups and the split of layers over pipeline stages."""
+
+    num_gpus: Size | None = Field(
+        None,
+        validation_alias=AliasChoices("num_gpus", "world_size"),
+        description="GPUs of the job. Unset: the smallest number that the other sizes allow.",
+    )
+    tp: StageSize = Field(
+        1,
+        validation_alias=AliasChoices("tp", "tensor_model_parallel_size"),
+        description="Tensor-parallel size.",
+    )
+    pp: StageSize = Field(
+        1,
+        validation_alias=AliasChoices("pp", "pipeline_model_parallel_size"),
+        description="Pipeline-parallel size: the number of pipeline ranks.",
+    )
+    vpp: Annotated[int, Field(ge=1, le=256)] | None = Field(
+        None,
+        validation_alias=AliasChoices(
+            "vpp",
+            "virtual_pipeline_model_parallel_size",
+            "num_virtual_stages_per_pipeline_rank",
+        ),
+        description="Model chunks per pipeline rank. Unset: 1, or what the layout says.",
+    )
+    num_layers_per_virtual_pipeline_stage: Annotated[int, Field(ge=1, le=2048)] | None = Field(
+        None, description="Layers per model chunk, in place of vpp."
+    )
+    cp: StageSize = Field(
+        1,
+        validation_alias=AliasChoices("cp", "context_parallel_size"),
+        description="Context-parallel size: ranks that share one sequence.",
+    )
+    ep: Annotated[int, Field(ge=1, le=4096)] = Field(
+        1,
+        validation_alias=AliasChoices("ep", "expert_model_parallel_size"),
+        description="Expert-parallel size: ranks that share the experts.",
+    )
+    etp: StageSize | None = Field(
+        None,
+        validation_alias=AliasChoices("etp", "expert_tensor_parallel_size"),
+        description="Tensor-parallel size within an expert. Unset: tp.",
+    )
+    sequence_parallel: bool | None = Field(
+        None, description="Split activations outside attention and MLP over tp. Unset: tp > 1."
+    )
+    cp_comm_type: Literal["p2p", "all_gather", "a2a", "a2a+p2p"] = Field(
+        "p2p", description="How context-parallel ranks exchange keys and values."
+    )
+    hierarchical_context_parallel_sizes: tuple[StageSize, ...] | None = Field(
+        None, strict=False, description="Sizes of the a2a and p2p levels of cp_comm_type a2a+p2p."
+    )
+    num_layers_in_first_pipeline_stage: LayerCount | None = Field(
+        None,
+        validation_alias=AliasChoices(
+            "num_layers_in_first_pipeline_stage", "decoder_first_pipeline_num_layers"
+        ),
+        description="Layers of pipeline rank 0; the other ranks share the rest evenly.",
+    )
+    num_layers_in_last_pipeline_stage: LayerCount | None = Field(
+        None,
+        validation_alias=AliasChoices(
+            "num_layers_in_last_pipeline_stage", "decoder_last_pipeline_num_layers"
+        ),
+        description="Layers of the last pipeline rank; the other ranks share the rest evenly.",
+    )
+    account_for_embedding_in_pipeline_split: bool = Field(
+        False, description="Count the embedding as one layer when layers are split."
+    )
+    account_for_loss_in_pipeline_split: bool = Field(
+        False, description="Count the head and the loss as one layer when layers are split."
+    )
+    pipeline_model_parallel_layout: Annotated[str, Field(max_length=4096)] | None = Field(
+        None,
+        description="Layers of every virtual stage, as E (embedding), t (decoder layer), m "
+        "(multi-token prediction), L (loss), stages divided by |, with (...)*n and x*n: "
+        "Et*3|(tt|)*29m|L.",
+        examples=["Et*3|(tt|)*29m|L"],
+    )
+    pipeline_schedule: PipelineSchedule | None = Field(
+        None, description="Unset: interleaved where vpp > 1, else 1f1b."
+    )
+    microbatch_group_size_per_vp_stage: Size | None = Field(
+        None,
+        validation_alias=AliasChoices(
+            "microbatch_group_size_per_vp_stage",
+            "microbatch_group_size_per_virtual_pipeline_stage",
+        ),
+        description="Micro-batches that a chunk runs in a row when interleaved. Unset: pp.",
+    )
+    use_distributed_optimizer: bool | None = Field(
+        None,
+        description="Shard optimizer states over the data-parallel ranks; the short form of "
+        "data_parallel_sharding_strategy optim (true) or no_shard (false).",
+    )
+    data_parallel_sharding_strategy: ShardingStrategy | None = Field(
+        None,
+        description="What data-parallel ranks share out: nothing, optimizer states, also "
+        "gradients, also weights (ZeRO 0, 1, 2, 3). Unset: optim.",
+    )
+    data_parallel_replicate_size: Size = Field(
+        1,
+        validation_alias=AliasChoices(
+            "data_parallel_replicate_size", "num_distributed_optimizer_instances"
+        ),
+        description="Groups of data-parallel ranks that each hold a whole copy of what is sharded.",
+    )
+
+    @field_validator("pipeline_model_parallel_layout")
+    @classmethod
+    def _layout_is_well_formed(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_layout(value)
+        return value

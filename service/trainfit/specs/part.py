@@ -1,0 +1,24 @@
+"""What every part of a job has in common: it is immutable, strict and closed."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MAX_SAFE_INTEGER = 2**53 - 1
+"""Largest integer that a JSON client keeps exactly; every count and byte figure stays below it."""
+
+
+class Part(BaseModel):
+    """A frozen piece of a specification. Unknown fields and silent conversions are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+"""A size of a layout or a number of things."""
+
+Width = Annotated[int, Field(ge=1, le=4_194_304)]
+"""Features of one dimension of a tensor."""
+
+Dimension = Annotated[int, Field(ge=1, le=2**40)]
+"""One dimension of a weight, or a number of parameters given as one dimension."""

@@ -1,0 +1,157 @@
+"""One training step: batch, precision, optimizer, recompute, attention, loss, experts."""
+
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, Field
+
+from trainfit.specs.part import Count, Part
+
+Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
+PrecisionPreset = Literal["bf16", "bf16-pure", "fp16", "fp32", "autocast-bf16", "fp8"]
+Probability = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
+RecomputeModule = Literal[
+    "core_attn", "mlp", "moe", "shared_experts", "layernorm", "moe_act", "mla_up_proj"
+]
+
+
+class Precision(Part):
+    """Data types of the states of a parameter and of the arithmetic on it."""
+
+    params: Dtype = Field("bf16", description="Weights that forward and backward read.")
+    compute: Dtype = Field("bf16", description="Activations.")
+    gradients: Dtype = Field("fp32", description="Main gradients, in which they accumulate.")
+    main_params: Dtype = Field("fp32", description="Master weights of the optimizer.")
+    fp8_recipe: str | None = Field(None, max_length=64, description="Name of an fp8 recipe.")
+    fp8_param_gather: bool = Field(False, description="Keep weights in fp8.")
+
+
+class Optimizer(Part):
+    """The optimizer and the data types of its states."""
+
+    name: Literal["adam", "adamw8bit", "adafactor", "lion", "muon", "sgd"] = Field(
+        "adam", description="adam keeps two moments per parameter, sgd none."
+    )
+    exp_avg_dtype: Dtype = Field("fp32", description="First moment.")
+    exp_avg_sq_dtype: Dtype = Field("fp32", description="Second moment.")
+    implementation: Literal["fused", "foreach", "for-loop"] = Field(
+        "fused", description="What the step keeps for a moment."
+    )
+    cpu_offload_fraction: Probability = Field(
+        0.0, description="Share of the optimizer states kept in host memory."
+    )
+
+
+class Recompute(Part):
+    """Which activations are dropped in forward and made again in backward."""
+
+    granularity: Literal["selective", "full"] | None = Field(
+        None,
+        validation_alias=AliasChoices("granularity", "recompute_granularity"),
+        description="Whole layers (full) or modules (selective).",
+    )
+    method: Literal["uniform", "block"] | None = Field(
+        None,
+        validation_alias=AliasChoices("method", "recompute_method"),
+        description="full: every group of num_layers layers, or the first num_layers of a chunk.",
+    )
+    num_layers: Annotated[int, Field(ge=0, le=2048)] | None = Field(
+        None, validation_alias=AliasChoices("num_layers", "recompute_num_layers")
+    )
+    modules: tuple[RecomputeModule, ...] | None = Field(
+        None,
+        strict=False,
+        validation_alias=AliasChoices("modules", "recompute_modules"),
+        description="selective: what is made again. Unset: core_attn.",
+    )
+    distribute_saved_activations: bool = Field(
+        False, description="full: share a saved layer input out over tensor-parallel ranks."
+    )
+
+
+class AttentionOptions(Part):
+    """The kernel that computes softmax attention."""
+
+    backend: Literal["auto", "flash", "fused", "unfused", "eager", "sdpa"] = Field(
+        "auto", description="fused is cuDNN's; unfused keeps the scores; auto: fused."
+    )
+    dropout: Probability = Field(0.0, description="Dropout of the attention scores.")
+
+
+class Loss(Part):
+    """How cross entropy is computed from the logits."""
+
+    cross_entropy: Literal["unfused", "native_fused", "te_fused", "liger", "chunked"] = Field(
+        "unfused", description="Megatron's --cross-entropy-loss-fusion and its implementation."
+    )
+
+
+class MoeOptions(Part):
+    """How tokens reach their experts."""
+
+    token_dispatcher_type: Literal["alltoall", "allgather", "flex"] = Field("alltoall")
+    expert_capacity_factor: Annotated[float, Field(gt=0.0, le=1024.0, strict=False)] | None = Field(
+        None, description="Rows an expert takes, as a multiple of its balanced share."
+    )
+    pad_expert_input_to_capacity: bool = Field(
+        False, description="Fill every expert up to its capacity."
+    )
+    imbalance_factor: Annotated[float, Field(ge=1.0, le=1024.0, strict=False)] = Field(
+        1.0, description="Rows on the most loaded rank / rows when routing is balanced."
+    )
+    router_dtype: Literal["fp32", "bf16"] | None = Field(
+        None, description="Data type of the routing probabilities. Unset: that of the activations."
+    )
+    grouped_gemm: bool = Field(True, description="Run all experts of a rank in one kernel.")
+    permute_fusion: bool = Field(True, description="Fuse the permutation of tokens.")
+    shared_expert_overlap: bool = Field(
+        False, description="Run shared experts beside the dispatch of tokens."
+    )
+
+
+class MtpOptions(Part):
+    """Multi-token prediction."""
+
+    num_layers: Annotated[int, Field(ge=0, le=64)] = Field(
+        ..., description="Depths that are trained; 0 leaves out those that a config declares."
+    )
+
+
+class Peft(Part):
+    """Parameter-efficient fine-tuning."""
+
+    method: Literal["lora"] = Field(..., description="What is trained in place of the weights.")
+    r: Count = Field(8, description="Rank of the adapters.")
+    target_modules: (
+        Literal["all-linear"] | Annotated[tuple[str, ...], Field(strict=False, max_length=256)]
+    ) = Field("all-linear", description="Linears that get an adapter, by name.")
+    quantization: Literal["nf4", "int8"] | None = Field(None)
+
+
+class Training(Part):
+    """What one step computes."""
+
+    micro_batch_size: Annotated[int, Field(ge=1, le=65_536)] = Field(
+        1, description="Samples of one micro-batch on one rank (b)."
+    )
+    global_batch_size: Annotated[int, Field(ge=1, le=16_777_216)] | None = Field(
+        None, description="Samples of one step over all ranks."
+    )
+    num_microbatches: Annotated[int, Field(ge=1, le=16_777_216)] | None = Field(
+        None,
+        description="Micro-batches of one step, in place of global_batch_size. With neither, "
+        "enough to fill the pipeline.",
+    )
+    seq_length: Annotated[int, Field(ge=1, le=16_777_216)] = Field(
+        4096, description="Tokens of one sample (s)."
+    )
+    precision: PrecisionPreset | Precision = Field(
+        "bf16", description="A preset, or each data type. bf16: fp32 gradients and master weights."
+    )
+    optimizer: Optimizer = Field(default_factory=Optimizer)
+    recompute: Recompute = Field(default_factory=Recompute)
+    attention: AttentionOptions = Field(default_factory=AttentionOptions)
+    hidden_dropout: Probability = Field(0.0, description="Dropout before each residual addition.")
+    loss: Loss = Field(default_factory=Loss)
+    moe: MoeOptions = Field(default_factory=MoeOptions)
+    mtp: MtpOptions | None = Field(None, description="Unset: the depths that the config declares.")
+    peft: Peft | None = Field(None)
