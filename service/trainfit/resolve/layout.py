@@ -1,0 +1,226 @@
+"""Sizes of the parallel groups, and whether the model can be divided by them."""
+
+from math import lcm
+
+from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.pipeline import split, virtual_pipeline_size
+from trainfit.resolve.plan import Layout
+from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp
+from trainfit.specs.job import Job
+from trainfit.specs.parallelism import MAX_GPUS, Parallelism, ShardingStrategy
+
+PARALLELISM = "/parallelism"
+
+
+def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findings) -> Layout:
+    """The layout, or RefusedError with everything in it that does not hold together."""
+    given = job.parallelism
+    etp = given.etp if given.etp is not None else given.tp
+    num_gpus = given.num_gpus or smallest_world(given, etp)
+    sequence_parallel = given.tp > 1 if given.sequence_parallel is None else given.sequence_parallel
+    _check_world(given, etp, num_gpus, findings)
+    _check_blocks(given, etp, model, sequence_parallel and given.tp > 1, findings)
+    _check_sequence(job, sequence_parallel and given.tp > 1, findings)
+    vpp = virtual_pipeline_size(given, model.num_layers, findings)
+    if vpp > 1 and given.pp == 1:
+        findings.add(
+            f"{PARALLELISM}/vpp",
+            "interleaving",
+            "chunks are interleaved over pipeline stages: vpp > 1 needs pp > 1",
+            put(f"{PARALLELISM}/vpp", 1),
+        )
+    stages = split(given, model.num_layers, mtp_layers, vpp, findings)
+    sharding = sharding_strategy(given, findings)
+    findings.refuse()
+    dp = num_gpus // (given.tp * given.pp * given.cp)
+    expert_dp = num_gpus // (given.pp * given.ep * etp)
+    sharded = sharding != "no_shard"
+    instances = given.data_parallel_replicate_size
+    _check_instances(instances, dp * given.cp, findings)
+    findings.refuse()
+    return Layout(
+        num_gpus=num_gpus,
+        tp=given.tp,
+        pp=given.pp,
+        vpp=vpp,
+        cp=given.cp,
+        ep=given.ep,
+        etp=etp,
+        dp=dp,
+        expert_dp=expert_dp,
+        sequence_parallel=sequence_parallel and given.tp > 1,
+        cp_comm_type=given.cp_comm_type,
+        virtual_stages=stages,
+        microbatch_group_size=given.microbatch_group_size_per_vp_stage or given.pp,
+        sharding=sharding,
+        optimizer_shards=dp * given.cp // instances if sharded else 1,
+        expert_optimizer_shards=max(1, expert_dp // instances) if sharded else 1,
+    )
+
+
+def smallest_world(given: Parallelism, etp: int) -> int:
+    """The smallest number of GPUs that tp * pp * cp and pp * ep * etp both divide."""
+    return given.pp * lcm(given.tp * given.cp, given.ep * etp)
+
+
+def sharding_strategy(given: Parallelism, findings: Findings) -> ShardingStrategy:
+    """What data-parallel ranks share out; optimizer states where nothing is said."""
+    strategy, distributed = given.data_parallel_sharding_strategy, given.use_distributed_optimizer
+    if strategy is None:
+        return "no_shard" if distributed is False else "optim"
+    if distributed is not None and distributed != (strategy != "no_shard"):
+        findings.add(
+            f"{PARALLELISM}/use_distributed_optimizer",
+            "conflict",
+            f"data_parallel_sharding_strategy {strategy} says the opposite",
+        )
+    return strategy
+
+
+def _check_world(given: Parallelism, etp: int, num_gpus: int, findings: Findings) -> None:
+    pointer = f"{PARALLELISM}/num_gpus"
+    dense, expert = given.tp * given.pp * given.cp, given.pp * given.ep * etp
+    fitting = smallest_world(given, etp)
+    if fitting > MAX_GPUS:
+        findings.add(pointer, "too_many_gpus", f"this layout needs {fitting} GPUs or more")
+        return
+    nearest = max(1, round(num_gpus / fitting)) * fitting
+    if num_gpus % dense:
+        findings.add(
+            pointer,
+            "world_not_divisible",
+            f"{num_gpus} GPUs are no multiple of tp * pp * cp = {dense}; {nearest} are",
+            put(pointer, nearest),
+        )
+    elif num_gpus % expert:
+        findings.add(
+            pointer,
+            "world_not_divisible",
+            f"{num_gpus} GPUs are no multiple of pp * ep * etp = {expert} (etp = {etp}); "
+            f"{nearest} are",
+            put(pointer, nearest),
+        )
+
+
+def _check_blocks(
+    given: Parallelism, etp: int, model: ModelSpec, sequence_parallel: bool, findings: Findings
+) -> None:
+    blocks = {
+        id(block): block
+        for kind in model.layer_kinds
+        for sublayer in kind.sublayers
+        for block in sublayer.blocks
+    }
+    experts = [block for block in blocks.values() if isinstance(block, Experts)]
+    for block in blocks.values():
+        match block:
+            case Attention():
+                _check_heads(given.tp, block.heads, findings)
+                _check_kv_heads(given.tp, block.kv_heads, findings)
+            case LatentAttention():
+                _check_heads(given.tp, block.heads, findings)
+            case Mlp() if block.ffn % given.tp:
+                _indivisible(
+                    "tp", given.tp, "ffn_not_divisible", f"a width of {block.ffn}", findings
+                )
+            case Experts():
+                _check_experts(given.ep, etp, block, findings)
+            case _:
+                pass
+    if given.ep > 1 and not experts:
+        findings.add(
+            f"{PARALLELISM}/ep",
+            "no_experts",
+            "this model has no experts to divide: ep is 1",
+            put(f"{PARALLELISM}/ep", 1),
+        )
+    if experts and given.tp > 1 and not sequence_parallel:
+        findings.add(
+            f"{PARALLELISM}/sequence_parallel",
+            "moe_needs_sequence_parallel",
+            "training experts with tp > 1 needs sequence parallelism",
+            put(f"{PARALLELISM}/sequence_parallel", True),
+        )
+
+
+def _indivisible(option: str, size: int, code: str, what: str, findings: Findings) -> None:
+    pointer = f"{PARALLELISM}/{option}"
+    if all(each.pointer != pointer or each.code != code for each in findings.found):
+        findings.add(pointer, code, f"{what} does not divide by {option} = {size}")
+
+
+def _check_heads(tp: int, heads: int, findings: Findings) -> None:
+    if heads % tp:
+        fits = max(size for size in range(1, tp) if heads % size == 0)
+        findings.add(
+            f"{PARALLELISM}/tp",
+            "heads_not_divisible",
+            f"{heads} attention heads do not divide by tp = {tp}; by {fits} they do",
+            put(f"{PARALLELISM}/tp", fits),
+        )
+
+
+def _check_kv_heads(tp: int, groups: int, findings: Findings) -> None:
+    if groups % tp and tp % groups:
+        fits = max(size for size in range(1, tp) if groups % size == 0 or size % groups == 0)
+        findings.add(
+            f"{PARALLELISM}/tp",
+            "kv_heads_not_divisible",
+            f"{groups} key/value heads are neither a multiple nor a divisor of tp = {tp}; "
+            f"of {fits} they are",
+            put(f"{PARALLELISM}/tp", fits),
+        )
+
+
+def _check_experts(ep: int, etp: int, block: Experts, findings: Findings) -> None:
+    if block.experts % ep:
+        fits = max(size for size in range(1, ep) if block.experts % size == 0)
+        findings.add(
+            f"{PARALLELISM}/ep",
+            "experts_not_divisible",
+            f"{block.experts} experts do not divide by ep = {ep}; by {fits} they do",
+            put(f"{PARALLELISM}/ep", fits),
+        )
+    if block.ffn % etp:
+        _indivisible("etp", etp, "ffn_not_divisible", f"an expert width of {block.ffn}", findings)
+    if block.top_k > block.experts:
+        findings.add(
+            "/model",
+            "top_k",
+            f"a token cannot go to {block.top_k} of {block.experts} experts",
+        )
+
+
+def _check_sequence(job: Job, sequence_parallel: bool, findings: Findings) -> None:
+    given, length = job.parallelism, job.training.seq_length
+    parts = 2 * given.cp if given.cp > 1 else 1
+    if sequence_parallel:
+        parts = lcm(parts, given.cp * given.tp)
+    if length % parts:
+        nearest = max(1, round(length / parts)) * parts
+        why = "2 * cp" if given.cp > 1 else "tp, with sequence parallelism"
+        if given.cp > 1 and sequence_parallel:
+            why = "2 * cp and cp * tp"
+        findings.add(
+            "/training/seq_length",
+            "sequence_not_divisible",
+            f"a sequence of {length} tokens does not divide by {parts} ({why}); {nearest} does",
+            put("/training/seq_length", nearest),
+        )
+    levels = given.hierarchical_context_parallel_sizes
+    if given.cp_comm_type == "a2a+p2p" and given.cp > 1 and levels is None:
+        findings.add(
+            f"{PARALLELISM}/hierarchical_context_parallel_sizes",
+            "missing",
+            "cp_comm_type a2a+p2p needs the sizes of its levels",
+        )
+
+
+def _check_instances(instances: int, ranks: int, findings: Findings) -> None:
+    if ranks % instances:
+        findings.add(
+            f"{PARALLELISM}/data_parallel_replicate_size",
+            "replicas_not_divisible",
+            f"{ranks} data- and context-parallel ranks do not divide into {instances} groups",
+        )

@@ -1,0 +1,71 @@
+"""Options that change memory and are not modelled: refused by name rather than guessed."""
+
+from collections.abc import Iterator
+
+from trainfit.resolve.findings import Findings
+from trainfit.specs.framework import Megatron
+from trainfit.specs.job import Job
+from trainfit.specs.training import Precision
+
+
+def refuse_not_modelled(job: Job, findings: Findings) -> None:
+    """A finding for every option of the job that the estimator cannot price."""
+    for pointer, what in _not_modelled(job):
+        findings.add(pointer, "not_modelled", f"{what} changes memory and is not modelled yet")
+    findings.refuse()
+
+
+def _not_modelled(job: Job) -> Iterator[tuple[str, str]]:
+    if not isinstance(job.framework, Megatron):
+        yield "/framework/name", f"the framework {job.framework.name}"
+        return
+    yield from _framework(job.framework)
+    yield from _parallelism(job)
+    yield from _training(job)
+
+
+def _framework(framework: Megatron) -> Iterator[tuple[str, str]]:
+    if framework.transformer_impl != "transformer_engine":
+        yield "/framework/transformer_impl", "the local implementation"
+    if framework.defer_embedding_wgrad_compute:
+        yield "/framework/defer_embedding_wgrad_compute", "deferring this gradient"
+
+
+def _parallelism(job: Job) -> Iterator[tuple[str, str]]:
+    given = job.parallelism
+    schedule = given.pipeline_schedule
+    if schedule not in (None, "1f1b", "interleaved"):
+        yield "/parallelism/pipeline_schedule", f"the schedule {schedule}"
+    if given.data_parallel_sharding_strategy in ("optim_grads", "optim_grads_params"):
+        pointer = "/parallelism/data_parallel_sharding_strategy"
+        yield pointer, f"sharding {given.data_parallel_sharding_strategy} under Megatron"
+    if given.cp > 1 and given.cp_comm_type in ("all_gather", "a2a+p2p"):
+        yield "/parallelism/cp_comm_type", f"context parallelism by {given.cp_comm_type}"
+
+
+def _training(job: Job) -> Iterator[tuple[str, str]]:
+    training = job.training
+    precision, optimizer, moe = training.precision, training.optimizer, training.moe
+    if isinstance(precision, Precision):
+        if "fp8" in (precision.params, precision.compute) or precision.fp8_recipe is not None:
+            yield "/training/precision", "fp8"
+    elif precision not in ("bf16", "fp16", "fp32"):
+        yield "/training/precision", f"the precision {precision} under Megatron"
+    if optimizer.name not in ("adam", "sgd"):
+        yield "/training/optimizer/name", f"the optimizer {optimizer.name}"
+    if optimizer.implementation != "fused":
+        yield "/training/optimizer/implementation", f"a {optimizer.implementation} step"
+    if optimizer.cpu_offload_fraction:
+        yield "/training/optimizer/cpu_offload_fraction", "offloading optimizer states"
+    if training.attention.backend in ("eager", "sdpa"):
+        yield "/training/attention/backend", f"{training.attention.backend} under Megatron"
+    if training.loss.cross_entropy in ("liger", "chunked"):
+        yield "/training/loss/cross_entropy", f"{training.loss.cross_entropy} under Megatron"
+    if moe.token_dispatcher_type != "alltoall":
+        yield "/training/moe/token_dispatcher_type", f"the dispatcher {moe.token_dispatcher_type}"
+    if not moe.grouped_gemm:
+        yield "/training/moe/grouped_gemm", "running experts one by one"
+    if not moe.permute_fusion:
+        yield "/training/moe/permute_fusion", "an unfused permutation"
+    if training.peft is not None:
+        yield "/training/peft", "parameter-efficient fine-tuning"

@@ -1,0 +1,137 @@
+"""The Plan: a job with nothing left open. The estimator sees only this."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.framework import Megatron
+from trainfit.specs.parallelism import ShardingStrategy
+from trainfit.specs.pipeline_layout import VirtualStage
+
+Origin = Literal["user", "config", "framework", "derived"]
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A value that the caller did not give, and where it comes from."""
+
+    pointer: str
+    value: Any
+    origin: Origin
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a model's dimensions come from."""
+
+    name: str | None
+    revision: str | None
+    source: Literal["bundled", "request", "spec", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Sizes of the parallel groups and what every virtual stage holds.
+
+    `virtual_stages[i]` belongs to pipeline rank i % pp and is its chunk i // pp. Dense states are
+    sharded over `optimizer_shards` ranks, expert states over `expert_optimizer_shards`.
+    """
+
+    num_gpus: int
+    tp: int
+    pp: int
+    vpp: int
+    cp: int
+    ep: int
+    etp: int
+    dp: int
+    expert_dp: int
+    sequence_parallel: bool
+    cp_comm_type: Literal["p2p", "all_gather", "a2a", "a2a+p2p"]
+    virtual_stages: tuple[VirtualStage, ...]
+    microbatch_group_size: int
+    sharding: ShardingStrategy
+    optimizer_shards: int
+    expert_optimizer_shards: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step: micro-batches of `micro_batch_size` samples of `seq_length` tokens."""
+
+    micro_batch_size: int
+    num_microbatches: int
+    seq_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateBytes:
+    """Bytes per parameter of weights, main gradients, master weights and optimizer moments."""
+
+    weights: int
+    gradients: int
+    master: int
+    moments: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputePolicy:
+    """What is dropped. `full` layers keep their input only, in groups of `num_layers` (uniform)
+    or for the first `num_layers` of each chunk (block); `modules` are selective.
+    """
+
+    full: Literal["none", "uniform", "block"]
+    num_layers: int
+    modules: frozenset[str]
+    distribute_saved_activations: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How the arithmetic of one step is done."""
+
+    activation_bytes: int
+    states: StateBytes
+    recompute: RecomputePolicy
+    attention_backend: Literal["flash", "fused", "unfused"]
+    attention_dropout: bool
+    hidden_dropout: bool
+    cross_entropy: Literal["unfused", "native_fused", "te_fused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """How many rows reach the experts."""
+
+    capacity_factor: float
+    pad_to_capacity: bool
+    imbalance_factor: float
+    probability_bytes: int
+    shared_expert_overlap: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The GPU, as far as memory goes. Zero bytes: none was named."""
+
+    name: str
+    memory_bytes: int
+    compute_capability: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything an estimate depends on."""
+
+    model: ModelSpec
+    source: Source
+    vocabulary_rows: int
+    mtp_layers: int
+    layout: Layout
+    batch: Batch
+    step: Step
+    routing: Routing
+    framework: Megatron
+    card: Card
+    defaults: tuple[Default, ...]

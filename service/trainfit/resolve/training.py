@@ -1,0 +1,181 @@
+"""Batch, precision, recompute and routing of one step."""
+
+from math import ceil
+
+from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.plan import (
+    Batch,
+    Layout,
+    RecomputePolicy,
+    Routing,
+    StateBytes,
+    Step,
+)
+from trainfit.specs.job import Job
+from trainfit.specs.training import Optimizer, Precision, Recompute, Training
+
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
+PRESETS = {
+    "bf16": Precision(),
+    "fp16": Precision(params="fp16", compute="fp16"),
+    "fp32": Precision(params="fp32", compute="fp32"),
+}
+"""fp16 in Megatron: fp32 main gradients are made from fp16 ones only without the fused buffer,
+so its states weigh the same as bf16's."""
+
+
+def resolve_batch(job: Job, layout: Layout, findings: Findings) -> Batch:
+    """Micro-batches per step, from either way of saying it; enough to fill the pipeline if none."""
+    training = job.training
+    size = training.micro_batch_size
+    count = training.num_microbatches
+    total = training.global_batch_size
+    if total is not None:
+        per_step = size * layout.dp
+        if total % per_step:
+            nearest = max(1, round(total / per_step)) * per_step
+            findings.add(
+                "/training/global_batch_size",
+                "batch_not_divisible",
+                f"{total} samples are no multiple of micro_batch_size * dp = {per_step}; "
+                f"{nearest} are",
+                put("/training/global_batch_size", nearest),
+            )
+        elif count not in (None, total // per_step):
+            findings.add(
+                "/training/num_microbatches",
+                "conflict",
+                f"global_batch_size {total} makes {total // per_step} micro-batches",
+            )
+        count = max(1, total // per_step)
+    if count is None:
+        count = steady_microbatches(layout)
+    _check_interleaving(layout, count, findings)
+    return Batch(size, count, training.seq_length)
+
+
+def steady_microbatches(layout: Layout) -> int:
+    """Enough micro-batches that the pipeline runs full and has begun to drain on every rank."""
+    group = layout.microbatch_group_size
+    warm_up = 2 * (layout.pp - 1) + (layout.vpp - 1) * group + 2
+    return max(2, group * (ceil(warm_up / (group * layout.vpp)) + 1))
+
+
+def _check_interleaving(layout: Layout, count: int, findings: Findings) -> None:
+    group = layout.microbatch_group_size
+    if layout.vpp == 1:
+        return
+    if not layout.pp <= group <= max(count, layout.pp):
+        findings.add(
+            "/parallelism/microbatch_group_size_per_vp_stage",
+            "interleaving",
+            f"a group has between pp = {layout.pp} and {count} micro-batches",
+        )
+    elif count < group or 0 < count % group < layout.pp:
+        nearest = max(1, ceil(count / group)) * group
+        findings.add(
+            "/training/num_microbatches",
+            "interleaving",
+            f"{count} micro-batches do not interleave in groups of {group}: the last group needs "
+            f"at least pp = {layout.pp}; {nearest} do",
+            put("/training/num_microbatches", nearest),
+        )
+
+
+def resolve_precision(training: Training) -> Precision:
+    if isinstance(training.precision, Precision):
+        return training.precision
+    return PRESETS[training.precision]
+
+
+def state_bytes(precision: Precision, optimizer: Optimizer) -> StateBytes:
+    """Bytes per parameter. fp32 weights are their own master; Adam keeps two moments.
+
+    Source: Megatron-LM's optimizer/distrib_optimizer.py; Mixed Precision Training (1710.03740).
+    """
+    master = 0 if precision.params == "fp32" else BYTES[precision.main_params]
+    moments = 0
+    if optimizer.name == "adam":
+        moments = BYTES[optimizer.exp_avg_dtype] + BYTES[optimizer.exp_avg_sq_dtype]
+    return StateBytes(BYTES[precision.params], BYTES[precision.gradients], master, moments)
+
+
+def resolve_recompute(
+    given: Recompute, layout: Layout, layers: int, findings: Findings
+) -> RecomputePolicy:
+    """What is dropped. Source: megatron/core/transformer/transformer_config.py."""
+    where = "/training/recompute"
+    if given.granularity != "full":
+        if given.method is not None or given.num_layers is not None:
+            findings.add(
+                f"{where}/method",
+                "recompute",
+                "method and num_layers go with granularity full",
+                put(f"{where}/granularity", "full"),
+            )
+        modules = frozenset(given.modules or ("core_attn",))
+        chosen = modules if given.granularity == "selective" else frozenset[str]()
+        if given.granularity is None and given.modules is not None:
+            findings.add(
+                f"{where}/modules",
+                "recompute",
+                "modules go with granularity selective",
+                put(f"{where}/granularity", "selective"),
+            )
+        return RecomputePolicy("none", 0, chosen, False)
+    if given.modules is not None:
+        findings.add(f"{where}/modules", "recompute", "modules go with granularity selective")
+    if given.num_layers is not None and given.num_layers > layers:
+        findings.add(f"{where}/num_layers", "recompute", f"the model has {layers} layers")
+    if given.distribute_saved_activations and layout.sequence_parallel:
+        findings.add(
+            f"{where}/distribute_saved_activations",
+            "conflict",
+            "sequence parallelism shares them out already",
+            put(f"{where}/distribute_saved_activations", False),
+        )
+    count = given.num_layers if given.num_layers is not None else 1
+    method = given.method or "uniform"
+    if method == "uniform" and count == 0:
+        findings.add(f"{where}/num_layers", "recompute", "uniform recomputes groups of 1 or more")
+    return RecomputePolicy(method, count, frozenset(), given.distribute_saved_activations)
+
+
+def resolve_step(job: Job, layout: Layout, layers: int, findings: Findings) -> Step:
+    training = job.training
+    precision = resolve_precision(training)
+    backend = training.attention.backend
+    if backend == "auto":
+        backend = "fused"
+    assert backend in ("flash", "fused", "unfused")
+    cross_entropy = training.loss.cross_entropy
+    assert cross_entropy in ("unfused", "native_fused", "te_fused")
+    return Step(
+        activation_bytes=BYTES[precision.compute],
+        states=state_bytes(precision, training.optimizer),
+        recompute=resolve_recompute(training.recompute, layout, layers, findings),
+        attention_backend=backend,
+        attention_dropout=training.attention.dropout > 0,
+        hidden_dropout=training.hidden_dropout > 0,
+        cross_entropy=cross_entropy,
+    )
+
+
+def resolve_routing(job: Job, findings: Findings) -> Routing:
+    moe = job.training.moe
+    if moe.pad_expert_input_to_capacity and moe.expert_capacity_factor is None:
+        findings.add(
+            "/training/moe/expert_capacity_factor",
+            "missing",
+            "padding experts to their capacity needs a capacity factor",
+            put("/training/moe/expert_capacity_factor", 1.0),
+        )
+    precision = resolve_precision(job.training)
+    dtype = moe.router_dtype or precision.compute
+    return Routing(
+        capacity_factor=moe.expert_capacity_factor or 0.0,
+        pad_to_capacity=moe.pad_expert_input_to_capacity,
+        imbalance_factor=float(moe.imbalance_factor),
+        probability_bytes=BYTES[dtype],
+        shared_expert_overlap=moe.shared_expert_overlap,
+    )
