@@ -1,0 +1,70 @@
+"""What an estimate takes for granted, by an id that the documentation explains."""
+
+from trainfit.estimator.results import Assumption
+from trainfit.resolve.plan import Plan
+from trainfit.specs.blocks import Block, Experts, Opaque, Recurrence
+
+ASSUMPTIONS = {
+    "balanced-routing": "Every expert receives the same number of rows, times imbalance_factor.",
+    "fixed-shapes": "Every micro-batch has the same shape.",
+    "first-order-recurrence": "Of mixers that are linear in the sequence only the wide tensors are "
+    "counted.",
+    "weights-only-blocks": "Some blocks are known by their weights; their activations are not "
+    "counted.",
+    "encoder-on-first-stage": "Vision and audio towers lie whole on the first stage; their "
+    "activations are not counted.",
+    "allocator-slack": "Reserved memory exceeds allocated memory as in published runs with fixed "
+    "shapes.",
+    "communicators": "Each group of ranks in use costs what published runs show for one NCCL "
+    "communicator.",
+    "no-card": "No GPU was named: workspaces are those of compute capability 9.0.",
+    "steady-state": "There are enough micro-batches to keep the pipeline full.",
+}
+
+
+def assumptions_of(plan: Plan) -> list[Assumption]:
+    """The assumptions that bear on this plan, in the order of ASSUMPTIONS."""
+    blocks = _blocks(plan)
+    holds = {
+        "balanced-routing": any(isinstance(b, Experts) for b in blocks)
+        and not plan.routing.pad_to_capacity,
+        "fixed-shapes": True,
+        "first-order-recurrence": any(isinstance(b, Recurrence) for b in blocks),
+        "weights-only-blocks": bool(_weights_only(plan)),
+        "encoder-on-first-stage": plan.model.encoder_parameters > 0,
+        "allocator-slack": True,
+        "communicators": plan.layout.num_gpus > 1,
+        "no-card": plan.card.memory_bytes == 0,
+        "steady-state": any(
+            default.pointer == "/training/num_microbatches" and "full" in default.why
+            for default in plan.defaults
+        ),
+    }
+    return [Assumption(name, text) for name, text in ASSUMPTIONS.items() if holds[name]]
+
+
+def warnings_of(plan: Plan) -> list[str]:
+    """What the caller should know before trusting the figures."""
+    found = []
+    if plan.model.encoder_parameters:
+        found.append(
+            "This model has a vision or audio tower. Its parameters are counted, the activations "
+            "of its tokens are not: expect more than this estimate says."
+        )
+    if names := _weights_only(plan):
+        found.append(f"Activations of these parts are not counted: {', '.join(names)}.")
+    return found
+
+
+def _blocks(plan: Plan) -> list[Block]:
+    return [
+        block
+        for kind in plan.model.layer_kinds
+        for sublayer in kind.sublayers
+        for block in sublayer.blocks
+    ]
+
+
+def _weights_only(plan: Plan) -> list[str]:
+    names = {block.name for block in _blocks(plan) if isinstance(block, Opaque)}
+    return sorted(names | {extra.name for extra in plan.model.extras})

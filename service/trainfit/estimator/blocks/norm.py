@@ -1,0 +1,48 @@
+"""Normalisations: what they own and keep. Symbol: w the width, n' tokens of the rank."""
+
+from trainfit.estimator.ledger import Operation, Split, Tensor, Weight, backward, saved
+from trainfit.estimator.legend import Legend
+from trainfit.specs.blocks import Norm
+
+STATISTIC_BYTES = 4
+"""Norms keep their fp32 statistics: rstd, and the mean for LayerNorm."""
+
+
+def weights(norm: Norm, name: str) -> Weight:
+    """Scale [w] and, for a biased LayerNorm, shift [w]; every rank keeps them whole."""
+    per_copy = norm.width * (int(norm.weight) + int(norm.bias))
+    return Weight(name, per_copy * norm.copies, "norm", Split.REPLICATED)
+
+
+def statistics_bytes(norm: Norm) -> int:
+    """Bytes of the statistics of one token."""
+    return STATISTIC_BYTES * (2 if norm.kind == "layernorm" else 1)
+
+
+def before_blocks(norm: Norm, sizes: Legend, *dropped_by: str) -> Operation:
+    """A norm whose output the blocks behind it read: they keep it, once for all of them.
+
+    Source: TransformerEngine's layernorm_linear.py; a norm of its own keeps the same tensors, but
+    recompute `layernorm` can drop its output.
+    """
+    return Operation(
+        "norm",
+        (
+            *_input(norm, sizes),
+            saved("norm output [n', h]", norm.width * sizes.n_shard * sizes.bytes, *dropped_by),
+        ),
+    )
+
+
+def after_blocks(norm: Norm, sizes: Legend) -> Operation:
+    """A norm whose output is added to the residual: nobody keeps that."""
+    return Operation("post_norm", _input(norm, sizes))
+
+
+def _input(norm: Norm, sizes: Legend) -> tuple[Tensor, ...]:
+    size = norm.width * sizes.n_shard * sizes.bytes
+    return (
+        saved("norm input [n', h]", size),
+        saved("norm statistics [n']", statistics_bytes(norm) * sizes.n_shard),
+        backward("norm input gradient [n', h]", size),
+    )

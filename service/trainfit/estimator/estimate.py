@@ -1,0 +1,165 @@
+"""estimate(plan) -> Estimate: the one public function of the core."""
+
+from functools import cache
+from typing import NamedTuple
+
+from trainfit import __version__
+from trainfit.estimator import overhead
+from trainfit.estimator.assumptions import assumptions_of, warnings_of
+from trainfit.estimator.frameworks.megatron.buffers import Buffers, standing_buffers
+from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.parameters import count_parameters
+from trainfit.estimator.peak import Activations, price_chunk, stage_peak
+from trainfit.estimator.placement import Content, Placement, content_of, place
+from trainfit.estimator.results import (
+    Binding,
+    Component,
+    ComponentName,
+    DataParallelism,
+    Estimate,
+    Interval,
+    Model,
+    Parameters,
+    Peak,
+    Stage,
+)
+from trainfit.estimator.schedule import in_flight
+from trainfit.estimator.states import (
+    ChunkParameters,
+    Local,
+    ParameterTable,
+    StateBytes,
+    chunk_result,
+    state_bytes,
+)
+from trainfit.resolve.plan import Plan
+
+NO_ACTIVATIONS = Activations(0, 0, 0, Peak("optimizer_step", "", None, None))
+
+
+def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
+    """Memory of every pipeline rank of a plan. Pure: it reads nothing but the plan.
+
+    Without `activations` only model states and standing buffers are counted.
+    """
+    table = ParameterTable(plan)
+    ledger = Ledger(plan)
+    outside = overhead.context_and_communicators(plan)
+    hold = cache(lambda contents: _holding(contents, table, ledger))
+    price = cache(lambda content: price_chunk(ledger, content))
+    stages = []
+    for rank, placements in enumerate(place(plan)):
+        contents = tuple([content_of(placement, plan) for placement in placements])
+        moving = NO_ACTIVATIONS
+        if activations:
+            firsts = [placement.layers.start for placement in placements]
+            moving = stage_peak(ledger, [price(content) for content in contents], firsts, rank)
+        stages.append(_stage(rank, placements, hold(contents), moving, outside, plan))
+    return Estimate(
+        estimator_version=__version__,
+        model=_model(plan),
+        parallelism=DataParallelism(
+            num_gpus=plan.layout.num_gpus,
+            dp=plan.layout.dp,
+            expert_dp=plan.layout.expert_dp,
+            num_microbatches=plan.batch.num_microbatches,
+        ),
+        stages=stages,
+        binding=_binding(stages),
+        defaults=list(plan.defaults),
+        assumptions=assumptions_of(plan),
+        warnings=warnings_of(plan),
+    )
+
+
+def _model(plan: Plan) -> Model:
+    counts = count_parameters(plan.model)
+    return Model(
+        name=plan.source.name,
+        model_type=plan.model.model_type,
+        revision=plan.source.revision,
+        source=plan.source.source,
+        parameters=Parameters(
+            total=counts.total,
+            active=counts.active,
+            trainable=counts.trainable,
+            by_bucket=dict(counts.by_bucket),
+        ),
+    )
+
+
+class Holding(NamedTuple):
+    """What a rank holds for the whole step."""
+
+    chunks: tuple[ChunkParameters, ...]
+    local: Local
+    states: StateBytes
+    buffers: Buffers
+
+
+def _holding(contents: tuple[Content, ...], table: ParameterTable, ledger: Ledger) -> Holding:
+    chunks = tuple([table.chunk(content) for content in contents])
+    local = sum((chunk.all for chunk in chunks), Local())
+    buffers = standing_buffers(
+        set().union(*(ledger.gemm_shapes(content) for content in contents)),
+        has_experts=local.expert > 0,
+        has_head=contents[-1].output_layer,
+        rotary_bytes=ledger.rotary_bytes,
+        sizes=ledger.sizes,
+        plan=ledger.plan,
+    )
+    return Holding(chunks, local, state_bytes(local, ledger.plan), buffers)
+
+
+def _stage(
+    rank: int,
+    placements: list[Placement],
+    holding: Holding,
+    moving: Activations,
+    outside: Interval,
+    plan: Plan,
+) -> Stage:
+    components = _tensors(holding, moving)
+    allocated = overhead.allocated(sum(component.bytes for component in components), plan)
+    slack = overhead.slack(allocated, plan)
+    components.append(Component("allocator_slack", slack.expected))
+    components.append(Component("context_and_communicators", outside.expected))
+    reserved = _add(allocated, slack)
+    return Stage(
+        pp_rank=rank,
+        chunks=list(map(chunk_result, placements, holding.chunks)),
+        microbatches_in_flight=in_flight(plan, rank),
+        peak=moving.peak,
+        components=components,
+        allocated_bytes=allocated,
+        reserved_bytes=reserved,
+        device_bytes=_add(reserved, outside),
+    )
+
+
+def _tensors(holding: Holding, moving: Activations) -> list[Component]:
+    """The components within the allocator. Their sum is what is allocated at the peak."""
+    local, states, buffers = holding.local, holding.states, holding.buffers
+    here = local.dense + local.expert
+
+    def state(name: ComponentName, size: int) -> Component:
+        return Component(name, size, local.whole, here, size / here if here else 0.0)
+
+    return [
+        state("weights", states.weights),
+        state("gradients", states.gradients),
+        state("optimizer_states", states.optimizer),
+        Component("activations", moving.kept),
+        Component("workspace", moving.borrowed + buffers.workspace),
+        Component("framework_buffers", moving.pipeline + buffers.framework),
+    ]
+
+
+def _add(a: Interval, b: Interval) -> Interval:
+    return Interval(a.low + b.low, a.expected + b.expected, a.high + b.high)
+
+
+def _binding(stages: list[Stage]) -> Binding:
+    stage = max(stages, key=lambda each: each.device_bytes.expected)
+    component = max(stage.components, key=lambda each: each.bytes)
+    return Binding(stage.pp_rank, stage.peak.moment, component.name, stage.device_bytes)

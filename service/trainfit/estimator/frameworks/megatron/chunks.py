@@ -1,0 +1,125 @@
+"""The ledger of one model chunk under Megatron: its segments in forward order.
+
+Each kind of layer is priced once per plan, whatever the number of layers that are of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from trainfit.estimator.blocks import norm
+from trainfit.estimator.blocks.embedding import transformer_engine as embedding
+from trainfit.estimator.blocks.head import transformer_engine as head
+from trainfit.estimator.blocks.mtp import transformer_engine as mtp
+from trainfit.estimator.frameworks.megatron.buffers import rotary_table
+from trainfit.estimator.frameworks.megatron.layers import layer_operations
+from trainfit.estimator.ledger import Group
+from trainfit.estimator.legend import legend_of
+from trainfit.estimator.placement import Content
+from trainfit.estimator.segment import Segment, price, rerun
+from trainfit.resolve.plan import Plan
+from trainfit.specs.blocks import Experts, Layer
+
+
+class PlacedSegment(NamedTuple):
+    """A segment and the position in the chunk of the last layer in it, if it is made of layers."""
+
+    segment: Segment
+    layer: int | None
+
+
+class Ledger:
+    """Tables and prices of every stretch of the plan's model."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.sizes = legend_of(plan)
+        self.kinds = [layer_operations(k, self.sizes, plan) for k in plan.model.layer_kinds]
+        self._layers = [
+            self._price("moe" if has_experts(kind) else "dense", groups)
+            for kind, groups in zip(plan.model.layer_kinds, self.kinds, strict=True)
+        ]
+        self._input = self._price("embedding", self.embedding())
+        self._final_norm = self._price("final_norm", self.final_norm())
+        self._head = self._price("head", self.head(), gradient=0)
+        self._mtp = self._multi_token_prediction()
+        self._shapes = [_shapes(groups) for groups in self.kinds]
+        self._mtp_shapes = _shapes(self.mtp())
+        self.rotary_bytes = rotary_table(plan)
+
+    def embedding(self) -> tuple[Group, ...]:
+        return ((embedding.operation(self.plan.model.embedding, self.sizes, self.plan),),)
+
+    def final_norm(self) -> tuple[Group, ...]:
+        norms = self.plan.model.final_norms
+        return (tuple(norm.before_blocks(each, self.sizes) for each in norms),)
+
+    def head(self) -> tuple[Group, ...]:
+        sizes, plan = self.sizes, self.plan
+        return ((head.output_layer(sizes, plan), head.cross_entropy(sizes, plan)),)
+
+    def mtp(self) -> tuple[Group, ...]:
+        """One depth: projection, a layer, the norm before the head."""
+        spec = self.plan.model.mtp
+        if spec is None:
+            return ()
+        final = norm.before_blocks(spec.norms[-1], self.sizes)
+        projection = mtp.projection(spec, self.sizes)
+        return ((projection,), *self.kinds[spec.layer_kind], (final,))
+
+    def segments(self, content: Content) -> Iterator[PlacedSegment]:
+        """The chunk in forward order. Losses of multi-token prediction come before the main one."""
+        if content.embedding:
+            yield PlacedSegment(self._input, None)
+        yield from self._decoder(content.kinds)
+        if content.final_norm:
+            yield PlacedSegment(self._final_norm, None)
+        if self._mtp is not None:
+            for _ in range(content.mtp_layers):
+                yield PlacedSegment(self._mtp, None)
+        if content.output_layer:
+            for _ in range(1 + self.plan.mtp_layers):
+                yield PlacedSegment(self._head, None)
+
+    def gemm_shapes(self, content: Content) -> set[tuple[int, int]]:
+        """Distinct (out, in) shapes of the weights that the chunk multiplies with."""
+        shapes = set().union(*(self._shapes[kind] for kind in set(content.kinds)))
+        return shapes | self._mtp_shapes if content.mtp_layers else shapes
+
+    def _price(self, name: str, groups: tuple[Group, ...], gradient: int | None = None) -> Segment:
+        flowing = self.sizes.act if gradient is None else gradient
+        return price(name, groups, self.plan.step.recompute.modules, flowing)
+
+    def _multi_token_prediction(self) -> Segment | None:
+        if not self.plan.mtp_layers:
+            return None
+        segment = self._price("mtp", self.mtp())
+        if self.plan.step.recompute.full == "none":
+            return segment
+        return rerun("mtp", [segment], 2 * self.sizes.act, self.sizes.act)
+
+    def _decoder(self, kinds: tuple[int, ...]) -> Iterator[PlacedSegment]:
+        policy = self.plan.step.recompute
+        if policy.full == "uniform":
+            for first in range(0, len(kinds), policy.num_layers):
+                group = kinds[first : first + policy.num_layers]
+                yield PlacedSegment(self._rerun(group), first + len(group) - 1)
+            return
+        rerun_count = policy.num_layers if policy.full == "block" else 0
+        for position, kind in enumerate(kinds):
+            again = position < rerun_count
+            yield PlacedSegment(self._rerun([kind]) if again else self._layers[kind], position)
+
+    def _rerun(self, kinds: Sequence[int]) -> Segment:
+        """Full recompute keeps the input [n', h] of the group, or its share of it."""
+        parts = [self._layers[kind] for kind in kinds]
+        act = self.sizes.act
+        shared = self.plan.step.recompute.distribute_saved_activations
+        return rerun(parts[-1].name, parts, act // self.sizes.t if shared else act, act)
+
+
+def _shapes(groups: tuple[Group, ...]) -> set[tuple[int, int]]:
+    return {each.gemm for group in groups for each in group if each.gemm is not None}
+
+
+def has_experts(layer: Layer) -> bool:
+    return any(isinstance(b, Experts) for sublayer in layer.sublayers for b in sublayer.blocks)

@@ -1,0 +1,76 @@
+"""Which implementation of each block Megatron runs, arranged into layers.
+
+A layer is a list of groups of operations; what a group holds until its forward returns ends with
+the group.
+"""
+
+from collections.abc import Iterator
+
+from trainfit.estimator.blocks import norm
+from trainfit.estimator.blocks.attention import transformer_engine as attention
+from trainfit.estimator.blocks.mla import transformer_engine as mla
+from trainfit.estimator.blocks.mlp import transformer_engine as mlp
+from trainfit.estimator.blocks.moe import transformer_engine as moe
+from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
+from trainfit.estimator.ledger import Group, Operation, saved
+from trainfit.estimator.legend import Legend
+from trainfit.resolve.plan import Plan
+from trainfit.specs.blocks import (
+    Attention,
+    Block,
+    Experts,
+    LatentAttention,
+    Layer,
+    Mlp,
+    Recurrence,
+    Sublayer,
+)
+
+
+def layer_operations(layer: Layer, sizes: Legend, plan: Plan) -> tuple[Group, ...]:
+    """The groups of one layer in forward order."""
+    return tuple(
+        group for sublayer in layer.sublayers for group in _sublayer(sublayer, sizes, plan)
+    )
+
+
+def _sublayer(sublayer: Sublayer, sizes: Legend, plan: Plan) -> Iterator[Group]:
+    """Norms, blocks, norms behind them, residual addition."""
+    yield tuple(_inputs(sublayer, sizes))
+    for block in sublayer.blocks:
+        yield block_operations(block, sizes, plan)
+    behind = [norm.after_blocks(each, sizes) for each in sublayer.post_norms]
+    if plan.step.hidden_dropout:
+        mask = saved("dropout mask [n', h]", sizes.h * sizes.n_shard)
+        behind.append(Operation("bias_dropout_add", (mask,)))
+    if behind:
+        yield tuple(behind)
+
+
+def _inputs(sublayer: Sublayer, sizes: Legend) -> Iterator[Operation]:
+    """What the blocks read. TransformerEngine fuses the norm with the linear behind it, except
+    before experts and latent attention, where several modules share its output.
+    """
+    apart = any(isinstance(block, Experts | LatentAttention) for block in sublayer.blocks)
+    dropped_by = ("layernorm",) if apart else ()
+    for each in sublayer.norms:
+        yield norm.before_blocks(each, sizes, *dropped_by)
+    if not sublayer.norms:
+        yield Operation("residual", (saved("input of the blocks [n', h]", sizes.act),))
+
+
+def block_operations(block: Block, sizes: Legend, plan: Plan) -> Group:
+    """One block's table. A block known by its weights alone has none."""
+    match block:
+        case Attention():
+            return attention.operations(block, sizes, plan)
+        case LatentAttention():
+            return mla.operations(block, sizes, plan)
+        case Mlp():
+            return mlp.operations(block, sizes)
+        case Experts():
+            return moe.operations(block, sizes, plan)
+        case Recurrence():
+            return recurrence.operations(block, sizes)
+        case _:
+            return ()

@@ -1,0 +1,80 @@
+"""The ledger: the weights a block owns and the tensors its operations make.
+
+Tensors, not bytes, are the atom: each has a size and a lifetime, and one storage is listed once,
+at the operation whose backward lets go of it. Everything the estimator says is a sum or a
+maximum over these lists.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from trainfit.specs.blocks import Bucket
+
+
+class Split(Enum):
+    """How the ranks of a stage share a weight."""
+
+    TENSOR = "divided over tensor-parallel ranks"
+    EXPERT = "divided over expert-parallel and expert-tensor-parallel ranks"
+    REPLICATED = "whole on every rank"
+
+
+class Weight(NamedTuple):
+    """A parameter that a block owns: `numel` elements before any split."""
+
+    name: str
+    numel: int
+    bucket: Bucket
+    split: Split
+    trainable: bool = True
+
+
+class Lifetime(Enum):
+    """How long a tensor lives."""
+
+    SAVED = "from its operation's forward to the same operation's backward"
+    HELD = "until the forward of the enclosing block returns"
+    FORWARD = "borrowed within its operation's forward"
+    BACKWARD = "borrowed within its operation's backward, besides what is saved"
+
+
+class Tensor(NamedTuple):
+    """Bytes with a name and a lifetime. `dropped_by` names the recompute modules that drop it,
+    the widest first.
+    """
+
+    name: str
+    bytes: int
+    lifetime: Lifetime
+    dropped_by: tuple[str, ...] = ()
+
+
+def saved(name: str, size: int, *dropped_by: str) -> Tensor:
+    return Tensor(name, size, Lifetime.SAVED, dropped_by)
+
+
+def held(name: str, size: int) -> Tensor:
+    return Tensor(name, size, Lifetime.HELD)
+
+
+def forward(name: str, size: int) -> Tensor:
+    return Tensor(name, size, Lifetime.FORWARD)
+
+
+def backward(name: str, size: int) -> Tensor:
+    return Tensor(name, size, Lifetime.BACKWARD)
+
+
+class Operation(NamedTuple):
+    """One step of a block's forward with the tensors it makes.
+
+    `gemm` is the (out, in) shape of its weight on one rank where a TransformerEngine linear runs.
+    """
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    gemm: tuple[int, int] | None = None
+
+
+Group = tuple[Operation, ...]
+"""Operations of one block: what they hold ends when the last has run."""

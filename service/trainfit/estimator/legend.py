@@ -1,0 +1,62 @@
+"""The legend: what the symbols in every formula mean.
+
+s sequence, b micro-batch, h hidden, a heads, g kv heads, d head dimension, f width of a
+feed-forward network, V vocabulary (padded), L layers, E experts, k experts per token;
+t tensor, p pipeline, c context, e expert, x expert-tensor parallel size, n tokens.
+"""
+
+from dataclasses import dataclass
+
+from trainfit.resolve.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Legend:
+    """Sizes that every table of operations shares. All are counts unless they end in `bytes`."""
+
+    h: int
+    """Hidden size."""
+    b: int
+    """Samples of a micro-batch."""
+    s: int
+    """Tokens of a sample on one context-parallel rank."""
+    V: int
+    """Rows of the vocabulary, padded, before the split over t."""
+    t: int
+    c: int
+    e: int
+    x: int
+    n: int
+    """Tokens of a micro-batch on one context-parallel rank: s b / c."""
+    n_shard: int
+    """n' : those that a rank keeps outside attention and MLP; n / t with sequence parallelism."""
+    n_gathered: int
+    """Tokens gathered from the other tensor-parallel ranks: n, or 0 where none are."""
+    bytes: int
+    """Bytes of an element of an activation."""
+
+    @property
+    def act(self) -> int:
+        """Bytes of one [n', h] tensor of the residual stream."""
+        return self.bytes * self.h * self.n_shard
+
+
+def legend_of(plan: Plan) -> Legend:
+    layout, batch = plan.layout, plan.batch
+    sequence = batch.seq_length // layout.cp
+    n = sequence * batch.micro_batch_size
+    sharded = layout.sequence_parallel and layout.tp > 1
+    return Legend(
+        h=plan.model.hidden_size,
+        b=batch.micro_batch_size,
+        s=sequence,
+        V=plan.vocabulary_rows,
+        t=layout.tp,
+        c=layout.cp,
+        e=layout.ep,
+        x=layout.etp,
+        n=n,
+        n_shard=n // layout.tp if sharded else n,
+        n_gathered=n if sharded else 0,
+        bytes=plan.step.activation_bytes,
+    )

@@ -1,0 +1,74 @@
+"""What a card holds beyond the tensors: allocator slack, CUDA context, communicators.
+
+These are not derived but taken from published runs (docs/assumptions.md), so each is an interval.
+"""
+
+from trainfit.estimator.results import Interval
+from trainfit.resolve.plan import Plan
+
+MIB = 2**20
+
+SLACK_PERCENT = Interval(0, 4, 10)
+"""Reserved above allocated in runs with fixed shapes: 1.007 to 1.075, median 1.04, on 8 B200."""
+SLACK_PERCENT_EXPANDABLE = Interval(0, 1, 4)
+"""Segments that grow on demand leave at most a part of a 20 MiB page each."""
+
+CONTEXT = Interval(500 * MIB, 700 * MIB, 1_200 * MIB)
+"""CUDA context with lazily loaded kernels: 0.49 to 0.70 GiB bare, up to 1.14 in a full stack."""
+COMMUNICATOR = Interval(150 * MIB, 500 * MIB, 1_000 * MIB)
+"""One NCCL communicator in use: rings of 24 channels x 2 neighbours x 12 MiB and NVLS buffers."""
+ALL_TO_ALL = Interval(500 * MIB, 1_500 * MIB, 2_700 * MIB)
+"""Point-to-point connections of an all-to-all among 8 GPUs: 32 channels x 7 peers x 12 MiB."""
+
+
+def slack(allocated: Interval, plan: Plan) -> Interval:
+    """Bytes that PyTorch's caching allocator reserves above what is allocated."""
+    percent = SLACK_PERCENT_EXPANDABLE if plan.framework.expandable_segments else SLACK_PERCENT
+    return Interval(
+        allocated.low * percent.low // 100,
+        allocated.expected * percent.expected // 100,
+        allocated.high * percent.high // 100,
+    )
+
+
+def context_and_communicators(plan: Plan) -> Interval:
+    """The context, and a communicator for every group of more than one rank that is used."""
+    layout = plan.layout
+    groups = [
+        layout.num_gpus,
+        layout.dp * layout.cp,
+        layout.tp,
+        layout.pp,
+        layout.cp,
+        layout.tp * layout.pp,
+    ]
+    if layout.ep > 1 or layout.etp > 1:
+        groups += [layout.expert_dp, layout.etp]
+    used = sum(size > 1 for size in groups)
+    dispatch = int(layout.ep > 1)
+    return Interval(
+        *(
+            context + used * communicator + dispatch * exchange
+            for context, communicator, exchange in zip(
+                _bounds(CONTEXT), _bounds(COMMUNICATOR), _bounds(ALL_TO_ALL), strict=True
+            )
+        )
+    )
+
+
+def _bounds(interval: Interval) -> tuple[int, int, int]:
+    return interval.low, interval.expected, interval.high
+
+
+ALLOCATED_PERMILLE = Interval(985, 1_000, 1_030)
+"""How far measured peaks have strayed from the ledger's, in thousandths."""
+
+
+def allocated(expected: int, plan: Plan) -> Interval:
+    """The ledger's sum with the bounds that measured runs have kept."""
+    del plan
+    return Interval(
+        expected * ALLOCATED_PERMILLE.low // 1000,
+        expected,
+        expected * ALLOCATED_PERMILLE.high // 1000,
+    )

@@ -1,0 +1,98 @@
+"""Parameters of a model as it is published: no split, no padding, tied weights once."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from trainfit.estimator.blocks import norm, opaque
+from trainfit.estimator.blocks.embedding import weights as embedding
+from trainfit.estimator.blocks.head import weights as head
+from trainfit.estimator.blocks.layer import layer_weights
+from trainfit.estimator.blocks.mtp import weights as mtp
+from trainfit.estimator.ledger import Weight
+from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.blocks import Experts, Layer
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterCounts:
+    """Parameters by bucket. `total`, `active` and `trainable` leave out multi-token prediction.
+
+    `active` are those that one token meets: of the routed experts, the share k / E.
+    """
+
+    total: int
+    active: int
+    trainable: int
+    by_bucket: Mapping[str, int]
+    outside_layers: Mapping[str, int]
+    layer_kinds: tuple[Mapping[str, int], ...]
+    mtp: int
+
+
+def count_parameters(spec: ModelSpec) -> ParameterCounts:
+    """Counts by bucket: outside the layers, in each kind of layer, and in all."""
+    kinds = tuple(tuple(layer_weights(kind, spec.hidden_size)) for kind in spec.layer_kinds)
+    outside = tuple(_outside_layers(spec))
+    repeats = Counter(spec.pattern)
+    by_bucket = Counter(_by_bucket(outside))
+    frozen = _frozen(outside)
+    inactive = 0
+    layer_kinds = tuple(_by_bucket(weights) for weights in kinds)
+    for index, counts in enumerate(layer_kinds):
+        for bucket, numel in counts.items():
+            by_bucket[bucket] += numel * repeats[index]
+        frozen += _frozen(kinds[index]) * repeats[index]
+        inactive += _inactive(spec.layer_kinds[index], counts) * repeats[index]
+    total = sum(by_bucket.values())
+    mtp_total = _mtp(spec, kinds)
+    if mtp_total:
+        by_bucket["mtp"] = mtp_total
+    return ParameterCounts(
+        total=total,
+        active=total - inactive,
+        trainable=total - frozen,
+        by_bucket=dict(by_bucket),
+        outside_layers=_by_bucket(outside),
+        layer_kinds=layer_kinds,
+        mtp=mtp_total,
+    )
+
+
+def _outside_layers(spec: ModelSpec) -> Iterable[Weight]:
+    yield from embedding.weights(spec.embedding, spec.embedding.rows)
+    for each in spec.final_norms:
+        yield norm.weights(each, "final_norm")
+    yield from head.weights(spec.output_layer, spec.output_layer.rows, copy_of_embedding=False)
+    for extra in spec.extras:
+        yield from opaque.weights(extra)
+    if spec.encoder_parameters:
+        yield opaque.tower(spec.encoder_parameters)
+
+
+def _mtp(spec: ModelSpec, kinds: tuple[tuple[Weight, ...], ...]) -> int:
+    if spec.mtp is None:
+        return 0
+    own = sum(weight.numel for weight in mtp.weights(spec.mtp, spec.hidden_size))
+    layer = sum(weight.numel for weight in kinds[spec.mtp.layer_kind])
+    return spec.mtp.num_layers * (own + layer)
+
+
+def _by_bucket(weights: Iterable[Weight]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for weight in weights:
+        counts[weight.bucket] = counts.get(weight.bucket, 0) + weight.numel
+    return counts
+
+
+def _frozen(weights: Iterable[Weight]) -> int:
+    return sum(weight.numel for weight in weights if not weight.trainable)
+
+
+def _inactive(layer: Layer, counts: Mapping[str, int]) -> int:
+    """Routed-expert parameters that one token does not meet: the share 1 - k / E."""
+    moe = [b for s in layer.sublayers for b in s.blocks if isinstance(b, Experts)]
+    if not moe:
+        return 0
+    routed, block = counts["routed_experts"], moe[0]
+    return routed - routed * min(block.top_k, block.experts) // block.experts

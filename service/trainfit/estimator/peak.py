@@ -1,0 +1,117 @@
+"""The moments of a step on one pipeline rank, and the highest of them.
+
+A moment is a forward or a backward of one chunk at one operation, while the activations of the
+micro-batches in flight are kept. The maximum is taken over moments jointly: a sum of maxima is
+not a peak.
+"""
+
+from typing import NamedTuple
+
+from trainfit.estimator.frameworks.megatron.chunks import Ledger, PlacedSegment
+from trainfit.estimator.placement import Content
+from trainfit.estimator.results import Peak
+from trainfit.estimator.schedule import turns
+
+
+class Highest(NamedTuple):
+    """The highest moment of a chunk's forward or backward, from the chunk's start. `layer` is the
+    position of a layer in the chunk.
+    """
+
+    moment: str
+    operation: str
+    layer: int | None
+    kept: int
+    borrowed: int
+
+    total: int
+
+
+NOTHING = Highest("optimizer_step", "", None, 0, 0, 0)
+
+
+class PricedChunk(NamedTuple):
+    """A chunk's saved bytes for one micro-batch, and its highest moments."""
+
+    saved: int
+    forward: Highest
+    backward: Highest
+
+
+class Activations(NamedTuple):
+    """What a rank's activations take at its peak, and when that is."""
+
+    kept: int
+    borrowed: int
+    pipeline: int
+    """Gradients that the schedule holds between stages."""
+    peak: Peak
+
+
+def price_chunk(ledger: Ledger, content: Content) -> PricedChunk:
+    """Sum a chunk's segments and find its highest forward and backward moments."""
+    live = 0
+    forward = backward = NOTHING
+    for placed in ledger.segments(content):
+        segment = placed.segment
+        if live + segment.forward.total > forward.total:
+            forward = _highest(placed, live, backward=False)
+        if live + segment.backward.total > backward.total:
+            backward = _highest(placed, live, backward=True)
+        live += segment.saved
+    return PricedChunk(live, forward, backward)
+
+
+def _highest(placed: PlacedSegment, live: int, *, backward: bool) -> Highest:
+    segment = placed.segment
+    moment = segment.backward if backward else segment.forward
+    direction = "backward" if backward else "forward"
+    return Highest(
+        f"{segment.name}_{direction}",
+        moment.operation,
+        placed.layer,
+        live + moment.kept,
+        moment.borrowed,
+        live + moment.total,
+    )
+
+
+def stage_peak(
+    ledger: Ledger, chunks: list[PricedChunk], first_layers: list[int], rank: int
+) -> Activations:
+    """The highest moment of a rank over one cycle of its schedule. `first_layers` are the indices
+    in the model of each chunk's first layer.
+
+    The schedule keeps a reference to the gradient it received until the next one comes, and to
+    the one it sent until the next backward returns (schedules.py), so from its second turn on a
+    rank holds one [n', h] tensor for each neighbour. During a backward the received one is that
+    which flows along the residual stream.
+    """
+    act = ledger.sizes.act
+    received = act if rank < ledger.plan.layout.pp - 1 else 0
+    sent = act if rank > 0 else 0
+    highest, best = -1, None
+    for turn in turns(ledger.plan, rank):
+        ahead, behind = chunks[turn.forward], chunks[turn.backward]
+        live = 0
+        for count, chunk in zip(turn.before, chunks, strict=True):
+            live += count * chunk.saved
+        held = 0 if turn.first else sent
+        total = live + ahead.forward.total + held + (0 if turn.first else received)
+        if total > highest:
+            highest = total
+            best = turn, turn.forward, ahead.forward, live
+        live += ahead.saved - behind.saved
+        if live + behind.backward.total + held > highest:
+            highest = live + behind.backward.total + held
+            best = turn, turn.backward, behind.backward, live
+    assert best is not None
+    turn, chunk_index, at, live = best
+    layer = None if at.layer is None else first_layers[chunk_index] + at.layer
+    kept = live + at.kept
+    return Activations(
+        kept=kept,
+        borrowed=at.borrowed,
+        pipeline=highest - kept - at.borrowed,
+        peak=Peak(at.moment, at.operation, layer, turn.microbatch),
+    )

@@ -1,0 +1,156 @@
+"""What an estimate says. Frozen dataclasses, returned as they are and serialised as they stand."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from trainfit.resolve.plan import Default
+
+ComponentName = Literal[
+    "weights",
+    "gradients",
+    "optimizer_states",
+    "activations",
+    "workspace",
+    "framework_buffers",
+    "allocator_slack",
+    "context_and_communicators",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Bytes: what is expected, and the bounds that measured runs have stayed within."""
+
+    low: int
+    expected: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Parameters of the model as published: tied weights once, no padding, without MTP.
+
+    `active` are those that one token meets. `by_bucket` adds multi-token prediction as `mtp`.
+    """
+
+    total: int
+    active: int
+    trainable: int
+    by_bucket: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Which model was priced and where its dimensions come from."""
+
+    name: str | None
+    model_type: str
+    revision: str | None
+    source: str
+    parameters: Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class DataParallelism:
+    """Sizes that follow from the layout."""
+
+    num_gpus: int
+    dp: int
+    expert_dp: int
+    num_microbatches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One model chunk of a pipeline rank. `layers` are indices into the model.
+
+    `parameters` are those on one GPU; the further counts are parts of it.
+    """
+
+    vpp_rank: int
+    layers: list[int]
+    embedding: bool
+    output_layer: bool
+    mtp_layers: int
+    parameters: int
+    expert_parameters: int
+    router_parameters: int
+    norm_parameters: int
+    embedding_parameters: int
+    output_layer_parameters: int
+    mtp_parameters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """Bytes of one kind at the peak.
+
+    For model states also the stage's parameters over all its ranks, those on this GPU, and the
+    bytes that each of these takes; zero elsewhere.
+    """
+
+    name: ComponentName
+    bytes: int
+    parameter_count: int = 0
+    parameter_count_per_gpu: int = 0
+    bytes_per_parameter: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The moment of a step at which a stage holds most."""
+
+    moment: str
+    operation: str
+    layer: int | None
+    microbatch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One pipeline rank: what it holds and what that takes on each of its GPUs.
+
+    `components` add up to the expected `device_bytes`; without the last to `reserved_bytes`;
+    without the last two to `allocated_bytes`.
+    """
+
+    pp_rank: int
+    chunks: list[Chunk]
+    microbatches_in_flight: int
+    peak: Peak
+    components: list[Component]
+    allocated_bytes: Interval
+    reserved_bytes: Interval
+    device_bytes: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The stage that needs most, when, and for what most of all."""
+
+    pp_rank: int
+    moment: str
+    component: ComponentName
+    device_bytes: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """Something taken for granted; `id` is explained in the documentation."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Memory of every pipeline rank of a job. A pure function of the job and the version."""
+
+    estimator_version: str
+    model: Model
+    parallelism: DataParallelism
+    stages: list[Stage]
+    binding: Binding
+    defaults: list[Default]
+    assumptions: list[Assumption]
+    warnings: list[str]

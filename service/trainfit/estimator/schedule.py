@@ -1,0 +1,79 @@
+"""Which chunk-forwards are in flight on a pipeline rank when one more runs.
+
+1F1B is the interleaved schedule with one chunk per rank. Forward k runs chunk (k mod G v) // G,
+backward k the chunks in reverse; a rank first runs its warm-up forwards, then one forward and one
+backward in turn. One cycle of G v of these turns shows every state.
+Source: megatron/core/pipeline_parallel/schedules.py.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from trainfit.resolve.plan import Plan
+
+
+class Turn(NamedTuple):
+    """One forward and, from then on, one backward.
+
+    `before` counts the chunk-forwards in flight by chunk when the forward of chunk `forward`
+    starts; `backward` is the chunk whose oldest forward is undone next. `microbatch` counts from
+    0. `first` marks the turn that no backward came before.
+    """
+
+    before: tuple[int, ...]
+    forward: int
+    backward: int
+    microbatch: int
+    first: bool
+
+
+def warm_up(plan: Plan, rank: int) -> int:
+    """Forwards that a rank runs before its first backward, in chunks."""
+    layout, m = plan.layout, plan.batch.num_microbatches
+    behind = layout.pp - rank - 1
+    if layout.vpp == 1:
+        return min(behind, m)
+    group = layout.microbatch_group_size
+    return min(2 * behind + (layout.vpp - 1) * group, m * layout.vpp)
+
+
+def in_flight(plan: Plan, rank: int) -> int:
+    """Chunk-forwards whose activations a rank holds at most."""
+    total = plan.batch.num_microbatches * plan.layout.vpp
+    return min(warm_up(plan, rank) + 1, total)
+
+
+def turns(plan: Plan, rank: int) -> Iterator[Turn]:
+    """The turns of one cycle after the warm-up at which memory can peak.
+
+    While the chunks that run forward and backward stay the same, memory changes by the same
+    amount every turn: only the first and the last of such a run of turns matter.
+    """
+    v = plan.layout.vpp
+    total = plan.batch.num_microbatches * v
+    group = plan.layout.microbatch_group_size if v > 1 else 1
+    start = min(warm_up(plan, rank), total - 1)
+    live = _counts(start, v, group)
+    ends = _ends_of_runs(start, v, group, total - start)
+    for turn, following in zip(ends, [*ends[1:], None], strict=True):
+        ahead = start + turn
+        forward, backward = ahead // group % v, v - 1 - turn // group % v
+        microbatch = ahead // (group * v) * group + ahead % group
+        yield Turn(tuple(live), forward, backward, microbatch, turn == 0)
+        if following is not None:
+            live[forward] += following - turn
+            live[backward] -= following - turn
+
+
+def _ends_of_runs(start: int, v: int, group: int, turns_left: int) -> list[int]:
+    """First and last turn of every run in a cycle; the second turn shows the steady state."""
+    last = min(group * v if v > 1 else 2, turns_left) - 1
+    firsts = [*range(0, last + 1, group), *range(-start % group, last + 1, group)]
+    ends = {0, min(1, last), last, *firsts, *(first - 1 for first in firsts if first)}
+    return sorted(ends)
+
+
+def _counts(forwards: int, v: int, group: int) -> list[int]:
+    """Chunk-forwards by chunk after the first `forwards` of them."""
+    cycles, rest = divmod(forwards, group * v)
+    return [cycles * group + max(0, min(group, rest - chunk * group)) for chunk in range(v)]

@@ -1,0 +1,154 @@
+"""Parameters of a chunk on one GPU, and the bytes of their states.
+
+Symbols: estimator.legend. Megatron divides a dense parameter over t and an expert one over e x;
+weights and main gradients stay whole on every data-parallel rank, master weights and moments are
+sharded over dp c (dense) or the expert-data-parallel ranks. Source: param_and_grad_buffer.py,
+distrib_optimizer.py.
+"""
+
+from collections.abc import Iterable
+from operator import add
+from typing import NamedTuple
+
+from trainfit.estimator.blocks import norm, opaque
+from trainfit.estimator.blocks.embedding import weights as embedding
+from trainfit.estimator.blocks.head import weights as head
+from trainfit.estimator.blocks.layer import layer_weights
+from trainfit.estimator.blocks.mtp import weights as mtp
+from trainfit.estimator.ledger import Split, Weight
+from trainfit.estimator.placement import Content, Placement
+from trainfit.estimator.results import Chunk
+from trainfit.resolve.plan import Plan
+from trainfit.specs.blocks import Bucket
+
+
+class Local(NamedTuple):
+    """Parameters of a stretch of a model: over all ranks, and on one GPU by kind."""
+
+    whole: int = 0
+    dense: int = 0
+    expert: int = 0
+    router: int = 0
+    norm: int = 0
+
+    def __add__(self, other: "Local") -> "Local":  # type: ignore[override]
+        return Local(*map(add, self, other))
+
+    def times(self, count: int) -> "Local":
+        return Local(*[count * each for each in self])
+
+
+class ChunkParameters(NamedTuple):
+    """Parameters of one chunk by where they stand."""
+
+    all: Local
+    embedding: int
+    output_layer: int
+    mtp: int
+
+
+class ParameterTable:
+    """Local parameters of every stretch of a model, each counted once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        spec = plan.model
+        self._kinds = [
+            self._local(layer_weights(kind, spec.hidden_size)) for kind in spec.layer_kinds
+        ]
+        self._embedding = self._local(embedding.weights(spec.embedding, plan.vocabulary_rows))
+        self._final_norms = self._local(norm.weights(each, "final") for each in spec.final_norms)
+        self._extras = self._local(
+            weight for extra in spec.extras for weight in opaque.weights(extra)
+        ) + self._local([opaque.tower(spec.encoder_parameters)])
+        self._mtp = Local()
+        if spec.mtp is not None:
+            own = self._local(mtp.weights(spec.mtp, spec.hidden_size))
+            self._mtp = own + self._kinds[spec.mtp.layer_kind]
+
+    def chunk(self, content: Content) -> ChunkParameters:
+        """A tied head is a copy where the chunk's rank has no embedding; a stage with
+        multi-token prediction holds an embedding of its own.
+        """
+        plan = self._plan
+        total = Local()
+        for kind in set(content.kinds):
+            total += self._kinds[kind].times(content.kinds.count(kind))
+        embedded = outputs = mtp_parameters = 0
+        alone = plan.layout.pp == 1
+        if content.embedding or (content.mtp_layers and not alone):
+            total += self._embedding
+            embedded = self._embedding.dense
+        if content.embedding:
+            total += self._extras
+        if content.output_layer:
+            weights = head.weights(
+                plan.model.output_layer,
+                plan.vocabulary_rows,
+                copy_of_embedding=not alone and not content.mtp_layers,
+            )
+            output = self._local(weights)
+            total += output
+            outputs = output.dense
+        if content.final_norm:
+            total += self._final_norms
+        if content.mtp_layers:
+            depths = self._mtp.times(content.mtp_layers)
+            total += depths
+            mtp_parameters = depths.dense + depths.expert
+        return ChunkParameters(total, embedded, outputs, mtp_parameters)
+
+    def _local(self, weights: Iterable[Weight]) -> Local:
+        layout = self._plan.layout
+        whole = dense = expert = 0
+        buckets: dict[Bucket, int] = {"router": 0, "norm": 0}
+        for weight in weights:
+            whole += weight.numel
+            if weight.split is Split.EXPERT:
+                expert += weight.numel // (layout.ep * layout.etp)
+                continue
+            here = weight.numel // layout.tp if weight.split is Split.TENSOR else weight.numel
+            dense += here
+            if weight.bucket in buckets:
+                buckets[weight.bucket] += here
+        return Local(whole, dense, expert, buckets["router"], buckets["norm"])
+
+
+def chunk_result(placement: Placement, parameters: ChunkParameters) -> Chunk:
+    """The chunk as an estimate shows it."""
+    local = parameters.all
+    return Chunk(
+        vpp_rank=placement.vpp_rank,
+        layers=list(placement.layers),
+        embedding=placement.embedding,
+        output_layer=placement.output_layer,
+        mtp_layers=placement.mtp_layers,
+        parameters=local.dense + local.expert,
+        expert_parameters=local.expert,
+        router_parameters=local.router,
+        norm_parameters=local.norm,
+        embedding_parameters=parameters.embedding,
+        output_layer_parameters=parameters.output_layer,
+        mtp_parameters=parameters.mtp,
+    )
+
+
+class StateBytes(NamedTuple):
+    """Bytes of a stage's model states on one GPU."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+
+
+def state_bytes(local: Local, plan: Plan) -> StateBytes:
+    """States of one GPU: the largest shard where the parameters do not divide evenly."""
+    states, layout = plan.step.states, plan.layout
+    dense = -(-local.dense // layout.optimizer_shards)
+    expert = -(-local.expert // layout.expert_optimizer_shards)
+    parameters = local.dense + local.expert
+    return StateBytes(
+        weights=states.weights * parameters,
+        gradients=states.gradients * parameters,
+        optimizer=(states.master + states.moments) * (dense + expert),
+    )
