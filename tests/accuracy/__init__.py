@@ -1,0 +1,1 @@
+"""How close the service comes to ground truth: `python -m tests.accuracy FILE... [--json]`."""

@@ -1,0 +1,76 @@
+"""Rows with the peak memory of a real training run, as its authors published it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.accuracy import command_line, published_runs
+from tests.accuracy.outcomes import Memory, UnusableRowError, memory
+from trainfit.answer import answer
+from trainfit.estimator.results import Interval, Stage
+from trainfit.specs.job import Job
+
+Row = dict[str, Any]
+
+
+def group(row: Row) -> str:
+    """The first word of the id, with the card where the second word names it; near rows apart."""
+    first, second = (*row["id"].split("-"), "")[:2]
+    card = row["gpu"]["type"].casefold().startswith(second.casefold()) and second
+    near = " near" if row.get("near_complete") and not row["complete"] else ""
+    return (f"{first}-{second}" if card else first) + near
+
+
+def price(row: Row, folder: Path) -> dict[str, Memory]:  # noqa: ARG001
+    """The run's peak beside the service's; a figure a stage where the row has several."""
+    check_usable(row)
+    stages = answer(job_of(row)).stages
+    return {
+        suffix: memory(measured_gib, estimated)
+        for suffix, measured_gib, estimated in _pairs(row["measured"], stages)
+    }
+
+
+def check_usable(row: Row) -> None:
+    """Raise UnusableRowError for a row that is no truth of its own."""
+    check_trusted(row)
+    if row.get("duplicate_measurement_of") is not None:
+        raise UnusableRowError("the same measurement as another row")
+    if not row["complete"] and not row.get("near_complete"):
+        raise UnusableRowError("incomplete: a formula cannot be run on it without guessing")
+
+
+def check_trusted(row: Row) -> None:
+    if row.get("trusted") is False:
+        raise UnusableRowError("the row says that it is not to be trusted")
+
+
+def job_of(row: Row) -> Job:
+    """The job of a run: from its command line where the row has one."""
+    if "raw_args" in row["training"]:
+        return command_line.job_of(row)
+    return published_runs.job_of(row)
+
+
+def _pairs(measured: Row, stages: list[Stage]) -> Iterator[tuple[str, float, Interval]]:
+    """Suffix of the row's id, GiB measured, bytes estimated."""
+    per_stage = measured.get("per_stage") or {}
+    for name, figures in per_stage.items():
+        stage = stages[int(name.removeprefix("stage"))]
+        suffix = f"#{name}" if len(per_stage) > 1 else ""
+        yield suffix, figures["max_allocated_gib"], stage.allocated_bytes
+    if not per_stage:
+        yield "", measured["value_gib"], _estimated(measured["what"], stages)
+
+
+def _estimated(what: str, stages: list[Stage]) -> Interval:
+    """The bytes that a row's words mean: of which rank, and allocated or reserved."""
+    reserved = "reserved" in what
+    intervals = [stage.reserved_bytes if reserved else stage.allocated_bytes for stage in stages]
+    if "LAST rank" in what:
+        return intervals[-1]
+    if "rank 0" in what:
+        return intervals[0]
+    return max(intervals, key=lambda interval: interval.expected)

@@ -1,0 +1,85 @@
+"""Rows with a configuration that is known to run, or to run out of memory."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.accuracy import published_runs
+from tests.accuracy.cards import card_of
+from tests.accuracy.measured import check_usable
+from tests.accuracy.outcomes import Fit, UnusableRowError
+from trainfit.answer import answer
+from trainfit.estimator.results import Interval
+
+Row = dict[str, Any]
+
+REPEATED = re.compile(
+    r"mixed_precision(\.grad_reduce_in_fp32)?|tokenizer\.vocab_size|dataset\..*|train\..*"
+    r"|ddp\.(grad_reduce_in_fp32|use_distributed_optimizer)|optimizer\.use_distributed_optimizer"
+    r"|model\.(\w+_parallel(_size)?|seq_length|recompute_\w+|should_pad_vocab)"
+    r"|model\.pipeline_model_parallel_layout|model\.moe_(token_dispatcher_type|flex_\w+)"
+)
+"""Overrides of a preset that the row's own fields repeat."""
+
+WITHOUT_EFFECT = re.compile(
+    r"dist\.enable_megatron_core_experimental|(comm_overlap|ddp)\.overlap_grad_reduce"
+    r"|comm_overlap\.tp_comm_overlap_cfg"
+    r"|model\.(bias_activation_fusion|moe_router_fusion|moe_router_force_load_balancing|qk_clip)"
+)
+"""Overrides that do not change memory."""
+
+
+def group(row: Row) -> str:
+    near = " near" if row.get("near_complete") and not row["complete"] else ""
+    return f"runs-{row['id'].split('-')[0]}{near}"
+
+
+def price(row: Row, folder: Path) -> dict[str, Fit]:  # noqa: ARG001
+    """The service's verdict beside what happened."""
+    check_usable(row)
+    card = card_of(row["gpu"])
+    if card is None:
+        raise UnusableRowError(f"the catalogue has no {row['gpu']['type']}")
+    check_expressible(row)
+    needed = answer(published_runs.job_of(row)).binding.device_bytes
+    return {
+        "": Fit(
+            fits=row["fits"],
+            verdict=verdict(needed, card.reported_bytes),
+            capacity_bytes=card.reported_bytes,
+            low_bytes=needed.low,
+            expected_bytes=needed.expected,
+            high_bytes=needed.high,
+        )
+    }
+
+
+def check_expressible(row: Row) -> None:
+    """Raise UnusableRowError where a preset says what a job cannot."""
+    training, tp = row["training"], row["parallelism"]["tp"]
+    if training.get("task") in ("peft", "LoRA Performance"):
+        raise UnusableRowError("the adapters are not stated")
+    unknown = sorted(
+        name
+        for name, value in (training.get("overrides") or {}).items()
+        if value not in (None, False)
+        and not REPEATED.fullmatch(name)
+        and not WITHOUT_EFFECT.fullmatch(name)
+        and not (name == "comm_overlap" and _overlaps_nothing(value, tp))
+    )
+    if unknown:
+        raise UnusableRowError(f"a job has no field for {', '.join(unknown)}")
+
+
+def _overlaps_nothing(overlap: str, tp: int) -> bool:
+    """Tensor-parallel communication is there to overlap only where tp > 1."""
+    return "=True" not in (overlap if tp > 1 else overlap.replace("tp_comm_overlap=True", ""))
+
+
+def verdict(needed: Interval, capacity_bytes: int) -> Literal["fits", "tight", "does_not_fit"]:
+    """What the interval of the binding rank says about a card."""
+    if needed.high <= capacity_bytes:
+        return "fits"
+    return "does_not_fit" if needed.low > capacity_bytes else "tight"

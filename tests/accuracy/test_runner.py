@@ -1,0 +1,248 @@
+"""The accuracy runner itself: what it reads, what it skips, what it prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.accuracy import command_line, schemas
+from tests.accuracy.__main__ import main
+from tests.accuracy.cards import card_of
+from tests.accuracy.command_line import layer_frequency
+from tests.accuracy.published_runs import precision_of
+from tests.accuracy.runs import verdict
+from tests.accuracy.schemas import outcomes_of_row
+from trainfit.estimator.results import Interval
+
+Row = dict[str, Any]
+
+TINY = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "vocab_size": 100,
+}
+EMBEDDING, ATTENTION, MLP = 100 * 64, 4 * 64 * 64, 3 * 64 * 128
+
+
+def counted_row(**changes: Any) -> Row:
+    layer = {"attention": ATTENTION, "dense_mlp": MLP, "norms": 128}
+    total = 2 * EMBEDDING + sum(layer.values()) + 64
+    outside = {"embed_tokens": EMBEDDING, "nonlayer_norms": 64, "lm_head": EMBEDDING}
+    return {
+        "hf_id": "some/tiny",
+        "status": "exact",
+        "config_json": TINY,
+        "total": total,
+        "trainable": total,
+        "n_layers": 1,
+        "embed_tokens": EMBEDDING,
+        "lm_head": EMBEDDING,
+        "position_embeddings": 0,
+        "vision_audio": 0,
+        "non_layer": outside,
+        "layer_type_index": [0],
+        "layer_types": [layer],
+    } | changes
+
+
+def measured_row(**changes: Any) -> Row:
+    arguments = {
+        "num-layers": 2,
+        "hidden-size": 64,
+        "num-attention-heads": 4,
+        "max-position-embeddings": 128,
+        "seq-length": 128,
+        "micro-batch-size": 1,
+        "global-batch-size": 2,
+        "tensor-model-parallel-size": 1,
+        "pipeline-model-parallel-size": 2,
+        "bf16": True,
+    }
+    return {
+        "id": "mlm-tiny-h100",
+        "gpu": {"type": "H100-SXM", "memory_gb": 80},
+        "model": {"vocab": 256},
+        "parallelism": {"world_size": 2},
+        "training": {"raw_args": arguments},
+        "measured": {"value_gib": 1.0, "what": "max_allocated on the LAST rank only"},
+        "complete": True,
+    } | changes
+
+
+def only(row: Any, folder: Path = Path()) -> Row:
+    (outcome,) = outcomes_of_row(row, folder, "file:1")
+    return outcome.as_json()
+
+
+def test_a_config_is_read_inline_or_relative_to_its_file(tmp_path: Path) -> None:
+    (tmp_path / "tiny.json").write_text(json.dumps(TINY))
+    row = counted_row(config="tiny.json")
+    inline = only(row)
+    del row["config_json"]
+    assert only(row, tmp_path) == inline
+    assert inline["exact"]
+
+
+def test_a_count_that_differs_says_which() -> None:
+    shown = only(counted_row(lm_head=1))
+    assert not shown["exact"]
+    assert shown["differences"] == {"lm_head": {"expected": 1, "counted": EMBEDDING}}
+
+
+def test_the_value_of_a_continuous_integration_row_is_that_of_the_last_stage() -> None:
+    shown = only(measured_row())
+    assert shown["status"] == "priced"
+    assert shown["measured_bytes"] == 2**30
+    assert shown["low_bytes"] <= shown["expected_bytes"] <= shown["high_bytes"]
+
+
+def test_an_argument_that_is_not_known_skips_the_row() -> None:
+    row = measured_row()
+    row["training"]["raw_args"]["delay-wgrad-compute"] = True
+    assert only(row)["reason"] == "a job has no field for delay-wgrad-compute"
+
+
+def test_what_the_service_refuses_skips_the_row_with_the_option() -> None:
+    row = measured_row()
+    row["training"]["raw_args"]["optimizer"] = "muon"
+    assert only(row)["reason"].startswith("refused: /training/optimizer/name")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"complete": False}, "incomplete: a formula cannot be run on it without guessing"),
+        ({"duplicate_measurement_of": "other"}, "the same measurement as another row"),
+        ({"trusted": False}, "the row says that it is not to be trusted"),
+    ],
+)
+def test_a_row_that_is_no_truth_of_its_own_is_skipped(change: Row, reason: str) -> None:
+    assert only(measured_row(**change))["reason"] == reason
+
+
+def test_stages_are_rows_of_their_own() -> None:
+    row = measured_row()
+    row["measured"]["per_stage"] = {
+        "stage0": {"max_allocated_gib": 1.0},
+        "stage1": {"max_allocated_gib": 2.0},
+    }
+    outcomes = outcomes_of_row(row, Path(), "file:1")
+    assert [outcome.id for outcome in outcomes] == ["mlm-tiny-h100#stage0", "mlm-tiny-h100#stage1"]
+
+
+def test_near_rows_and_cards_named_in_the_id_are_groups_of_their_own() -> None:
+    near = measured_row(complete=False, near_complete=True)
+    assert only(near)["group"] == "mlm near"
+    assert only(measured_row(id="simumax-h100-tiny"))["group"] == "simumax-h100"
+
+
+def test_what_breaks_is_a_reason_and_a_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "rows.jsonl"
+    broken = measured_row(measured={})
+    file.write_text("\n".join(json.dumps(row) for row in (broken, counted_row(), {}, "text")))
+    monkeypatch.setattr(sys, "argv", ["accuracy", str(file), "--json"])
+    assert main() == 1
+    printed = json.loads(capsys.readouterr().out)
+    assert [row["status"] for row in printed["rows"]] == [
+        "skipped",
+        "priced",
+        "skipped",
+        "skipped",
+    ]
+    assert printed["rows"][0]["reason"].startswith("error: KeyError")
+    assert printed["groups"]["overall"]["rows"] == 4
+    assert printed["groups"]["parameter_counts-exact"]["exact"] == 1
+
+
+def test_the_table_names_groups_reasons_and_differences(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "rows.jsonl"
+    rows = (counted_row(total=1), measured_row(), measured_row(complete=False))
+    file.write_text("\n".join(json.dumps(row) for row in rows))
+    monkeypatch.setattr(sys, "argv", ["accuracy", str(file)])
+    assert main() == 0
+    printed = capsys.readouterr().out
+    assert "parameter_counts-exact" in printed
+    assert "incomplete: a formula cannot be run on it without guessing" in printed
+    assert "differs: some/tiny: total" in printed
+
+
+def test_a_document_is_a_row_or_a_list_of_rows(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps([counted_row(), counted_row()], indent=1))
+    assert len(list(schemas.rows_of(file))) == 2
+    file.write_text(json.dumps(counted_row(), indent=1))
+    assert len(list(schemas.rows_of(file))) == 1
+
+
+def test_no_argument_is_in_two_tables() -> None:
+    tables = (
+        command_line.MODEL,
+        command_line.PARALLELISM,
+        command_line.TRAINING,
+        command_line.RECOMPUTE,
+        command_line.MOE,
+        command_line.FRAMEWORK,
+        command_line.READ,
+        command_line.WITHOUT_EFFECT,
+    )
+    assert sum(len(table) for table in tables) == len(command_line.ARGUMENTS)
+
+
+@pytest.mark.parametrize(
+    ("words", "frequency"),
+    [("([0]*1+[1]*3)", [0, 1, 1, 1]), ("2", 2), (2, 2), ("[0,1]*2", [0, 1, 0, 1])],
+)
+def test_moe_layer_frequencies(words: str | int, frequency: int | list[int]) -> None:
+    assert layer_frequency(words) == frequency
+
+
+@pytest.mark.parametrize(
+    ("words", "dtypes"),
+    [
+        ("bf16 params, fp32 main grads, fp32 master+moments", ("bf16", "bf16", "fp32")),
+        ("bf16 params, bf16 grads (main_grads bf16), fp32 master", ("bf16", "bf16", "bf16")),
+        (
+            "fp32 params/grads/Adam states sharded; bf16 params, fp32 reduce",
+            ("fp32", "bf16", "fp32"),
+        ),
+        ("bf16 compute; fp32 sharded parameters and Adam states", ("fp32", "bf16", "fp32")),
+    ],
+)
+def test_precision_in_words(words: str, dtypes: tuple[str, str, str]) -> None:
+    precision = precision_of(words, notes="")
+    assert isinstance(precision, dict)
+    assert (precision["params"], precision["compute"], precision["gradients"]) == dtypes
+
+
+@pytest.mark.parametrize(
+    ("gpu", "name"),
+    [
+        ({"type": "H100 (HBM2e Grand Teton)", "memory_gb": 96}, "H100-96GB"),
+        ({"type": "A100", "memory_gb": 40}, "A100-40GB"),
+        ({"type": "A100 x8", "memory_gb": 80}, "A100-80GB-SXM"),
+        ({"type": "B200-SXM", "memory_gb": 192}, "B200"),
+        ({"type": "H100", "memory_gb": 123}, None),
+    ],
+)
+def test_cards_by_type_and_memory(gpu: Row, name: str | None) -> None:
+    card = card_of(gpu)
+    assert (card and card.name) == name
+
+
+@pytest.mark.parametrize(
+    ("needed", "said"),
+    [((1, 2, 3), "fits"), ((1, 2, 4), "tight"), ((4, 5, 6), "does_not_fit")],
+)
+def test_verdicts(needed: tuple[int, int, int], said: str) -> None:
+    assert verdict(Interval(*needed), capacity_bytes=3) == said

@@ -1,0 +1,91 @@
+"""Chunk-forwards in flight, against a schedule run step by step."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainfit.answer import plan_of
+from trainfit.estimator.schedule import in_flight, turns, warm_up
+from trainfit.resolve.plan import Plan
+from trainfit.specs.job import Job
+
+SPEC = {
+    "num_layers": 96,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "vocab_size": 128,
+    "position_embedding_type": "rope",
+}
+
+
+def plan(pp: int, vpp: int, microbatches: int) -> Plan:
+    layout = {"pp": pp, "vpp": vpp}
+    training = {"num_microbatches": microbatches}
+    return plan_of(
+        Job.model_validate({"model": {"spec": SPEC}, "parallelism": layout, "training": training})
+    )
+
+
+@pytest.mark.parametrize(
+    ("pp", "vpp", "expected"),
+    [(4, 1, [4, 3, 2, 1]), (4, 2, [11, 9, 7, 5]), (2, 3, [7, 5]), (1, 1, [1])],
+)
+def test_in_flight(pp: int, vpp: int, expected: list[int]) -> None:
+    """1F1B: p - r; interleaved: 2 (p - r - 1) + (v - 1) G + 1."""
+    assert [in_flight(plan(pp, vpp, 64), rank) for rank in range(pp)] == expected
+
+
+def test_few_microbatches_cap_what_is_in_flight() -> None:
+    assert [in_flight(plan(4, 1, 2), rank) for rank in range(4)] == [2, 2, 2, 1]
+
+
+def executed(job: Plan, rank: int) -> list[tuple[tuple[int, ...], int, int]]:
+    """State before every turn after the warm-up, by running all of the schedule's steps."""
+    v, m, group = job.layout.vpp, job.batch.num_microbatches, job.layout.microbatch_group_size
+    order = [
+        chunk
+        for first in range(0, m, group)
+        for chunk in range(v)
+        for _ in range(min(group, m - first))
+    ]
+    live = [0] * v
+    states = []
+    start = warm_up(job, rank)
+    for chunk in order[:start]:
+        live[chunk] += 1
+    for turn, chunk in enumerate(order[start:]):
+        undone = v - 1 - order[turn]
+        states.append((tuple(live), chunk, undone))
+        live[chunk] += 1
+        live[undone] -= 1
+    return states
+
+
+@given(
+    pp=st.sampled_from([2, 3, 4]),
+    vpp=st.sampled_from([1, 2, 4]),
+    groups=st.integers(3, 6),
+    sizes=st.lists(st.integers(0, 100), min_size=4, max_size=4),
+    data=st.data(),
+)
+def test_turns_show_the_highest_state(
+    pp: int, vpp: int, groups: int, sizes: list[int], data: st.DataObject
+) -> None:
+    """Whatever the chunks weigh, the turns that are looked at hold the maximum over all turns."""
+    rank = data.draw(st.integers(0, pp - 1))
+    job = plan(pp, vpp, pp * groups)
+
+    def weigh(before: tuple[int, ...], forward: int) -> int:
+        return sum(c * s for c, s in zip(before, sizes, strict=False)) + sizes[forward]
+
+    all_turns = [weigh(before, forward) for before, forward, _ in executed(job, rank)]
+    seen = [weigh(turn.before, turn.forward) for turn in turns(job, rank)]
+    assert max(seen) == max(all_turns)
+
+
+def test_a_larger_group_holds_more() -> None:
+    job = plan(4, 2, 64)
+    wide = replace(job, layout=replace(job.layout, microbatch_group_size=8))
+    assert in_flight(wide, 0) == in_flight(job, 0) + 4
