@@ -66,8 +66,7 @@ def _outside_layers(spec: ModelSpec) -> Iterable[Weight]:
     yield from head.weights(spec.output_layer, spec.output_layer.rows, copy_of_embedding=False)
     for extra in spec.extras:
         yield from opaque.weights(extra)
-    if spec.encoder_parameters:
-        yield opaque.tower(spec.encoder_parameters)
+    yield from opaque.towers(spec)
 
 
 def _mtp(spec: ModelSpec, kinds: tuple[tuple[Weight, ...], ...]) -> int:

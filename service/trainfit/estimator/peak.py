@@ -59,6 +59,8 @@ def price_chunk(ledger: Ledger, content: Content) -> PricedChunk:
         if live + segment.backward.total > backward.total:
             backward = _highest(placed, live, backward=True)
         live += segment.saved
+    data = ledger.batch_bytes(content)
+    forward = forward._replace(borrowed=forward.borrowed + data, total=forward.total + data)
     return PricedChunk(live, forward, backward)
 
 

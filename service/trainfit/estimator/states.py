@@ -60,7 +60,7 @@ class ParameterTable:
         self._final_norms = self._local(norm.weights(each, "final") for each in spec.final_norms)
         self._extras = self._local(
             weight for extra in spec.extras for weight in opaque.weights(extra)
-        ) + self._local([opaque.tower(spec.encoder_parameters)])
+        ) + self._local(opaque.towers(spec))
         self._mtp = Local()
         if spec.mtp is not None:
             own = self._local(mtp.weights(spec.mtp, spec.hidden_size))

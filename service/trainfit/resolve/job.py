@@ -7,7 +7,7 @@ from trainfit.resolve.defaults import derived_layout, resolved_defaults
 from trainfit.resolve.findings import Findings
 from trainfit.resolve.layout import resolve_layout
 from trainfit.resolve.not_modelled import refuse_not_modelled
-from trainfit.resolve.plan import Batch, Card, Layout, Origin, Plan, Source
+from trainfit.resolve.plan import Batch, Card, Layout, Origin, Plan, Source, Step
 from trainfit.resolve.training import resolve_batch, resolve_routing, resolve_step
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron
@@ -28,7 +28,7 @@ def resolve(job: Job, model: ModelSpec, source: Source, card: Card = NO_CARD) ->
     mtp_layers = _mtp_layers(job, model, findings)
     layout = resolve_layout(job, model, mtp_layers, findings)
     batch = resolve_batch(job, layout, findings)
-    step = resolve_step(job, layout, model.num_layers, findings)
+    step = resolve_step(job, layout, model.num_layers, card, findings)
     routing = resolve_routing(job, findings)
     findings.refuse()
     return Plan(
@@ -42,7 +42,7 @@ def resolve(job: Job, model: ModelSpec, source: Source, card: Card = NO_CARD) ->
         routing=routing,
         framework=job.framework,
         card=card,
-        defaults=resolved_defaults(job, _derived(job, model, layout, batch, mtp_layers)),
+        defaults=resolved_defaults(job, _derived(job, model, layout, batch, step, mtp_layers)),
     )
 
 
@@ -70,7 +70,7 @@ def _mtp_layers(job: Job, model: ModelSpec, findings: Findings) -> int:
 
 
 def _derived(
-    job: Job, model: ModelSpec, layout: Layout, batch: Batch, mtp_layers: int
+    job: Job, model: ModelSpec, layout: Layout, batch: Batch, step: Step, mtp_layers: int
 ) -> dict[str, tuple[Any, Origin, str]]:
     derived = {
         pointer: (value, origin, why) for pointer, value, origin, why in derived_layout(job, layout)
@@ -88,8 +88,8 @@ def _derived(
         derived["/training/mtp"] = (value, "config", "the depths that the config declares")
     if training.attention.backend == "auto":
         derived["/training/attention/backend"] = (
-            "fused",
+            step.attention_backend,
             "framework",
-            "TransformerEngine's choice on recent cards",
+            "TransformerEngine's choice for the card; fused where none is named",
         )
     return derived

@@ -1,10 +1,12 @@
 """Batch, precision, recompute and routing of one step."""
 
 from math import ceil
+from typing import Literal
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.plan import (
     Batch,
+    Card,
     Layout,
     RecomputePolicy,
     Routing,
@@ -141,20 +143,27 @@ def resolve_recompute(
     return RecomputePolicy(method, count, frozenset(), given.distribute_saved_activations)
 
 
-def resolve_step(job: Job, layout: Layout, layers: int, findings: Findings) -> Step:
+def attention_backend(job: Job, card: Card) -> Literal["flash", "fused", "unfused"]:
+    """TransformerEngine prefers cuDNN's kernel on Hopper and FlashAttention before it
+    (dot_product_attention/utils.py); measured peaks on Blackwell fit FlashAttention's.
+    """
+    backend = job.training.attention.backend
+    if backend == "auto":
+        return "fused" if card.compute_capability in ("", "sm_90") else "flash"
+    assert backend in ("flash", "fused", "unfused")
+    return backend
+
+
+def resolve_step(job: Job, layout: Layout, layers: int, card: Card, findings: Findings) -> Step:
     training = job.training
     precision = resolve_precision(training)
-    backend = training.attention.backend
-    if backend == "auto":
-        backend = "fused"
-    assert backend in ("flash", "fused", "unfused")
     cross_entropy = training.loss.cross_entropy
     assert cross_entropy in ("unfused", "native_fused", "te_fused")
     return Step(
         activation_bytes=BYTES[precision.compute],
         states=state_bytes(precision, training.optimizer),
         recompute=resolve_recompute(training.recompute, layout, layers, findings),
-        attention_backend=backend,
+        attention_backend=attention_backend(job, card),
         attention_dropout=training.attention.dropout > 0,
         hidden_dropout=training.hidden_dropout > 0,
         cross_entropy=cross_entropy,

@@ -57,7 +57,11 @@ class ModelSpec(Part):
     """Weights outside the layers that are neither embedding, norm nor head."""
     encoder_parameters: Annotated[int, Field(ge=0)] = 0
     """Parameters of vision and audio towers with their projectors."""
-    max_position_embeddings: Width | None = None
+    encoder_frozen_parameters: Annotated[int, Field(ge=0)] = 0
+    """Those of them that the model's class never trains."""
+    max_position_embeddings: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    residual_streams: Count = 1
+    """Hidden states that run side by side between the layers, joined by hyper-connections."""
 
     @property
     def num_layers(self) -> int:

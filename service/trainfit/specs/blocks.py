@@ -75,6 +75,11 @@ class Attention(Part):
     """False where keys and values are those of an earlier layer."""
     reuses_weights: bool = False
     """True where the whole block is an earlier layer's, run again."""
+    q_lora_rank: Width | None = None
+    """Queries grow from a normed latent of this rank."""
+    out_lora_rank: Width | None = None
+    """The output passes a latent of this rank for each of `out_groups` groups of heads."""
+    out_groups: Count = 1
     query_experts: Count | None = None
     """In a mixture of attention heads, how many query and output projections a key-value head
     has; heads / kv_heads of them serve a token."""
@@ -96,7 +101,7 @@ class LatentAttention(Part):
     q_lora_rank: Width | None
     kv_lora_rank: Width
     qk_nope_head_dim: Width
-    qk_rope_head_dim: Width
+    qk_rope_head_dim: Annotated[int, Field(ge=0, le=4_194_304)]
     v_head_dim: Width
     down_bias: bool = False
     """Biases on both down projections."""
@@ -107,6 +112,8 @@ class LatentAttention(Part):
     sinks: bool = False
     window: Count | None = None
     indexer: Indexer | None = None
+    owns_kv_latent: bool = True
+    """False where keys and values grow from an earlier layer's latent."""
 
 
 class Recurrence(Part):
@@ -160,6 +167,7 @@ class Experts(Part):
     """Features that the router's matrix reads, where a network of its own comes before."""
     latent: Width | None = None
     """Experts work at this width, between two replicated projections."""
+    latent_bucket: Bucket = "other"
     latent_bias: bool = False
     shared_ffn: Width | None = None
     """Width of all shared experts together."""

@@ -25,6 +25,14 @@ class Megatron(Part):
     defer_embedding_wgrad_compute: bool = Field(
         False, description="Compute the output layer's weight gradient after the pipeline drains."
     )
+    create_attention_mask_in_dataloader: bool = Field(
+        False,
+        description="The data loader sends a mask [b, 1, s, s] with every micro-batch. "
+        "Megatron-LM's own default is true, Megatron-Bridge's false.",
+    )
+    deterministic_mode: bool = Field(
+        False, description="Bitwise reproducible kernels; cuBLAS then takes a larger workspace."
+    )
     expandable_segments: bool = Field(
         False, description="PyTorch's allocator grows segments rather than caching blocks."
     )

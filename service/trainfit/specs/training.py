@@ -72,7 +72,7 @@ class AttentionOptions(Part):
     """The kernel that computes softmax attention."""
 
     backend: Literal["auto", "flash", "fused", "unfused", "eager", "sdpa"] = Field(
-        "auto", description="fused is cuDNN's; unfused keeps the scores; auto: fused."
+        "auto", description="fused is cuDNN's; unfused keeps the scores; auto: by the card."
     )
     dropout: Probability = Field(0.0, description="Dropout of the attention scores.")
 

@@ -22,7 +22,10 @@ class TransformerConfig(Part):
         validation_alias=AliasChoices("vocab_size", "padded_vocab_size"),
         description="Rows of the embedding before padding.",
     )
-    ffn_hidden_size: Width | None = Field(None, description="Unset: 4 * hidden_size.")
+    ffn_hidden_size: Width | None = Field(
+        None,
+        description="Unset: 4 * hidden_size; with swiglu two thirds of it, down to 64s.",
+    )
     num_query_groups: Count | None = Field(None, description="Unset: num_attention_heads.")
     kv_channels: Width | None = Field(
         None, description="Head dimension. Unset: hidden_size / num_attention_heads."

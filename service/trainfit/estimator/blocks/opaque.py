@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from math import prod
 
 from trainfit.estimator.ledger import Split, Weight
+from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Opaque
 
 
@@ -15,6 +16,12 @@ def weights(block: Opaque) -> Iterator[Weight]:
         yield Weight(weight.name, prod(weight.shape), bucket, split, weight.trainable)
 
 
-def tower(parameters: int) -> Weight:
-    """A vision or audio tower with its projector, known by its number of parameters."""
-    return Weight("encoder", parameters, "vision", Split.REPLICATED)
+def towers(spec: ModelSpec) -> Iterator[Weight]:
+    """Vision and audio towers with their projectors, known by their numbers of parameters."""
+    frozen = spec.encoder_frozen_parameters
+    for name, numel, trainable in (
+        ("encoder", spec.encoder_parameters - frozen, True),
+        ("encoder_frozen", frozen, False),
+    ):
+        if numel:
+            yield Weight(name, numel, "vision", Split.REPLICATED, trainable)

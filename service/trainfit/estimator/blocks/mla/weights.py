@@ -25,12 +25,12 @@ def weights(block: LatentAttention, hidden: int) -> Iterator[Weight]:
         yield Weight("q_down", r_q * hidden, "attention", Split.REPLICATED)
         yield Weight("q_up", q_width * r_q, "attention", Split.TENSOR)
     kv_up = a * (block.qk_nope_head_dim + d_v) * r_kv
-    yield Weight("kv_down", (r_kv + d_r) * hidden, "attention", Split.REPLICATED)
+    kv_down = r_kv + d_r if block.owns_kv_latent else 0
+    yield Weight("kv_down", kv_down * hidden, "attention", Split.REPLICATED)
     yield Weight("kv_up", kv_up, "attention", Split.TENSOR)
     yield Weight("proj", hidden * a * d_v, "attention", Split.TENSOR)
     if block.down_bias:
-        down_bias = (r_q or 0) + r_kv + d_r
-        yield Weight("down_bias", down_bias, "attention", Split.REPLICATED)
+        yield Weight("down_bias", (r_q or 0) + kv_down, "attention", Split.REPLICATED)
     if block.out_bias:
         yield Weight("proj_bias", hidden, "attention", Split.REPLICATED)
     if block.gate_width:
@@ -39,7 +39,8 @@ def weights(block: LatentAttention, hidden: int) -> Iterator[Weight]:
         yield Weight("sinks", a, "attention", Split.TENSOR)
     if block.latent_norms is not None:
         per_rank = 2 if block.latent_norms == "layernorm" else 1
-        yield Weight("latent_norms", per_rank * ((r_q or 0) + r_kv), "norm", Split.REPLICATED)
+        latents = (r_q or 0) + (r_kv if block.owns_kv_latent else 0)
+        yield Weight("latent_norms", per_rank * latents, "norm", Split.REPLICATED)
     if block.indexer is not None:
         yield from _indexer(block.indexer, hidden, r_q or hidden)
 

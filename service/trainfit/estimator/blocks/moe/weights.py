@@ -28,7 +28,7 @@ def weights(block: Experts, hidden: int) -> Iterator[Weight]:
         yield Weight("experts_bias", biases, "routed_experts", Split.EXPERT)
     if block.latent is not None:
         latent = 2 * hidden * block.latent + int(block.latent_bias) * (hidden + block.latent)
-        yield Weight("latent", latent, "other", Split.REPLICATED)
+        yield Weight("latent", latent, block.latent_bucket, Split.REPLICATED)
     if block.shared_ffn is not None:
         yield from _shared(block, hidden, block.shared_ffn)
 

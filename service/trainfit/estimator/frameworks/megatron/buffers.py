@@ -16,6 +16,7 @@ TE_WORKSPACE_BEFORE_HOPPER = 4_194_304
 TE_GROUPED_STREAMS = 4
 """A grouped GEMM runs on as many streams, each with a workspace."""
 CUBLAS_WORKSPACE_HOPPER = 33_554_432
+"""Also what deterministic mode asks for: CUBLAS_WORKSPACE_CONFIG=:4096:8."""
 CUBLAS_WORKSPACE = 8_519_680
 CUBLAS_HANDLES = 2
 """The forward thread and the autograd thread each keep one."""
@@ -58,7 +59,8 @@ def standing_buffers(
         framework += sum(2 * rows * columns for rows, columns in shapes)
     if has_head:
         hopper = plan.card.compute_capability in ("", "sm_90")
-        workspace += CUBLAS_HANDLES * (CUBLAS_WORKSPACE_HOPPER if hopper else CUBLAS_WORKSPACE)
+        large = hopper or plan.framework.deterministic_mode
+        workspace += CUBLAS_HANDLES * (CUBLAS_WORKSPACE_HOPPER if large else CUBLAS_WORKSPACE)
         framework += 2 * sizes.h * sizes.V // sizes.t if fused else 0
         framework += sizes.bytes * sizes.h * sizes.n_gathered
     return Buffers(workspace, framework)
@@ -75,3 +77,12 @@ def rotary_table(plan: Plan) -> int:
                 elif isinstance(block, LatentAttention):
                     dimensions = max(dimensions, block.qk_rope_head_dim)
     return ROPE_ENTRY_BYTES * plan.batch.seq_length * dimensions
+
+
+def attention_mask(plan: Plan, sizes: Legend) -> int:
+    """The loader's boolean mask [b, 1, s / c, s], alive while the first or the last chunk of the
+    model runs forward. Source: pretrain_gpt.py (get_batch).
+    """
+    if not plan.framework.create_attention_mask_in_dataloader:
+        return 0
+    return sizes.n * plan.batch.seq_length

@@ -10,7 +10,7 @@ from trainfit.estimator.blocks import norm
 from trainfit.estimator.blocks.embedding import transformer_engine as embedding
 from trainfit.estimator.blocks.head import transformer_engine as head
 from trainfit.estimator.blocks.mtp import transformer_engine as mtp
-from trainfit.estimator.frameworks.megatron.buffers import rotary_table
+from trainfit.estimator.frameworks.megatron.buffers import attention_mask, rotary_table
 from trainfit.estimator.frameworks.megatron.layers import layer_operations
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import legend_of
@@ -45,6 +45,7 @@ class Ledger:
         self._shapes = [_shapes(groups) for groups in self.kinds]
         self._mtp_shapes = _shapes(self.mtp())
         self.rotary_bytes = rotary_table(plan)
+        self._mask_bytes = attention_mask(plan, self.sizes)
 
     def embedding(self) -> tuple[Group, ...]:
         return ((embedding.operation(self.plan.model.embedding, self.sizes, self.plan),),)
@@ -79,6 +80,10 @@ class Ledger:
         if content.output_layer:
             for _ in range(1 + self.plan.mtp_layers):
                 yield PlacedSegment(self._head, None)
+
+    def batch_bytes(self, content: Content) -> int:
+        """What of the micro-batch's data is alive while the chunk runs forward."""
+        return self._mask_bytes if content.embedding or content.output_layer else 0
 
     def gemm_shapes(self, content: Content) -> set[tuple[int, int]]:
         """Distinct (out, in) shapes of the weights that the chunk multiplies with."""
