@@ -54,16 +54,16 @@ class ParameterTable:
         self._plan = plan
         spec = plan.model
         self._kinds = [
-            self._local(layer_weights(kind, spec.hidden_size)) for kind in spec.layer_kinds
+            self.local(layer_weights(kind, spec.hidden_size)) for kind in spec.layer_kinds
         ]
-        self._embedding = self._local(embedding.weights(spec.embedding, plan.vocabulary_rows))
-        self._final_norms = self._local(norm.weights(each, "final") for each in spec.final_norms)
-        self._extras = self._local(
+        self._embedding = self.local(embedding.weights(spec.embedding, plan.vocabulary_rows))
+        self._final_norms = self.local(norm.weights(each, "final") for each in spec.final_norms)
+        self._extras = self.local(
             weight for extra in spec.extras for weight in opaque.weights(extra)
-        ) + self._local(opaque.towers(spec))
+        ) + self.local(opaque.towers(spec))
         self._mtp = Local()
         if spec.mtp is not None:
-            own = self._local(mtp.weights(spec.mtp, spec.hidden_size))
+            own = self.local(mtp.weights(spec.mtp, spec.hidden_size))
             self._mtp = own + self._kinds[spec.mtp.layer_kind]
 
     def chunk(self, content: Content) -> ChunkParameters:
@@ -87,7 +87,7 @@ class ParameterTable:
                 plan.vocabulary_rows,
                 copy_of_embedding=not alone and not content.mtp_layers,
             )
-            output = self._local(weights)
+            output = self.local(weights)
             total += output
             outputs = output.dense
         if content.final_norm:
@@ -98,7 +98,8 @@ class ParameterTable:
             mtp_parameters = depths.dense + depths.expert
         return ChunkParameters(total, embedded, outputs, mtp_parameters)
 
-    def _local(self, weights: Iterable[Weight]) -> Local:
+    def local(self, weights: Iterable[Weight]) -> Local:
+        """Parameters of these weights, over all ranks and on one GPU."""
         layout = self._plan.layout
         whole = dense = expert = 0
         buckets: dict[Bucket, int] = {"router": 0, "norm": 0}

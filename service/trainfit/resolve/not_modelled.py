@@ -61,11 +61,7 @@ def _training(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/attention/backend", f"{training.attention.backend} under Megatron"
     if training.loss.cross_entropy in ("liger", "chunked"):
         yield "/training/loss/cross_entropy", f"{training.loss.cross_entropy} under Megatron"
-    if moe.token_dispatcher_type != "alltoall":
+    if moe.token_dispatcher_type == "flex":
         yield "/training/moe/token_dispatcher_type", f"the dispatcher {moe.token_dispatcher_type}"
-    if not moe.grouped_gemm:
-        yield "/training/moe/grouped_gemm", "running experts one by one"
-    if not moe.permute_fusion:
-        yield "/training/moe/permute_fusion", "an unfused permutation"
     if training.peft is not None:
         yield "/training/peft", "parameter-efficient fine-tuning"

@@ -102,7 +102,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """How many rows reach the experts."""
+    """How tokens reach the experts, and how many rows that makes."""
+
+    dispatcher: Literal["alltoall", "allgather"]
+    grouped_gemm: bool
+    permute_fusion: bool
 
     capacity_factor: float
     pad_to_capacity: bool

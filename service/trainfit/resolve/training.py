@@ -181,7 +181,11 @@ def resolve_routing(job: Job, findings: Findings) -> Routing:
         )
     precision = resolve_precision(job.training)
     dtype = moe.router_dtype or precision.compute
+    assert moe.token_dispatcher_type in ("alltoall", "allgather")
     return Routing(
+        dispatcher=moe.token_dispatcher_type,
+        grouped_gemm=moe.grouped_gemm,
+        permute_fusion=moe.permute_fusion,
         capacity_factor=moe.expert_capacity_factor or 0.0,
         pad_to_capacity=moe.pad_expert_input_to_capacity,
         imbalance_factor=float(moe.imbalance_factor),

@@ -7,9 +7,10 @@ gradient and gather buffer of the output layer); PyTorch's CublasHandlePool.cpp.
 
 from typing import NamedTuple
 
+from trainfit.estimator.blocks.moe.all_gather import gather_buffer
 from trainfit.estimator.legend import Legend
 from trainfit.resolve.plan import Card, Plan
-from trainfit.specs.blocks import Attention, LatentAttention
+from trainfit.specs.blocks import Attention, Experts, LatentAttention
 
 TE_WORKSPACE_HOPPER = 33_554_432 + 1_024
 TE_WORKSPACE_BEFORE_HOPPER = 4_194_304
@@ -40,20 +41,21 @@ def is_before_hopper(card: Card) -> bool:
 def standing_buffers(
     shapes: set[tuple[int, int]],
     *,
-    has_experts: bool,
+    grouped: bool,
+    gathered_bytes: int,
     has_head: bool,
     rotary_bytes: int,
     sizes: Legend,
     plan: Plan,
 ) -> Buffers:
     """Workspaces of the GEMMs, one bf16 dummy gradient per distinct weight shape, the rotary
-    table, and on the last stage those of the output layer with the buffer [n, h] into which its
-    input is gathered.
+    table, `gathered_bytes` of tokens that experts gather, and on the last stage those of the
+    output layer with the buffer [n, h] into which its input is gathered.
     """
     older = is_before_hopper(plan.card)
     te = TE_WORKSPACE_BEFORE_HOPPER if older else TE_WORKSPACE_HOPPER
-    workspace = te * (1 + TE_GROUPED_STREAMS * has_experts) if shapes else 0
-    framework = rotary_bytes
+    workspace = te * (1 + TE_GROUPED_STREAMS * grouped) if shapes else 0
+    framework = rotary_bytes + gathered_bytes
     fused = plan.framework.gradient_accumulation_fusion
     if fused:
         framework += sum(2 * rows * columns for rows, columns in shapes)
@@ -77,6 +79,23 @@ def rotary_table(plan: Plan) -> int:
                 elif isinstance(block, LatentAttention):
                     dimensions = max(dimensions, block.qk_rope_head_dim)
     return ROPE_ENTRY_BYTES * plan.batch.seq_length * dimensions
+
+
+def gathered_tokens(plan: Plan, sizes: Legend) -> int:
+    """The buffer into which experts gather tokens, as wide as the widest layer needs."""
+    if plan.routing.dispatcher != "allgather":
+        return 0
+    return max((gather_buffer(block, sizes) for block in _experts(plan)), default=0)
+
+
+def _experts(plan: Plan) -> list[Experts]:
+    return [
+        block
+        for kind in plan.model.layer_kinds
+        for sublayer in kind.sublayers
+        for block in sublayer.blocks
+        if isinstance(block, Experts)
+    ]
 
 
 def attention_mask(plan: Plan, sizes: Legend) -> int:

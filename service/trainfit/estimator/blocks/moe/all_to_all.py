@@ -1,0 +1,90 @@
+"""Tokens reach their experts by an all-to-all over expert-parallel ranks.
+
+Symbols: estimator.legend; T rows sent, T_r rows received. Permuted and dispatched rows are locals
+of the MoE forward: alive until it returns. Source: megatron/core/transformer/moe
+(token_dispatcher.py, moe_layer.py, moe_utils.py) and TransformerEngine's permutation.py.
+"""
+
+from trainfit.estimator.blocks.moe.rows import Rows
+from trainfit.estimator.ledger import Operation, Tensor, backward, forward, held, saved
+from trainfit.estimator.legend import Legend
+from trainfit.resolve.plan import Routing
+from trainfit.specs.blocks import Experts
+
+INDEX_BYTES = 8
+"""Unfused permutation keeps int64 indices."""
+
+
+def dispatch(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> list[Operation]:
+    """Permute by expert, exchange, sort by local expert."""
+    h = block.latent or sizes.h
+    sent, received = h * rows.sent * sizes.bytes, h * rows.received * sizes.bytes
+    table = [
+        Operation(
+            "permute",
+            (
+                *_map(block, sizes, rows, routing),
+                held("permuted rows [T, h]", sent),
+                backward("gradient of the permuted rows [T, h]", sent),
+            ),
+        )
+    ]
+    if block.experts == sizes.e:
+        dispatched = saved("dispatched rows = fc1 input [T_r, h]", received, "moe")
+        return [*table, Operation("dispatch", (dispatched,))]
+    return [
+        *table,
+        Operation("dispatch", (held("dispatched rows [T_r, h]", received),)),
+        Operation(
+            "sort_by_local_expert",
+            (
+                saved("sorted rows = fc1 input [T_r, h]", received, "moe"),
+                backward("gradients of both orders [T_r, h]", 2 * received),
+            ),
+        ),
+    ]
+
+
+def _map(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> tuple[Tensor, ...]:
+    """Where every row goes: one int32 map when fused; else an index into the tokens and one into
+    the routing map for the probabilities.
+    """
+    if routing.permute_fusion:
+        return (
+            saved("row map [n', 2E + 1] int32", 4 * sizes.n_shard * (2 * block.experts + 1), "moe"),
+        )
+    sorting = (INDEX_BYTES + 1) * sizes.n_shard * block.experts
+    return (
+        saved("token and probability indices [T] int64", 2 * INDEX_BYTES * rows.sent, "moe"),
+        forward("sorted routing map [n', E] with its indices", sorting),
+    )
+
+
+def combine(block: Experts, sizes: Legend, rows: Rows) -> list[Operation]:
+    """Rows go back the way they came; the caller still holds those it sends."""
+    h, width = block.latent or sizes.h, sizes.bytes
+    sent, received = h * rows.sent * width, h * rows.received * width
+    table = []
+    if block.experts != sizes.e:
+        table.append(
+            Operation(
+                "unsort",
+                (
+                    forward("fc2 output [T_r, h]", received),
+                    forward("unsorted rows [T_r, h]", received),
+                    backward("gradients of both [T_r, h]", 2 * received),
+                ),
+            )
+        )
+    table.append(
+        Operation(
+            "unpermute",
+            (
+                forward("unsorted rows [T_r, h]", received),
+                forward("combined rows [T, h]", sent),
+                forward("result [n', h]", sizes.act),
+                backward("gradient of the combined rows [T, h]", sent),
+            ),
+        )
+    )
+    return table

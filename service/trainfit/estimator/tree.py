@@ -1,0 +1,200 @@
+"""The ledger of one pipeline rank as a tree of modules.
+
+The weights and operations that an estimate sums up, arranged as the model runs them. Layers of
+one kind in a row stand as one module.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from trainfit.estimator.blocks import norm, opaque
+from trainfit.estimator.blocks.embedding import weights as embedding
+from trainfit.estimator.blocks.head import weights as head
+from trainfit.estimator.blocks.layer import block_weights
+from trainfit.estimator.blocks.mtp import weights as mtp
+from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.frameworks.megatron.layers import layer_operations
+from trainfit.estimator.ledger import Group, Weight
+from trainfit.estimator.placement import Content, content_of, place
+from trainfit.estimator.segment import price
+from trainfit.estimator.states import ParameterTable
+from trainfit.resolve.plan import Plan
+from trainfit.specs.blocks import Block, Layer, Norm, Opaque, Recurrence, Sublayer
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A part of a stage; with children it is their sum.
+
+    `parameters` are those over all ranks of the stage, `parameters_per_gpu` those on one GPU.
+    `saved_bytes` is what one micro-batch keeps for backward on one GPU.
+    """
+
+    name: str
+    parameters: int
+    parameters_per_gpu: int
+    saved_bytes: int
+    children: tuple["Module", ...] = ()
+
+    def times(self, count: int) -> "Module":
+        """So many of this module taken as one."""
+        return Module(
+            self.name,
+            self.parameters * count,
+            self.parameters_per_gpu * count,
+            self.saved_bytes * count,
+            tuple(child.times(count) for child in self.children),
+        )
+
+
+def module_tree(plan: Plan, rank: int) -> Module:
+    """What pipeline rank `rank` holds: its chunks where it has several, their modules else."""
+    table = _Modules(plan)
+    chunks = [
+        _sum(
+            f"chunk {placement.vpp_rank}",
+            table.chunk(content_of(placement, plan), placement.layers),
+        )
+        for placement in place(plan)[rank]
+    ]
+    parts = chunks if len(chunks) > 1 else chunks[0].children
+    return _sum(f"stage {rank}", parts)
+
+
+class _Modules:
+    """Modules of the plan's model under Megatron."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._ledger = Ledger(plan)
+        self._parameters = ParameterTable(plan)
+
+    def chunk(self, content: Content, layers: range) -> Iterator[Module]:
+        """Follows ParameterTable.chunk for what a chunk owns and Ledger.segments for what it
+        saves.
+        """
+        plan, ledger, model = self._plan, self._ledger, self._plan.model
+        alone = plan.layout.pp == 1
+        if content.embedding or (content.mtp_layers and not alone):
+            saves = ledger.embedding() if content.embedding else ()
+            weights = embedding.weights(model.embedding, plan.vocabulary_rows)
+            yield self._module("embedding", weights, saves)
+        if content.embedding:
+            for extra in model.extras:
+                yield self._module(extra.name, opaque.weights(extra), ())
+            yield from self._leaves(opaque.towers(model), ())
+        yield from self._layers(content, layers)
+        if content.final_norm:
+            yield self._norms("final norm", model.final_norms, ledger.final_norm())
+        if content.mtp_layers:
+            yield self._multi_token_prediction(content)
+        if content.output_layer:
+            copied = not alone and not content.mtp_layers
+            weights = head.weights(
+                model.output_layer, plan.vocabulary_rows, copy_of_embedding=copied
+            )
+            yield self._module("head", weights, ledger.head() * (1 + plan.mtp_layers))
+
+    def _layers(self, content: Content, layers: range) -> Iterator[Module]:
+        """Runs of layers of one kind. A layer that is recomputed keeps its input at most."""
+        saved = {
+            placed.layer: placed.segment.saved
+            for placed in self._ledger.segments(content)
+            if placed.layer is not None
+        }
+        kinds = enumerate(content.kinds)
+        for (kind, again), run in groupby(kinds, lambda at: (at[1], self._is_recomputed(at[0]))):
+            positions = [position for position, _ in run]
+            name = _run_name([layers[position] for position in positions])
+            layer = self._layer(self._plan.model.layer_kinds[kind], saves=not again)
+            children = list(layer.times(len(positions)).children)
+            if again:
+                kept = sum(saved.get(position, 0) for position in positions)
+                children.append(Module("inputs kept for recompute", 0, 0, kept))
+            yield _sum(f"{name} ({layer.name})", children)
+
+    def _is_recomputed(self, position: int) -> bool:
+        policy = self._plan.step.recompute
+        if policy.full == "block":
+            return position < policy.num_layers
+        return policy.full == "uniform"
+
+    def _multi_token_prediction(self, content: Content) -> Module:
+        spec = self._plan.model.mtp
+        assert spec is not None
+        projection, *_, final = self._ledger.mtp()
+        again = self._plan.step.recompute.full != "none"
+        own = () if again else (projection, final)
+        layer = self._layer(self._plan.model.layer_kinds[spec.layer_kind], saves=not again)
+        weights = mtp.weights(spec, self._plan.model.hidden_size)
+        children = [self._module("projection and norms", weights, own), layer]
+        if again:
+            segments = (placed.segment for placed in self._ledger.segments(content))
+            kept = next(segment.saved for segment in segments if segment.name == "mtp")
+            children.append(Module("inputs kept for recompute", 0, 0, kept))
+        return _sum("multi-token prediction", children).times(content.mtp_layers)
+
+    def _layer(self, layer: Layer, *, saves: bool) -> Module:
+        parts = [part for each in layer.sublayers for part in self._sublayer(each, saves=saves)]
+        names = [_name(block) for each in layer.sublayers for block in each.blocks]
+        return _sum(" + ".join(names), parts)
+
+    def _sublayer(self, sublayer: Sublayer, *, saves: bool) -> Iterator[Module]:
+        """What the blocks read, the blocks, what comes behind them, as layer_operations does."""
+        blocks = sublayer.blocks
+        groups = layer_operations(Layer(sublayers=(sublayer,)), self._ledger.sizes, self._plan)
+        inputs, *inside = [(group,) if saves else () for group in groups]
+        yield self._norms("norm" if sublayer.norms else "residual", sublayer.norms, inputs)
+        for block, saved in zip(blocks, inside, strict=False):
+            weights = block_weights(block, self._plan.model.hidden_size)
+            yield self._module(_name(block), weights, saved)
+        behind = tuple(group for after in inside[len(blocks) :] for group in after)
+        if sublayer.post_norms or behind:
+            yield self._norms("output", sublayer.post_norms, behind)
+
+    def _norms(self, name: str, norms: Iterable[Norm], groups: tuple[Group, ...]) -> Module:
+        """Norms as one module without parts."""
+        weights = (norm.weights(each, name) for each in norms)
+        return replace(self._module(name, weights, groups), children=())
+
+    def _module(self, name: str, weights: Iterable[Weight], groups: tuple[Group, ...]) -> Module:
+        return _sum(name, self._leaves(weights, groups))
+
+    def _leaves(self, weights: Iterable[Weight], groups: tuple[Group, ...]) -> Iterator[Module]:
+        """A leaf for every weight, and one for every operation that saves something."""
+        for weight in weights:
+            local = self._parameters.local([weight])
+            yield Module(weight.name, local.whole, local.dense + local.expert, 0)
+        modules = self._plan.step.recompute.modules
+        for group in groups:
+            for operation in group:
+                saved = price(operation.name, ((operation,),), modules, 0).saved
+                if saved:
+                    yield Module(operation.name, 0, 0, saved)
+
+
+def _sum(name: str, parts: Iterable[Module]) -> Module:
+    children = tuple(parts)
+    return Module(
+        name,
+        sum(child.parameters for child in children),
+        sum(child.parameters_per_gpu for child in children),
+        sum(child.saved_bytes for child in children),
+        children,
+    )
+
+
+def _name(block: Block) -> str:
+    match block:
+        case Recurrence():
+            return block.flavour
+        case Opaque():
+            return block.name
+        case _:
+            return block.kind
+
+
+def _run_name(layers: list[int]) -> str:
+    first, last = layers[0], layers[-1]
+    return f"layer {first}" if first == last else f"layers {first}–{last} x{len(layers)}"
