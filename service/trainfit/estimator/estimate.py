@@ -102,10 +102,9 @@ def _holding(contents: tuple[Content, ...], table: ParameterTable, ledger: Ledge
     local = sum((chunk.all for chunk in chunks), Local())
     buffers = standing_buffers(
         set().union(*(ledger.gemm_shapes(content) for content in contents)),
-        grouped=local.expert > 0 and ledger.plan.routing.grouped_gemm,
-        gathered_bytes=ledger.gathered_bytes if local.expert else 0,
+        ledger.shared_buffers,
+        has_experts=local.expert > 0,
         has_head=contents[-1].output_layer,
-        rotary_bytes=ledger.rotary_bytes,
         sizes=ledger.sizes,
         plan=ledger.plan,
     )

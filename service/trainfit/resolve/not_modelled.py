@@ -25,8 +25,6 @@ def _not_modelled(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _framework(framework: Megatron) -> Iterator[tuple[str, str]]:
-    if framework.transformer_impl != "transformer_engine":
-        yield "/framework/transformer_impl", "the local implementation"
     if framework.defer_embedding_wgrad_compute:
         yield "/framework/defer_embedding_wgrad_compute", "deferring this gradient"
 

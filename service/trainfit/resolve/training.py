@@ -13,6 +13,7 @@ from trainfit.resolve.plan import (
     StateBytes,
     Step,
 )
+from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.training import Optimizer, Precision, Recompute, Training
 
@@ -144,18 +145,33 @@ def resolve_recompute(
 
 
 def attention_backend(job: Job, card: Card) -> Literal["flash", "fused", "unfused"]:
-    """TransformerEngine prefers cuDNN's kernel on Hopper and FlashAttention before it
-    (dot_product_attention/utils.py); measured peaks on Blackwell fit FlashAttention's.
+    """The local implementation has unfused attention only. TransformerEngine prefers cuDNN's
+    kernel on Hopper and FlashAttention before it (dot_product_attention/utils.py); measured peaks
+    on Blackwell fit FlashAttention's.
     """
     backend = job.training.attention.backend
+    if isinstance(job.framework, Megatron) and job.framework.transformer_impl == "local":
+        return "unfused"
     if backend == "auto":
         return "fused" if card.compute_capability in ("", "sm_90") else "flash"
     assert backend in ("flash", "fused", "unfused")
     return backend
 
 
+def _check_attention(job: Job, findings: Findings) -> None:
+    local = isinstance(job.framework, Megatron) and job.framework.transformer_impl == "local"
+    if local and job.training.attention.backend not in ("auto", "unfused"):
+        findings.add(
+            "/training/attention/backend",
+            "conflict",
+            "the local implementation has unfused attention only",
+            put("/training/attention/backend", "unfused"),
+        )
+
+
 def resolve_step(job: Job, layout: Layout, layers: int, card: Card, findings: Findings) -> Step:
     training = job.training
+    _check_attention(job, findings)
     precision = resolve_precision(training)
     cross_entropy = training.loss.cross_entropy
     assert cross_entropy in ("unfused", "native_fused", "te_fused")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from trainfit.estimator.blocks.moe.all_gather import gather_buffer
 from trainfit.estimator.legend import Legend
 from trainfit.resolve.plan import Card, Plan
-from trainfit.specs.blocks import Attention, Experts, LatentAttention
+from trainfit.specs.blocks import Attention, Block, Experts, LatentAttention
 
 TE_WORKSPACE_HOPPER = 33_554_432 + 1_024
 TE_WORKSPACE_BEFORE_HOPPER = 4_194_304
@@ -32,6 +32,40 @@ class Buffers(NamedTuple):
     framework: int
 
 
+class Shared(NamedTuple):
+    """Bytes of buffers whose size is the same wherever they are needed."""
+
+    rotary: int
+    scores: int
+    """Of the local implementation's unfused attention."""
+    gathered_tokens: int
+    """Of experts behind an all-gather."""
+
+
+def shared_buffers(plan: Plan, sizes: Legend) -> Shared:
+    local = plan.framework.transformer_impl == "local"
+    attention = [b for b in _blocks(plan) if isinstance(b, Attention | LatentAttention)]
+    experts = [b for b in _blocks(plan) if isinstance(b, Experts)]
+    everyone = plan.routing.dispatcher == "allgather"
+    heads = max((block.heads for block in attention), default=0)
+    return Shared(
+        rotary=ROPE_ENTRY_BYTES * plan.batch.seq_length * max(map(_rotated, attention), default=0),
+        scores=sizes.bytes * heads // sizes.t * sizes.n * sizes.s * sizes.c if local else 0,
+        gathered_tokens=max((gather_buffer(b, sizes) for b in experts), default=0) * everyone,
+    )
+
+
+def _blocks(plan: Plan) -> list[Block]:
+    return [b for kind in plan.model.layer_kinds for s in kind.sublayers for b in s.blocks]
+
+
+def _rotated(block: Attention | LatentAttention) -> int:
+    """Dimensions of a head that carry a rotary position."""
+    if isinstance(block, LatentAttention):
+        return block.qk_rope_head_dim
+    return block.head_dim if block.rope else 0
+
+
 def is_before_hopper(card: Card) -> bool:
     """Whether the card is older than compute capability 9.0; an unnamed card is taken as newer."""
     capability = card.compute_capability.removeprefix("sm_")
@@ -40,62 +74,61 @@ def is_before_hopper(card: Card) -> bool:
 
 def standing_buffers(
     shapes: set[tuple[int, int]],
+    shared: Shared,
     *,
-    grouped: bool,
-    gathered_bytes: int,
+    has_experts: bool,
     has_head: bool,
-    rotary_bytes: int,
     sizes: Legend,
     plan: Plan,
 ) -> Buffers:
-    """Workspaces of the GEMMs, one bf16 dummy gradient per distinct weight shape, the rotary
-    table, `gathered_bytes` of tokens that experts gather, and on the last stage those of the
-    output layer with the buffer [n, h] into which its input is gathered.
+    """Buffers of a stage that multiplies with weights of these `shapes`."""
+    return Buffers(
+        workspace=_workspaces(bool(shapes), has_experts, has_head, plan),
+        framework=shared.rotary
+        + _dummy_gradients(shapes, has_head, sizes, plan)
+        + _global_buffer(shared, has_experts, has_head, sizes, plan),
+    )
+
+
+def _workspaces(has_linears: bool, has_experts: bool, has_head: bool, plan: Plan) -> int:
+    """TransformerEngine's, one more for each stream of a grouped GEMM, and those of cuBLAS on
+    ranks that multiply outside TransformerEngine: the output layer, the local implementation.
     """
-    older = is_before_hopper(plan.card)
-    te = TE_WORKSPACE_BEFORE_HOPPER if older else TE_WORKSPACE_HOPPER
-    workspace = te * (1 + TE_GROUPED_STREAMS * grouped) if shapes else 0
-    framework = rotary_bytes + gathered_bytes
-    fused = plan.framework.gradient_accumulation_fusion
-    if fused:
-        framework += sum(2 * rows * columns for rows, columns in shapes)
-    if has_head:
-        hopper = plan.card.compute_capability in ("", "sm_90")
-        large = hopper or plan.framework.deterministic_mode
-        workspace += CUBLAS_HANDLES * (CUBLAS_WORKSPACE_HOPPER if large else CUBLAS_WORKSPACE)
-        framework += 2 * sizes.h * sizes.V // sizes.t if fused else 0
-        framework += sizes.bytes * sizes.h * sizes.n_gathered
-    return Buffers(workspace, framework)
+    capability = plan.card.compute_capability
+    local = plan.framework.transformer_impl == "local"
+    total = 0
+    if has_linears and not local:
+        streams = 1 + TE_GROUPED_STREAMS * (has_experts and plan.routing.grouped_gemm)
+        older = is_before_hopper(plan.card)
+        total += streams * (TE_WORKSPACE_BEFORE_HOPPER if older else TE_WORKSPACE_HOPPER)
+    if has_head or local:
+        large = capability in ("", "sm_90") or plan.framework.deterministic_mode
+        total += CUBLAS_HANDLES * (CUBLAS_WORKSPACE_HOPPER if large else CUBLAS_WORKSPACE)
+    return total
 
 
-def rotary_table(plan: Plan) -> int:
-    """The table [s, d] over the whole sequence, kept by every rank that has attention layers."""
-    dimensions = 0
-    for kind in plan.model.layer_kinds:
-        for sublayer in kind.sublayers:
-            for block in sublayer.blocks:
-                if isinstance(block, Attention) and block.rope:
-                    dimensions = max(dimensions, block.head_dim)
-                elif isinstance(block, LatentAttention):
-                    dimensions = max(dimensions, block.qk_rope_head_dim)
-    return ROPE_ENTRY_BYTES * plan.batch.seq_length * dimensions
-
-
-def gathered_tokens(plan: Plan, sizes: Legend) -> int:
-    """The buffer into which experts gather tokens, as wide as the widest layer needs."""
-    if plan.routing.dispatcher != "allgather":
+def _dummy_gradients(
+    shapes: set[tuple[int, int]], has_head: bool, sizes: Legend, plan: Plan
+) -> int:
+    """One bf16 tensor per distinct weight shape, and one [V / t, h] for the output layer, kept
+    where weight gradients go into the main gradients within the GEMM.
+    """
+    if not plan.framework.gradient_accumulation_fusion:
         return 0
-    return max((gather_buffer(block, sizes) for block in _experts(plan)), default=0)
+    head = sizes.h * sizes.V // sizes.t if has_head else 0
+    return 2 * (sum(rows * columns for rows, columns in shapes) + head)
 
 
-def _experts(plan: Plan) -> list[Experts]:
-    return [
-        block
-        for kind in plan.model.layer_kinds
-        for sublayer in kind.sublayers
-        for block in sublayer.blocks
-        if isinstance(block, Experts)
-    ]
+def _global_buffer(
+    shared: Shared, has_experts: bool, has_head: bool, sizes: Legend, plan: Plan
+) -> int:
+    """Megatron's one buffer that grows to the largest need: the input [n, h] gathered for the
+    output layer (for every linear, locally), attention scores, tokens gathered for experts.
+    Source: megatron/core/utils.py (GlobalMemoryBuffer).
+    """
+    local = plan.framework.transformer_impl == "local"
+    gathered = sizes.bytes * sizes.h * sizes.n_gathered if has_head or local else 0
+    return max(gathered, shared.scores, shared.gathered_tokens if has_experts else 0)
 
 
 def attention_mask(plan: Plan, sizes: Legend) -> int:

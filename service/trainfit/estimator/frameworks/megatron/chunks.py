@@ -10,11 +10,7 @@ from trainfit.estimator.blocks import norm
 from trainfit.estimator.blocks.embedding import transformer_engine as embedding
 from trainfit.estimator.blocks.head import transformer_engine as head
 from trainfit.estimator.blocks.mtp import transformer_engine as mtp
-from trainfit.estimator.frameworks.megatron.buffers import (
-    attention_mask,
-    gathered_tokens,
-    rotary_table,
-)
+from trainfit.estimator.frameworks.megatron.buffers import attention_mask, shared_buffers
 from trainfit.estimator.frameworks.megatron.layers import layer_operations
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import legend_of
@@ -48,8 +44,7 @@ class Ledger:
         self._mtp = self._multi_token_prediction()
         self._shapes = [_shapes(groups) for groups in self.kinds]
         self._mtp_shapes = _shapes(self.mtp())
-        self.rotary_bytes = rotary_table(plan)
-        self.gathered_bytes = gathered_tokens(plan, self.sizes)
+        self.shared_buffers = shared_buffers(plan, self.sizes)
         self._mask_bytes = attention_mask(plan, self.sizes)
 
     def embedding(self) -> tuple[Group, ...]:

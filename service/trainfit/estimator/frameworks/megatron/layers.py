@@ -1,5 +1,7 @@
 """Which implementation of each block Megatron runs, arranged into layers.
 
+The local implementation keeps the same tensors as TransformerEngine's with unfused attention; it
+differs in its buffers and in norms that stand apart (megatron/core/models/gpt/gpt_layer_specs.py).
 A layer is a list of groups of operations; what a group holds until its forward returns ends with
 the group.
 """
@@ -36,7 +38,7 @@ def layer_operations(layer: Layer, sizes: Legend, plan: Plan) -> tuple[Group, ..
 
 def _sublayer(sublayer: Sublayer, sizes: Legend, plan: Plan) -> Iterator[Group]:
     """Norms, blocks, norms behind them, residual addition."""
-    yield tuple(_inputs(sublayer, sizes))
+    yield tuple(_inputs(sublayer, sizes, plan))
     for block in sublayer.blocks:
         yield block_operations(block, sizes, plan)
     behind = [norm.after_blocks(each, sizes) for each in sublayer.post_norms]
@@ -47,11 +49,13 @@ def _sublayer(sublayer: Sublayer, sizes: Legend, plan: Plan) -> Iterator[Group]:
         yield tuple(behind)
 
 
-def _inputs(sublayer: Sublayer, sizes: Legend) -> Iterator[Operation]:
+def _inputs(sublayer: Sublayer, sizes: Legend, plan: Plan) -> Iterator[Operation]:
     """What the blocks read. TransformerEngine fuses the norm with the linear behind it, except
     before experts and latent attention, where several modules share its output.
     """
-    apart = any(isinstance(block, Experts | LatentAttention) for block in sublayer.blocks)
+    apart = plan.framework.transformer_impl == "local" or any(
+        isinstance(block, Experts | LatentAttention) for block in sublayer.blocks
+    )
     dropped_by = ("layernorm",) if apart else ()
     for each in sublayer.norms:
         yield norm.before_blocks(each, sizes, *dropped_by)
