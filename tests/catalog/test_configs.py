@@ -1,0 +1,200 @@
+"""The bundled configs: each one opens, is what it says and holds nothing more than it needs."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any, get_args
+
+import pytest
+
+from trainfit.catalog import configs
+from trainfit.catalog.configs import Provenance, bundled_config, bundled_ids, close_bundled_ids
+
+FOLDER = files("trainfit.catalog") / "configs"
+MODEL_FILES = sorted(
+    file.name for file in FOLDER.iterdir() if file.name not in ("index.json", "__pycache__")
+)
+MOST_USED = [
+    "meta-llama/Llama-2-7b-hf",
+    "meta-llama/Llama-2-70b-chat-hf",
+    "meta-llama/Meta-Llama-3-8B",
+    "meta-llama/Meta-Llama-3-70B-Instruct",
+    "meta-llama/Llama-3.1-8B",
+    "meta-llama/Llama-3.1-8B-Instruct",
+    "meta-llama/Llama-3.1-70B-Instruct",
+    "meta-llama/Llama-3.1-405B",
+    "meta-llama/Llama-3.2-1B-Instruct",
+    "meta-llama/Llama-3.2-3B",
+    "meta-llama/Llama-3.3-70B-Instruct",
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct",
+    "Qwen/Qwen2-7B-Instruct",
+    "Qwen/Qwen2.5-0.5B-Instruct",
+    "Qwen/Qwen2.5-1.5B",
+    "Qwen/Qwen2.5-3B-Instruct",
+    "Qwen/Qwen2.5-7B",
+    "Qwen/Qwen2.5-7B-Instruct",
+    "Qwen/Qwen2.5-14B-Instruct",
+    "Qwen/Qwen2.5-32B-Instruct",
+    "Qwen/Qwen2.5-72B-Instruct",
+    "Qwen/Qwen2.5-VL-7B-Instruct",
+    "Qwen/QwQ-32B",
+    "Qwen/Qwen3-0.6B",
+    "Qwen/Qwen3-1.7B-Base",
+    "Qwen/Qwen3-4B-Base",
+    "Qwen/Qwen3-8B-Base",
+    "Qwen/Qwen3-14B",
+    "Qwen/Qwen3-32B",
+    "Qwen/Qwen3-30B-A3B",
+    "Qwen/Qwen3-235B-A22B",
+    "Qwen/Qwen3-Next-80B-A3B-Instruct",
+    "deepseek-ai/DeepSeek-V2",
+    "deepseek-ai/DeepSeek-V2-Lite",
+    "deepseek-ai/DeepSeek-V3",
+    "deepseek-ai/DeepSeek-V3-Base",
+    "deepseek-ai/DeepSeek-V3-0324",
+    "deepseek-ai/DeepSeek-V3.1",
+    "deepseek-ai/DeepSeek-R1",
+    "deepseek-ai/DeepSeek-R1-0528",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
+    "deepseek-ai/DeepSeek-R1-Distill-Llama-8B",
+    "moonshotai/Kimi-K2-Instruct",
+    "moonshotai/Moonlight-16B-A3B",
+    "mistralai/Mistral-7B-v0.1",
+    "mistralai/Mistral-7B-Instruct-v0.3",
+    "mistralai/Mistral-Nemo-Instruct-2407",
+    "mistralai/Mixtral-8x7B-Instruct-v0.1",
+    "mistralai/Mixtral-8x22B-v0.1",
+    "google/gemma-2b",
+    "google/gemma-2-9b-it",
+    "google/gemma-2-27b",
+    "google/gemma-3-4b-it",
+    "google/gemma-3-27b-it",
+    "gpt2",
+    "openai-community/gpt2-xl",
+    "openai/gpt-oss-20b",
+    "openai/gpt-oss-120b",
+    "microsoft/phi-2",
+    "microsoft/phi-4",
+    "microsoft/Phi-3.5-mini-instruct",
+    "EleutherAI/pythia-1.4b",
+    "TinyLlama/TinyLlama-1.1B-Chat-v1.0",
+    "zai-org/GLM-4.5",
+    "zai-org/GLM-4.5-Air",
+    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+]
+NOT_ABOUT_SIZE = {"auto_map", "transformers_version", "_name_or_path", "label2id", "bos_token_id"}
+
+
+def keys_of(value: Any) -> set[str]:
+    if not isinstance(value, dict):
+        return set()
+    return set(value).union(*(keys_of(inner) for inner in value.values()))
+
+
+@pytest.mark.parametrize("hf_id", MOST_USED)
+def test_the_most_used_models_are_bundled(hf_id: str) -> None:
+    assert hf_id in bundled_ids()
+
+
+@pytest.mark.parametrize("hf_id", bundled_ids())
+def test_every_id_opens_a_config_with_its_origin(hf_id: str) -> None:
+    bundled = bundled_config(hf_id)
+    assert bundled is not None
+    assert bundled.hf_id == hf_id
+    assert bundled.provenance in get_args(Provenance)
+    assert isinstance(bundled.config["model_type"], str)
+    assert not NOT_ABOUT_SIZE & keys_of(bundled.config)
+    owner = bundled_config(bundled.config_of)
+    assert owner is not None
+    assert owner.config_of == bundled.config_of
+    assert owner.config == bundled.config
+
+
+def test_ids_are_sorted_and_differ_in_more_than_case() -> None:
+    ids = bundled_ids()
+    assert list(ids) == sorted(ids)
+    assert len({hf_id.casefold() for hf_id in ids}) == len(ids)
+    index = json.loads((FOLDER / "index.json").read_text("utf-8"))
+    assert len(ids) == sum(1 + len(entry.get("aliases", ())) for entry in index.values())
+    assert all(set(entry) <= {"provenance", "note", "aliases"} for entry in index.values())
+
+
+def test_every_file_belongs_to_an_id_and_no_two_are_the_same() -> None:
+    index = json.loads((FOLDER / "index.json").read_text("utf-8"))
+    assert sorted(f"{owner.replace('/', '__')}.json" for owner in index) == MODEL_FILES
+    contents = [json.loads((FOLDER / name).read_text("utf-8")) for name in MODEL_FILES]
+    assert len({json.dumps(content, sort_keys=True) for content in contents}) == len(contents)
+    assert sum(len((FOLDER / name).read_bytes()) for name in MODEL_FILES) < 2**20
+
+
+@pytest.mark.parametrize("name", ["index.json", *MODEL_FILES])
+def test_files_are_strict_json_without_repeated_keys(name: str) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    def no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        assert len(dict(pairs)) == len(pairs)
+        return dict(pairs)
+
+    text = (FOLDER / name).read_text("utf-8")
+    assert json.loads(text, parse_constant=refuse, object_pairs_hook=no_repeats)
+
+
+@pytest.mark.parametrize(
+    ("asked", "hf_id", "config_of"),
+    [
+        ("deepseek-ai/deepseek-v3", "deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V3"),
+        ("DEEPSEEK-AI/DEEPSEEK-R1", "deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-V3"),
+        ("GPT2", "gpt2", "openai-community/gpt2"),
+    ],
+)
+def test_case_does_not_matter_and_the_canonical_spelling_is_echoed(
+    asked: str, hf_id: str, config_of: str
+) -> None:
+    bundled = bundled_config(asked)
+    assert bundled is not None
+    assert (bundled.hf_id, bundled.config_of) == (hf_id, config_of)
+
+
+@pytest.mark.parametrize(
+    "hf_id", ["", "index", "DeepSeek-V3", "../gpus", "deepseek-ai/DeepSeek-V3.json", "nobody/none"]
+)
+def test_an_id_that_is_not_bundled_gives_none(hf_id: str) -> None:
+    assert bundled_config(hf_id) is None
+
+
+def test_a_typing_error_gets_close_ids_in_their_canonical_spelling() -> None:
+    assert close_bundled_ids("deepseek-ai/deepseek-v33")[0] == "deepseek-ai/DeepSeek-V3"
+    assert close_bundled_ids("nothing of the kind") == ()
+
+
+@pytest.mark.parametrize("hf_id", ["deepseek-ai/DeepSeek-V2-Lite", "moonshotai/Moonlight-16B-A3B"])
+def test_an_explicit_null_is_kept(hf_id: str) -> None:
+    # The class default is 1536: a dropped null would add a query down-projection.
+    bundled = bundled_config(hf_id)
+    assert bundled is not None
+    assert bundled.config["q_lora_rank"] is None
+
+
+def test_a_config_belongs_to_its_caller() -> None:
+    first = bundled_config("Qwen/Qwen3-8B")
+    assert first is not None
+    first.config.clear()
+    second = bundled_config("Qwen/Qwen3-8B")
+    assert second is not None
+    assert second.config["model_type"] == "qwen3"
+
+
+def test_only_the_file_asked_for_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    bundled_ids()
+    opened = []
+    read = configs._read
+
+    def recording(name: str) -> dict[str, Any]:
+        opened.append(name)
+        return read(name)
+
+    monkeypatch.setattr(configs, "_read", recording)
+    bundled_config("meta-llama/Llama-3.3-70B-Instruct")
+    assert opened == ["meta-llama__Llama-3.1-70B.json"]

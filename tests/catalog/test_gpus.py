@@ -1,0 +1,145 @@
+"""The GPU catalogue: every datum holds, every spelling finds its card."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+import sys
+from collections import Counter
+from typing import get_args
+
+import pytest
+
+from trainfit.catalog.gpus import Confidence, Gpu, UnknownGpuError, find_gpu, gpus, spelling_key
+
+GIB = 2**30
+MAX_SAFE_INTEGER = 2**53 - 1
+
+every_gpu = pytest.mark.parametrize("gpu", gpus(), ids=lambda gpu: gpu.name)
+
+
+@every_gpu
+def test_numbers_are_positive_integers_that_json_keeps(gpu: Gpu) -> None:
+    numbers = [
+        gpu.marketing_gb,
+        gpu.reported_bytes,
+        gpu.memory_bandwidth_bytes_per_second,
+        gpu.gpus_per_node,
+        *(flops for flops in (gpu.bf16_flops, gpu.fp8_flops) if flops is not None),
+    ]
+    for number in numbers:
+        assert type(number) is int
+        assert 0 < number <= MAX_SAFE_INTEGER
+
+
+@every_gpu
+def test_reported_memory_is_close_to_what_is_sold(gpu: Gpu) -> None:
+    assert 0.85 <= gpu.reported_bytes / (gpu.marketing_gb * GIB) <= 1.02
+
+
+@every_gpu
+def test_words_are_of_their_kind(gpu: Gpu) -> None:
+    assert gpu.vendor in ("nvidia", "amd", "intel", "huawei")
+    assert gpu.confidence in get_args(Confidence)
+    assert gpu.source
+    assert gpu.interconnect
+    if gpu.vendor == "nvidia":
+        assert gpu.compute_capability is not None
+        assert re.fullmatch(r"sm_\d{2,3}", gpu.compute_capability)
+    else:
+        assert gpu.compute_capability is None
+
+
+@every_gpu
+def test_compute_follows_the_generation(gpu: Gpu) -> None:
+    if gpu.fp8_flops is not None:
+        assert gpu.bf16_flops is not None
+        assert gpu.fp8_flops >= gpu.bf16_flops
+    if gpu.compute_capability is not None:
+        generation = int(gpu.compute_capability.removeprefix("sm_"))
+        assert (gpu.bf16_flops is not None) == (generation >= 80)
+        assert (gpu.fp8_flops is not None) == (generation >= 89)
+
+
+@every_gpu
+def test_the_card_is_found_by_its_name_and_every_alias(gpu: Gpu) -> None:
+    for name in (gpu.name, *gpu.aliases):
+        assert find_gpu(name) is gpu
+        assert find_gpu(f" {name.upper().replace(' ', '_')} ") is gpu
+        assert find_gpu(name.lower().replace("-", "")) is gpu
+
+
+def test_no_name_or_alias_stands_for_two_cards() -> None:
+    keys = Counter(spelling_key(name) for gpu in gpus() for name in (gpu.name, *gpu.aliases))
+    assert [key for key, count in keys.items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("H100-80GB", "H100-80GB-SXM"),
+        ("h100", "H100-80GB-SXM"),
+        ("NVIDIA H100 80GB HBM3", "H100-80GB-SXM"),
+        ("H100 PCIe", "H100-80GB-PCIe"),
+        ("a100-80gb", "A100-80GB-SXM"),
+        ("A100-40G", "A100-40GB"),
+        ("a100_sxm4_40gb", "A100-40GB"),
+        ("h200", "H200-141GB"),
+        ("H20", "H20-96GB"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("rtx4090", "RTX 4090"),
+        ("a6000", "RTX A6000"),
+        ("mi300x", "MI300X"),
+        ("b200", "B200"),
+    ],
+)
+def test_what_people_type_finds_the_card(spelling: str, name: str) -> None:
+    assert find_gpu(spelling).name == name
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes"),
+    [
+        ("A100", {"A100-40GB", "A100-80GB-SXM"}),
+        ("V100", {"V100-16GB", "V100-32GB"}),
+        ("GH200", {"GH200-96GB", "GH200-144GB"}),
+    ],
+)
+def test_a_family_sold_in_several_sizes_is_refused_with_its_sizes(
+    family: str, sizes: set[str]
+) -> None:
+    with pytest.raises(UnknownGpuError) as caught:
+        find_gpu(family)
+    assert sizes <= set(caught.value.close_matches)
+    assert all(name in str(caught.value) for name in sizes)
+
+
+def test_a_typing_error_gets_close_matches_that_are_names() -> None:
+    with pytest.raises(UnknownGpuError) as caught:
+        find_gpu("H10O 80GB")
+    names = {gpu.name for gpu in gpus()}
+    assert "H100-80GB-SXM" in caught.value.close_matches
+    assert set(caught.value.close_matches) <= names
+
+
+@pytest.mark.parametrize("name", ["", " -_", "§§§", "x" * 100_000])
+def test_a_name_like_no_other_is_refused_without_matches_or_echo(name: str) -> None:
+    with pytest.raises(UnknownGpuError) as caught:
+        find_gpu(name)
+    assert caught.value.close_matches == ()
+    assert str(caught.value) == "no such GPU in the catalogue"
+
+
+def test_a_card_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        find_gpu("H100").marketing_gb = 81  # type: ignore[misc]
+
+
+def test_importing_the_catalogue_brings_in_no_framework() -> None:
+    script = (
+        "import sys, trainfit.catalog.configs, trainfit.catalog.gpus\n"
+        "print(sorted({'pydantic', 'httpx', 'fastapi', 'yaml'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
