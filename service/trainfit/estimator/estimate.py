@@ -9,7 +9,7 @@ from trainfit.estimator.assumptions import assumptions_of, warnings_of
 from trainfit.estimator.frameworks.megatron.buffers import Buffers, standing_buffers
 from trainfit.estimator.frameworks.megatron.chunks import Ledger
 from trainfit.estimator.parameters import count_parameters
-from trainfit.estimator.peak import Activations, price_chunk, stage_peak
+from trainfit.estimator.peak import Activations, optimizer_step, price_chunk, stage_peak
 from trainfit.estimator.placement import Content, Placement, content_of, place
 from trainfit.estimator.results import (
     Binding,
@@ -18,9 +18,8 @@ from trainfit.estimator.results import (
     DataParallelism,
     Estimate,
     Interval,
-    Model,
     Parameters,
-    Peak,
+    PricedModel,
     Stage,
 )
 from trainfit.estimator.schedule import in_flight
@@ -33,8 +32,6 @@ from trainfit.estimator.states import (
     state_bytes,
 )
 from trainfit.resolve.plan import Plan
-
-NO_ACTIVATIONS = Activations(0, 0, 0, Peak("optimizer_step", "", None, None))
 
 
 def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
@@ -50,11 +47,13 @@ def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
     stages = []
     for rank, placements in enumerate(place(plan)):
         contents = tuple([content_of(placement, plan) for placement in placements])
-        moving = NO_ACTIVATIONS
+        holding = hold(contents)
+        highest = optimizer_step(holding.states.step)
         if activations:
             firsts = [placement.layers.start for placement in placements]
-            moving = stage_peak(ledger, [price(content) for content in contents], firsts, rank)
-        stages.append(_stage(rank, placements, hold(contents), moving, outside, plan))
+            running = stage_peak(ledger, [price(content) for content in contents], firsts, rank)
+            highest = max(running, highest, key=lambda moment: moment.total)
+        stages.append(_stage(rank, placements, holding, highest, outside, plan))
     return Estimate(
         estimator_version=__version__,
         model=_model(plan),
@@ -72,9 +71,9 @@ def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
     )
 
 
-def _model(plan: Plan) -> Model:
+def _model(plan: Plan) -> PricedModel:
     counts = count_parameters(plan.model)
-    return Model(
+    return PricedModel(
         name=plan.source.name,
         model_type=plan.model.model_type,
         revision=plan.source.revision,

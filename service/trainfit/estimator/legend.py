@@ -34,6 +34,8 @@ class Legend:
     """Tokens gathered from the other tensor-parallel ranks: n, or 0 where none are."""
     bytes: int
     """Bytes of an element of an activation."""
+    streams: int
+    """Copies of the residual stream that the model keeps; 1 in most."""
 
     @property
     def act(self) -> int:
@@ -59,4 +61,5 @@ def legend_of(plan: Plan) -> Legend:
         n_shard=n // layout.tp if sharded else n,
         n_gathered=n if sharded else 0,
         bytes=plan.step.activation_bytes,
+        streams=plan.model.residual_streams,
     )

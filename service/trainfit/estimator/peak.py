@@ -47,6 +47,15 @@ class Activations(NamedTuple):
     """Gradients that the schedule holds between stages."""
     peak: Peak
 
+    @property
+    def total(self) -> int:
+        return self.kept + self.borrowed + self.pipeline
+
+
+def optimizer_step(borrowed: int) -> Activations:
+    """The optimizer step: no activations, and what the step borrows."""
+    return Activations(0, borrowed, 0, Peak("optimizer_step", "optimizer", None, None))
+
 
 def price_chunk(ledger: Ledger, content: Content) -> PricedChunk:
     """Sum a chunk's segments and find its highest forward and backward moments."""

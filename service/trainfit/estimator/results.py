@@ -40,7 +40,7 @@ class Parameters:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class PricedModel:
     """Which model was priced and where its dimensions come from."""
 
     name: str | None
@@ -147,7 +147,7 @@ class Estimate:
     """Memory of every pipeline rank of a job. A pure function of the job and the version."""
 
     estimator_version: str
-    model: Model
+    model: PricedModel
     parallelism: DataParallelism
     stages: list[Stage]
     binding: Binding

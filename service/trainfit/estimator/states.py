@@ -135,11 +135,12 @@ def chunk_result(placement: Placement, parameters: ChunkParameters) -> Chunk:
 
 
 class StateBytes(NamedTuple):
-    """Bytes of a stage's model states on one GPU."""
+    """Bytes of a stage's model states on one GPU, and what its optimizer step borrows."""
 
     weights: int
     gradients: int
     optimizer: int
+    step: int
 
 
 def state_bytes(local: Local, plan: Plan) -> StateBytes:
@@ -152,4 +153,5 @@ def state_bytes(local: Local, plan: Plan) -> StateBytes:
         weights=states.weights * parameters,
         gradients=states.gradients * parameters,
         optimizer=(states.master + states.moments) * (dense + expert),
+        step=states.step * (dense + expert),
     )

@@ -67,12 +67,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class StateBytes:
-    """Bytes per parameter of weights, main gradients, master weights and optimizer moments."""
+    """Bytes per parameter of weights, main gradients, master weights and optimizer moments, and
+    what the optimizer step borrows for each parameter of a shard.
+    """
 
     weights: int
     gradients: int
     master: int
     moments: int
+    step: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,13 +94,29 @@ def resolve_precision(training: Training) -> Precision:
 def state_bytes(precision: Precision, optimizer: Optimizer) -> StateBytes:
     """Bytes per parameter. fp32 weights are their own master; Adam keeps two moments.
 
-    Source: Megatron-LM's optimizer/distrib_optimizer.py; Mixed Precision Training (1710.03740).
+    The step copies gradients of less than 32 bits into fp32, and moments in fp16 or fp8 as well.
+    A precision-aware optimizer reads gradients as they are, and beside bf16 weights keeps the
+    lower half of the master weights only. Sources: Megatron-LM's optimizer/distrib_optimizer.py
+    and optimizer_config.py, TransformerEngine's optimizers/fused_adam.py, Mixed Precision
+    Training (1710.03740).
     """
+    gradients = BYTES[precision.gradients]
     master = 0 if precision.params == "fp32" else BYTES[precision.main_params]
-    moments = 0
-    if optimizer.name == "adam":
-        moments = BYTES[optimizer.exp_avg_dtype] + BYTES[optimizer.exp_avg_sq_dtype]
-    return StateBytes(BYTES[precision.params], BYTES[precision.gradients], master, moments)
+    if optimizer.precision_aware and (precision.params, precision.main_params) == ("bf16", "fp32"):
+        master = 2
+    moments = [optimizer.exp_avg_dtype, optimizer.exp_avg_sq_dtype]
+    if optimizer.name != "adam":
+        moments = []
+    copies = 4 * sum(dtype in ("fp16", "fp8") for dtype in moments)
+    if gradients < 4 and not optimizer.precision_aware:
+        copies += 4
+    return StateBytes(
+        weights=BYTES[precision.params],
+        gradients=gradients,
+        master=master,
+        moments=sum(BYTES[dtype] for dtype in moments),
+        step=copies,
+    )
 
 
 def resolve_recompute(

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from trainfit.specs.blocks import Layer, Norm, Opaque
-from trainfit.specs.part import Count, Part, Width
+from trainfit.specs.part import MAX_SAFE_INTEGER, Count, Part, Width
 
 MAX_LAYERS = 2048
 
@@ -55,9 +55,9 @@ class ModelSpec(Part):
     mtp: MultiTokenPrediction | None = None
     extras: tuple[Opaque, ...] = ()
     """Weights outside the layers that are neither embedding, norm nor head."""
-    encoder_parameters: Annotated[int, Field(ge=0)] = 0
+    encoder_parameters: Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)] = 0
     """Parameters of vision and audio towers with their projectors."""
-    encoder_frozen_parameters: Annotated[int, Field(ge=0)] = 0
+    encoder_frozen_parameters: Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)] = 0
     """Those of them that the model's class never trains."""
     max_position_embeddings: Annotated[int, Field(ge=1, le=2**31)] | None = None
     residual_streams: Count = 1

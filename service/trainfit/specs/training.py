@@ -8,7 +8,7 @@ from trainfit.specs.part import Count, Part
 
 Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
 PrecisionPreset = Literal["bf16", "bf16-pure", "fp16", "fp32", "autocast-bf16", "fp8"]
-Probability = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
+Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 RecomputeModule = Literal[
     "core_attn", "mlp", "moe", "shared_experts", "layernorm", "moe_act", "mla_up_proj"
 ]
@@ -33,6 +33,12 @@ class Optimizer(Part):
     )
     exp_avg_dtype: Dtype = Field("fp32", description="First moment.")
     exp_avg_sq_dtype: Dtype = Field("fp32", description="Second moment.")
+    precision_aware: bool = Field(
+        False,
+        validation_alias=AliasChoices("precision_aware", "use_precision_aware_optimizer"),
+        description="Read gradients in their own data type, and keep of fp32 master weights only "
+        "the 16 bits that bf16 weights lack.",
+    )
     implementation: Literal["fused", "foreach", "for-loop"] = Field(
         "fused", description="What the step keeps for a moment."
     )
@@ -89,13 +95,13 @@ class MoeOptions(Part):
     """How tokens reach their experts."""
 
     token_dispatcher_type: Literal["alltoall", "allgather", "flex"] = Field("alltoall")
-    expert_capacity_factor: Annotated[float, Field(gt=0.0, le=1024.0, strict=False)] | None = Field(
+    expert_capacity_factor: Annotated[float, Field(gt=0.0, le=1024.0)] | None = Field(
         None, description="Rows an expert takes, as a multiple of its balanced share."
     )
     pad_expert_input_to_capacity: bool = Field(
         False, description="Fill every expert up to its capacity."
     )
-    imbalance_factor: Annotated[float, Field(ge=1.0, le=1024.0, strict=False)] = Field(
+    imbalance_factor: Annotated[float, Field(ge=1.0, le=1024.0)] = Field(
         1.0, description="Rows on the most loaded rank / rows when routing is balanced."
     )
     router_dtype: Literal["fp32", "bf16"] | None = Field(

@@ -57,6 +57,9 @@ def _inputs(sublayer: Sublayer, sizes: Legend, plan: Plan) -> Iterator[Operation
         isinstance(block, Experts | LatentAttention) for block in sublayer.blocks
     )
     dropped_by = ("layernorm",) if apart else ()
+    if sizes.streams > 1:
+        streams = saved("residual streams [streams, n', h]", sizes.streams * sizes.act)
+        yield Operation("hyper_connection", (streams,))
     for each in sublayer.norms:
         yield norm.before_blocks(each, sizes, *dropped_by)
     if not sublayer.norms:

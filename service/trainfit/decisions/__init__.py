@@ -1,0 +1,1 @@
+"""Decisions: plain functions over estimates."""

@@ -1,0 +1,85 @@
+"""The tree of a stage adds up to what the estimate says of it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from tests.estimator.jobs import plans
+from trainfit.answer import plan_of
+from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.peak import price_chunk
+from trainfit.estimator.placement import content_of, place
+from trainfit.estimator.states import ParameterTable
+from trainfit.estimator.tree import Module, module_tree
+from trainfit.resolve.plan import Plan
+from trainfit.specs.job import Job
+
+MODELS = (
+    "deepseek-ai/DeepSeek-V3",
+    "Qwen/Qwen2-VL-7B-Instruct",
+    "Qwen/Qwen3-30B-A3B",
+    "Qwen/Qwen3-Next-80B-A3B-Instruct",
+    "ai21labs/Jamba-v0.1",
+    "google/gemma-2-2b",
+    "gpt2",
+)
+
+
+def assert_adds_up(module: Module) -> None:
+    """Every module with parts that are not left out is the sum of them."""
+    if module.children:
+        for name in ("parameters", "parameters_per_gpu", "saved_bytes"):
+            parts = sum(getattr(child, name) for child in module.children)
+            assert getattr(module, name) == parts, (module.name, name)
+    for child in module.children:
+        assert_adds_up(child)
+
+
+def assert_agrees(plan: Plan) -> None:
+    """Every stage's tree has the parameters of its states and saves what its chunks do."""
+    table, ledger = ParameterTable(plan), Ledger(plan)
+    for rank, placements in enumerate(place(plan)):
+        tree = module_tree(plan, rank)
+        assert_adds_up(tree)
+        contents = [content_of(placement, plan) for placement in placements]
+        local = [table.chunk(content).all for content in contents]
+        assert tree.parameters == sum(each.whole for each in local)
+        assert tree.parameters_per_gpu == sum(each.dense + each.expert for each in local)
+        assert tree.saved_bytes == sum(price_chunk(ledger, each).saved for each in contents)
+
+
+@given(plans())
+def test_random_jobs(plan: Plan) -> None:
+    assert_agrees(plan)
+
+
+@pytest.mark.parametrize("hf_id", MODELS)
+@pytest.mark.parametrize("recompute", [{}, {"granularity": "full", "num_layers": 3}])
+def test_bundled_models(hf_id: str, recompute: dict[str, object]) -> None:
+    job = {"model": {"hf_id": hf_id}, "training": {"recompute": recompute}}
+    assert_agrees(plan_of(Job.model_validate(job)))
+
+
+def test_chunks_and_runs_of_layers() -> None:
+    job = Job.model_validate(
+        {"model": {"hf_id": "deepseek-ai/DeepSeek-V3"}, "parallelism": {"pp": 16}}
+        | {
+            "parallelism": {
+                "pp": 16,
+                "ep": 8,
+                "pipeline_model_parallel_layout": "Et*3|(tt|)*29m|L",
+            }
+        }
+    )
+    plan = plan_of(job)
+    assert_agrees(plan)
+    first = module_tree(plan, 0)
+    assert [chunk.name for chunk in first.children] == ["chunk 0", "chunk 1"]
+    assert [part.name for part in first.children[0].children] == [
+        "embedding",
+        "layers 0–2 x3 (mla + mlp)",
+    ]
+    assert [part.name for part in first.children[1].children] == ["layers 33–34 x2 (mla + moe)"]
+    last = module_tree(plan, 15)
+    assert [part.name for part in last.children[1].children] == ["head"]
