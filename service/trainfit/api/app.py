@@ -1,0 +1,41 @@
+"""The service as an ASGI application."""
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+import trainfit
+from trainfit.api import openapi
+from trainfit.api.failures import answer_with_problems
+from trainfit.api.metrics import Metrics
+from trainfit.api.middleware import LastResort, RequestIds, RequestRecords, SafeHeaders
+from trainfit.api.routes import catalogues, documentation, estimate, operations
+from trainfit.api.settings import Settings
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """An app with these settings and metrics of its own."""
+    metrics = Metrics()
+    app = FastAPI(
+        title="Trainfit",
+        version=trainfit.__version__,
+        summary=openapi.SUMMARY,
+        description=openapi.DESCRIPTION,
+        license_info={"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+        servers=[{"url": "/"}],
+        openapi_tags=openapi.TAGS,
+        openapi_url=None,
+        redirect_slashes=False,
+        routes=[*operations.routes, *documentation.routes],
+        middleware=[
+            Middleware(RequestIds),
+            Middleware(RequestRecords, metrics=metrics),
+            Middleware(SafeHeaders),
+            Middleware(LastResort),
+        ],
+    )
+    app.state.settings = settings
+    app.state.metrics = metrics
+    app.include_router(estimate.router)
+    app.include_router(catalogues.router)
+    answer_with_problems(app)
+    return app

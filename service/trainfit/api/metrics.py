@@ -1,0 +1,90 @@
+"""What the service counts. Labels are drawn from closed sets, never from what a caller writes."""
+
+from fastapi import Request
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+
+import trainfit
+from trainfit.api.problems import Problem
+from trainfit.estimator.results import Estimate
+from trainfit.specs.job import Job
+
+GIB = 2**30
+
+REQUEST_SECONDS = (
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+)  # fmt: skip
+PEAK_BYTES = tuple(gib * GIB for gib in (4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 141, 192))
+
+METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+
+# The times at which series began would double what is scraped.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class Metrics:
+    """The metrics of one app, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._requests = Counter(
+            "trainfit_http_requests_total",
+            "Requests answered.",
+            ("operation", "method", "status"),
+            registry=self.registry,
+        )
+        self._request_seconds = Histogram(
+            "trainfit_http_request_duration_seconds",
+            "From the first byte of a request to the last of its answer.",
+            ("operation",),
+            buckets=REQUEST_SECONDS,
+            registry=self.registry,
+        )
+        self._estimates = Counter(
+            "trainfit_estimates_total",
+            "Well-formed jobs, by what came of them: answered, or the problem that refused them.",
+            ("outcome", "framework"),
+            registry=self.registry,
+        )
+        self._peak_bytes = Histogram(
+            "trainfit_estimated_peak_bytes",
+            "Device memory expected on the GPU of an answered job that needs most.",
+            buckets=PEAK_BYTES,
+            registry=self.registry,
+        )
+        build = Info("trainfit_build", "The estimator that answers.", registry=self.registry)
+        build.info({"version": trainfit.__version__})
+
+    def request_answered(self, operation: str, method: str, status: int, seconds: float) -> None:
+        """Count a request to an operation, or to "unmatched"."""
+        known_method = method if method in METHODS else "other"
+        self._requests.labels(operation, known_method, str(status)).inc()
+        self._request_seconds.labels(operation).observe(seconds)
+
+    def job_answered(self, job: Job, estimate: Estimate, *, activations: bool) -> None:
+        """Count a job that was priced; without activations there is no peak to speak of."""
+        self._estimates.labels("answered", job.framework.name).inc()
+        if activations:
+            self._peak_bytes.observe(estimate.binding.device_bytes.expected)
+
+    def job_refused(self, job: Job, problem: Problem) -> None:
+        """Count a job that was refused with this problem."""
+        self._estimates.labels(problem.type.rpartition("/")[2], job.framework.name).inc()
+
+    def exposition(self) -> bytes:
+        """Every metric in Prometheus's text format."""
+        return generate_latest(self.registry)
+
+
+def metrics_of(request: Request) -> Metrics:
+    """The metrics of the app that serves this request."""
+    metrics: Metrics = request.app.state.metrics
+    return metrics

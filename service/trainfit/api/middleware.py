@@ -1,0 +1,130 @@
+"""What every request passes through, outermost first: its id, its record, safe headers, and the
+last resort for an error that nobody expected.
+"""
+
+import re
+from time import perf_counter
+from uuid import uuid4
+
+import structlog
+from fastapi import Request
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from trainfit.api.failures import ProblemResponse
+from trainfit.api.metrics import Metrics
+from trainfit.api.problems import INTERNAL_ERROR, problem
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+SAFE_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
+log = structlog.get_logger("trainfit")
+
+
+class RequestIds:
+    """Gives every request an id, the caller's own where it is well formed, and echoes it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        given = Headers(scope=scope).get("x-request-id", "")
+        request_id = given if REQUEST_ID.fullmatch(given) else uuid4().hex
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["x-request-id"] = request_id
+            await send(message)
+
+        await self.app(scope, receive, send_with_id)
+
+
+class RequestRecords:
+    """Counts and logs every request, save those to paths that are no operation of the API."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        begin = perf_counter()
+        status = 0
+
+        async def send_noting_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        await self.app(scope, receive, send_noting_status)
+        if (operation := _operation(scope)) is not None:
+            seconds = perf_counter() - begin
+            method = scope["method"]
+            self.metrics.request_answered(operation, method, status, seconds)
+            log.info(
+                "request",
+                operation=operation,
+                method=method,
+                status=status,
+                duration_seconds=round(seconds, 6),
+                request_id=scope["state"]["request_id"],
+            )
+
+
+class SafeHeaders:
+    """Sets headers that allow a browser nothing, where a page does not set its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in SAFE_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self.app(scope, receive, send_safely)
+
+
+class LastResort:
+    """Logs an unexpected error and answers it with a problem that says nothing about it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def send_noting_start(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_noting_start)
+        except Exception:
+            if started or scope["type"] != "http":
+                raise
+            log.exception("internal error", request_id=scope["state"]["request_id"])
+            unexpected = problem(INTERNAL_ERROR, INTERNAL_ERROR.meaning)
+            await ProblemResponse(Request(scope), unexpected)(scope, receive, send)
+
+
+def _operation(scope: Scope) -> str | None:
+    """The operation that a request was for, "unmatched", or None for a path outside the API."""
+    if "route" in scope:
+        operation: str | None = scope["route"].operation_id
+        return operation
+    return None if "endpoint" in scope else "unmatched"

@@ -1,0 +1,44 @@
+"""The description of the API that is served, published and tested: the same bytes everywhere."""
+
+import json
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import TypeAdapter
+
+from trainfit.api.problems import Kind, Problem
+
+SUMMARY = "How much GPU memory every rank of an LLM training run will need, before it starts."
+DESCRIPTION = (
+    "A job has five parts: a model, its layout over GPUs, a training step, a framework and a card. "
+    "The answer is memory per pipeline rank, in bytes. Unknown fields of a request are refused; "
+    "clients must tolerate fields of an answer that they do not know. Every error is a problem "
+    "(RFC 9457) whose type is the path of a page that explains it."
+)
+TAGS = [
+    {"name": "estimates", "description": "The memory that a job needs."},
+    {"name": "catalogues", "description": "The models and GPUs that are known by name."},
+]
+PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
+
+
+def problem_responses(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
+    """The problems that an operation may answer with, by status."""
+    responses: dict[int | str, dict[str, Any]] = {}
+    for status in sorted({kind.status for kind in kinds}):
+        titles = [kind.title for kind in kinds if kind.status == status]
+        responses[status] = {
+            "description": "; ".join(titles),
+            "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}},
+        }
+    return responses
+
+
+def openapi_bytes(app: FastAPI) -> bytes:
+    """The document as it is served and kept in openapi/openapi.json."""
+    document = app.openapi()
+    schema = TypeAdapter(Problem).json_schema(
+        ref_template="#/components/schemas/{model}", mode="serialization"
+    )
+    document["components"]["schemas"] |= {**schema.pop("$defs"), "Problem": schema}
+    return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,210 @@
+"""Everything that can go wrong, as RFC 9457 problem details. Nothing here knows HTTP's machinery,
+so the terminal answers with the same words.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainfit.answer import UnknownModelError
+from trainfit.architectures.config import ConfigError, UnsupportedModelTypeError
+from trainfit.catalog.gpus import UnknownGpuError
+from trainfit.resolve.findings import Change, Finding, RefusedError
+from trainfit.specs.job import Job
+
+ANSWER_ERRORS = (RefusedError, ConfigError, UnknownModelError, UnknownGpuError)
+"""What `answer` raises for a job that it does not price."""
+
+MAX_ERRORS = 32
+"""More wrong fields than these are not listed: nobody reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of problem; /problems/{slug} explains it in the words of `meaning`."""
+
+    slug: str
+    status: int
+    title: str
+    meaning: str
+
+
+INVALID_JSON = Kind(
+    "invalid-json",
+    400,
+    "The body is not JSON",
+    "The body could not be read as one JSON document (RFC 8259) in UTF-8. NaN, Infinity, numbers "
+    "out of range, a name given twice in one object and very deep nesting are refused too.",
+)
+NOT_FOUND = Kind(
+    "not-found",
+    404,
+    "Nothing is here",
+    "The service has no such path. /docs lists the operations; paths end without a slash.",
+)
+METHOD_NOT_ALLOWED = Kind(
+    "method-not-allowed",
+    405,
+    "The path has no such method",
+    "The path exists, but not with this method. The Allow header names those that it has.",
+)
+TOO_LARGE = Kind(
+    "too-large",
+    413,
+    "The body is too large",
+    "The body is longer than the service reads (TRAINFIT_MAX_BODY_BYTES), or has more values than "
+    "any job needs.",
+)
+UNSUPPORTED_MEDIA_TYPE = Kind(
+    "unsupported-media-type",
+    415,
+    "The body is of a wrong media type",
+    "A job is sent as Content-Type: application/json, without a Content-Encoding.",
+)
+INVALID_JOB = Kind(
+    "invalid-job",
+    422,
+    "The job has fields that are wrong",
+    "The body is JSON but not a job: a field is unknown, missing, of a wrong type or out of "
+    f"bounds. Each error points at its field; at most {MAX_ERRORS} are listed.",
+)
+INVALID_PARAMETER = Kind(
+    "invalid-parameter",
+    422,
+    "A query parameter is wrong",
+    "A query parameter is unknown or has a value that it cannot take.",
+)
+INVALID_LAYOUT = Kind(
+    "invalid-layout",
+    422,
+    "The layout does not hold together",
+    "Every field is right by itself, but the sizes do not divide or the options contradict each "
+    "other. Each error says what would be right; a suggestion is a JSON Patch (RFC 6902) on the "
+    "job.",
+)
+NOT_MODELLED = Kind(
+    "not-modelled",
+    422,
+    "The job uses what is not modelled",
+    "An option changes memory in a way that the estimator does not model. It is refused by name "
+    "rather than priced wrongly.",
+)
+INVALID_MODEL = Kind(
+    "invalid-model",
+    422,
+    "The dimensions do not make a model",
+    "The model's config lacks a value that its architecture needs, or has one that is of a wrong "
+    "type or contradicts another.",
+)
+UNSUPPORTED_MODEL = Kind(
+    "unsupported-model",
+    422,
+    "The architecture is not supported",
+    "No parser reads this model_type. A GPT-shaped architecture can be described with model.spec, "
+    "in Megatron's TransformerConfig names.",
+)
+UNKNOWN_MODEL = Kind(
+    "unknown-model",
+    422,
+    "The model is not known",
+    "No config.json of this hf_id is bundled. GET /v1/models lists those that are; the contents "
+    "of any config.json can be sent as model.hf_config.",
+)
+UNKNOWN_GPU = Kind(
+    "unknown-gpu",
+    422,
+    "The GPU is not known",
+    "The catalogue has no such name or alias. GET /v1/gpus lists them; a card that is not among "
+    "them can be given by its memory_bytes.",
+)
+INTERNAL_ERROR = Kind(
+    "internal-error",
+    500,
+    "The service failed",
+    "A fault of the service, not of the request. The log has it under the request id that ends "
+    "the problem's instance.",
+)
+
+JOB_PROBLEMS = (
+    INVALID_JSON,
+    TOO_LARGE,
+    UNSUPPORTED_MEDIA_TYPE,
+    INVALID_JOB,
+    INVALID_PARAMETER,
+    INVALID_LAYOUT,
+    NOT_MODELLED,
+    INVALID_MODEL,
+    UNSUPPORTED_MODEL,
+    UNKNOWN_MODEL,
+    UNKNOWN_GPU,
+    INTERNAL_ERROR,
+)
+"""What may be wrong with a request that sends a job."""
+
+KINDS = {kind.slug: kind for kind in (NOT_FOUND, METHOD_NOT_ALLOWED, *JOB_PROBLEMS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Problem details (RFC 9457).
+
+    `type` is the path of a page that explains it, `instance` a URN with the request id, null where
+    no request was made. The pointers of `errors` are JSON Pointers (RFC 6901) into the body.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str | None
+    errors: list[Finding]
+
+
+def problem(kind: Kind, detail: str, errors: Sequence[Finding] = ()) -> Problem:
+    """A problem of this kind."""
+    return Problem(
+        type=f"/problems/{kind.slug}",
+        title=kind.title,
+        status=kind.status,
+        detail=detail,
+        instance=None,
+        errors=list(errors),
+    )
+
+
+def problem_of(error: Exception, job: Job) -> Problem:
+    """The problem that one of ANSWER_ERRORS is for this job; any other error is raised again."""
+    match error:
+        case RefusedError():
+            modelled = all(finding.code != "not_modelled" for finding in error.findings)
+            kind = INVALID_LAYOUT if modelled else NOT_MODELLED
+            return problem(kind, summary(error.findings), error.findings)
+        case UnsupportedModelTypeError():
+            finding = Finding(_in_model(job, error.key), "unsupported_model_type", error.message)
+            return problem(UNSUPPORTED_MODEL, error.message, [finding])
+        case ConfigError():
+            finding = Finding(_in_model(job, error.key), "invalid_config", error.message)
+            return problem(INVALID_MODEL, summary([finding]), [finding])
+        case UnknownModelError():
+            return _unknown(UNKNOWN_MODEL, "/model/hf_id", str(error), error.close_matches)
+        case UnknownGpuError():
+            return _unknown(UNKNOWN_GPU, "/gpu", str(error), error.close_matches)
+        case _:
+            raise error
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """The first finding with its place, and how many more there are."""
+    first = findings[0]
+    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+    return f"{first.pointer or 'the body'}: {first.message}{more}"
+
+
+def _unknown(kind: Kind, pointer: str, message: str, close_matches: Sequence[str]) -> Problem:
+    changes = tuple(Change("replace", pointer, name) for name in close_matches[:1])
+    return problem(kind, message, [Finding(pointer, "unknown_name", message, changes)])
+
+
+def _in_model(job: Job, key: str) -> str:
+    if job.model.hf_config is not None:
+        return f"/model/hf_config{key}"
+    return f"/model/spec{key}" if job.model.spec is not None else "/model/hf_id"

@@ -1,0 +1,30 @@
+"""What an operator asks: is it alive, is it ready, how is it doing. Outside the API proper."""
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from trainfit.api.metrics import metrics_of
+from trainfit.api.routes.catalogues import bundled_models
+from trainfit.catalog.gpus import gpus
+
+
+async def livez(_: Request) -> Response:
+    """The process answers."""
+    return PlainTextResponse("ok")
+
+
+async def readyz(_: Request) -> Response:
+    """The catalogues are loaded; the first call loads them."""
+    gpus()
+    bundled_models()
+    return PlainTextResponse("ok")
+
+
+async def metrics(request: Request) -> Response:
+    """Prometheus's text format."""
+    return Response(metrics_of(request).exposition(), media_type=CONTENT_TYPE_LATEST)
+
+
+routes = [Route("/livez", livez), Route("/readyz", readyz), Route("/metrics", metrics)]

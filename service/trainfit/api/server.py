@@ -1,0 +1,33 @@
+"""Runs the service in this process."""
+
+import uvicorn
+
+from trainfit.api.app import create_app
+from trainfit.api.logs import configure_logs
+from trainfit.api.settings import Settings
+
+GRACE_SECONDS = 20
+"""For requests under way when the process is told to stop; less than the 30 s that Kubernetes
+waits before it kills.
+"""
+
+
+def serve(settings: Settings) -> None:
+    """Serve until the process is told to stop. Raises SystemExit where it cannot."""
+    if settings.workers > 1:
+        raise SystemExit(
+            f"WEB_CONCURRENCY is {settings.workers}, but Trainfit runs one process a container, "
+            "since each would count requests by itself. Unset it and run more replicas."
+        )
+    configure_logs(settings.log_level)
+    config = uvicorn.Config(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        workers=1,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    uvicorn.Server(config).run()

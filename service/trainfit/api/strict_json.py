@@ -1,0 +1,98 @@
+"""Strict JSON (RFC 8259): what Python's parser lets pass is refused here."""
+
+import json
+import math
+from typing import Any, Never
+
+from trainfit.api.json_pointer import json_pointer
+from trainfit.api.problems import INVALID_JSON, TOO_LARGE, Kind, Problem, problem, summary
+from trainfit.resolve.findings import Finding
+
+MAX_VALUES = 10_000
+"""A config.json has some hundred values; each that is wrong would cost an error report."""
+
+
+class JsonError(ValueError):
+    """The text is not the JSON that is wanted; `problem` says why."""
+
+    def __init__(self, kind: Kind, detail: str, *errors: Finding) -> None:
+        super().__init__(detail)
+        self.problem: Problem = problem(kind, detail, errors)
+
+
+class _ConstantError(ValueError):
+    """NaN, Infinity or -Infinity."""
+
+
+class _DuplicateKeyError(ValueError):
+    """Two members of one object have the same name."""
+
+
+def parse_json(body: bytes) -> Any:
+    """The value of a JSON document. Raises JsonError for anything that is not strict JSON."""
+    if body.count(b",") >= MAX_VALUES:
+        raise JsonError(TOO_LARGE, f"the body may have at most {MAX_VALUES} values")
+    try:
+        text = body.decode()
+        return _STRICT.decode(text)
+    except UnicodeDecodeError:
+        raise JsonError(INVALID_JSON, "the body is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        reason = f"{error.msg} at line {error.lineno}, column {error.colno}"
+        raise JsonError(INVALID_JSON, reason if body.strip() else "the body is empty") from None
+    except _DuplicateKeyError:
+        finding = Finding(_duplicate_in(text), "duplicate_key", "is given twice in one object")
+        raise JsonError(INVALID_JSON, summary([finding]), finding) from None
+    except _ConstantError as error:
+        raise JsonError(INVALID_JSON, f"{error} is not a JSON number") from None
+    except ValueError:
+        raise JsonError(INVALID_JSON, "a number is out of range") from None
+    except RecursionError:
+        raise JsonError(INVALID_JSON, "the body is nested too deeply") from None
+
+
+def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(members)
+    if len(values) != len(members):
+        raise _DuplicateKeyError
+    return values
+
+
+def _finite(literal: str) -> float:
+    value = float(literal)
+    if math.isinf(value):
+        raise ValueError
+    return value
+
+
+def _refuse(constant: str) -> Never:
+    raise _ConstantError(constant)
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object with every member that was written, in order."""
+
+
+def _duplicate_in(text: str) -> str:
+    """The pointer of the first name that is given twice; empty where the rest is no JSON."""
+    try:
+        return json_pointer(_duplicate(_PAIRS.decode(text)))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _duplicate(value: Any) -> list[str | int]:
+    if not isinstance(value, list):
+        return []
+    seen: set[str | int] = set()
+    for name, inner in value if isinstance(value, _Pairs) else enumerate(value):
+        if name in seen:
+            return [name]
+        seen.add(name)
+        if path := _duplicate(inner):
+            return [name, *path]
+    return []
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_refuse)
+_PAIRS = json.JSONDecoder(object_pairs_hook=_Pairs)

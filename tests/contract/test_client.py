@@ -1,0 +1,58 @@
+"""A Python client generated from openapi.json talks to the running service."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.openapi import DOCUMENT
+from tests.serving import running_service
+from trainfit.api.examples import DEEPSEEK_V3
+
+PACKAGE = "generated_trainfit_client"
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that holds the generated package."""
+    folder = tmp_path_factory.mktemp("client")
+    config = folder / "config.yaml"
+    config.write_text("post_hooks: []\n")
+    command = [sys.executable, "-m", "openapi_python_client", "generate", "--meta", "none"]
+    command += ["--path", str(DOCUMENT), "--config", str(config), "--fail-on-warning"]
+    command += ["--output-path", str(folder / PACKAGE)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+def test_the_generated_client_asks_and_reads_a_typed_answer(
+    generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(generated)
+    client_module: Any = importlib.import_module(PACKAGE)
+    models: Any = importlib.import_module(f"{PACKAGE}.models")
+    estimate: Any = importlib.import_module(f"{PACKAGE}.api.estimates.estimate")
+    list_gpus: Any = importlib.import_module(f"{PACKAGE}.api.catalogues.list_gpus")
+
+    with running_service() as service, client_module.Client(base_url=service.url) as client:
+        job = models.Job.from_dict(DEEPSEEK_V3)
+        answer = estimate.sync(client=client, body=job)
+        assert isinstance(answer, models.Estimate)
+        assert [stage.pp_rank for stage in answer.stages] == [0, 1, 2, 3]
+        assert answer.model.parameters.total == 671_026_404_352
+        assert isinstance(answer.binding.device_bytes.expected, int)
+
+        job.gpu = "H1000"
+        refusal = estimate.sync_detailed(client=client, body=job)
+        assert refusal.status_code == 422
+        assert isinstance(refusal.parsed, models.Problem)
+        assert refusal.parsed.errors[0].pointer == "/gpu"
+
+        cards = list_gpus.sync(client=client)
+        assert "H100-80GB" in {alias for card in cards.gpus for alias in (card.name, *card.aliases)}

@@ -1,0 +1,105 @@
+"""The OpenAPI document: valid, complete, and the same bytes in the repository and on the wire."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from httpx import ASGITransport, AsyncClient
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from tests.contract.openapi import DOCUMENT, served
+from trainfit.api.app import create_app
+from trainfit.api.settings import Settings
+
+OPERATIONS = {
+    "estimate": ("post", "/v1/estimate"),
+    "listModels": ("get", "/v1/models"),
+    "listGpus": ("get", "/v1/gpus"),
+}
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(served())
+    return content
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield method, path, operation
+
+
+def test_the_document_kept_is_the_one_served() -> None:
+    assert DOCUMENT.read_bytes() == served(), "run `make openapi`"
+
+
+async def test_it_is_served_byte_for_byte() -> None:
+    app = create_app(Settings())
+    async with AsyncClient(transport=ASGITransport(app), base_url="http://service") as client:
+        for _ in range(2):
+            response = await client.get("/openapi.json")
+            assert response.headers["content-type"] == "application/json"
+            assert response.content == DOCUMENT.read_bytes()
+
+
+def test_it_is_valid_openapi(document: dict[str, Any]) -> None:
+    assert document["openapi"].startswith("3.1")
+    OpenAPIV31SpecValidator(document).validate()
+
+
+def test_operations_and_their_ids_are_those_promised(document: dict[str, Any]) -> None:
+    found = {
+        operation["operationId"]: (method, path) for method, path, operation in operations(document)
+    }
+    assert found == OPERATIONS
+
+
+def test_every_operation_is_described(document: dict[str, Any]) -> None:
+    tags = {tag["name"] for tag in document["tags"]}
+    assert all(tag["description"] for tag in document["tags"])
+    for _, _, operation in operations(document):
+        assert operation["summary"]
+        assert operation["description"]
+        assert set(operation["tags"]) <= tags
+    assert document["servers"] == [{"url": "/"}]
+    assert document["info"]["license"]["identifier"] == "Apache-2.0"
+
+
+def test_every_error_is_documented_as_a_problem(document: dict[str, Any]) -> None:
+    for _, _, operation in operations(document):
+        errors = {
+            status: response
+            for status, response in operation["responses"].items()
+            if not status.startswith("2")
+        }
+        assert "500" in errors
+        for response in errors.values():
+            assert response["content"] == {
+                "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+            }
+    _, _, estimate = next(each for each in operations(document) if each[0] == "post")
+    assert {"400", "413", "415", "422"} <= estimate["responses"].keys()
+
+
+def test_a_job_shows_examples(document: dict[str, Any]) -> None:
+    content = document["paths"]["/v1/estimate"]["post"]["requestBody"]["content"]
+    assert list(content) == ["application/json"]
+    assert content["application/json"]["schema"] == {"$ref": "#/components/schemas/Job"}
+    assert len(content["application/json"]["examples"]) >= 2
+
+
+def test_unknown_fields_of_a_job_are_refused_by_the_schema_too(document: dict[str, Any]) -> None:
+    assert document["components"]["schemas"]["Job"]["additionalProperties"] is False
+    assert document["components"]["schemas"]["Parallelism"]["additionalProperties"] is False
+    assert "additionalProperties" not in document["components"]["schemas"]["Estimate"]
+
+
+def test_every_byte_figure_says_so(document: dict[str, Any]) -> None:
+    """Memory is never given without its unit, and never in anything but bytes."""
+    for schema in document["components"]["schemas"].values():
+        for name in schema.get("properties", {}):
+            assert not name.endswith(("_gib", "_mib", "_kb", "_mb"))

@@ -1,0 +1,70 @@
+"""The service in a process of its own, as an operator runs it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx
+
+SERVE = "from trainfit.api.server import serve; from trainfit.api.settings import Settings; "
+START_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A running service; its log goes to the process's standard error."""
+
+    url: str
+    process: subprocess.Popen[str]
+
+
+@contextmanager
+def running_service(**environment: str) -> Iterator[Service]:
+    """Start a service on a free port, wait until it is ready, and stop it at the end."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    process = start({"TRAINFIT_PORT": str(port), **environment})
+    try:
+        wait_until_ready(url, process)
+        yield Service(url, process)
+    finally:
+        process.terminate()
+        process.wait(timeout=START_SECONDS)
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def start(environment: dict[str, str]) -> subprocess.Popen[str]:
+    """A process that serves with these variables added to the environment."""
+    return subprocess.Popen(
+        [sys.executable, "-c", f"{SERVE} serve(Settings())"],
+        env={**os.environ, **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def wait_until_ready(url: str, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the service has stopped"
+        try:
+            if httpx.get(f"{url}/readyz").status_code == 200:
+                return
+        except httpx.ConnectError:
+            time.sleep(0.05)
+    raise TimeoutError(url)
