@@ -1,0 +1,42 @@
+"""On which cards a job fits."""
+
+from __future__ import annotations
+
+from trainfit.catalog.gpus import Gpu, find_gpu
+from trainfit.cli.quantities import gib
+from trainfit.decisions.verdict import Verdict, verdict
+from trainfit.estimator.results import Estimate
+from trainfit.resolve.plan import Card
+
+DATA_CENTRE = ("A100-40GB", "H100-80GB", "H100-96GB", "H200-141GB", "B200", "B300")
+"""One card of each memory size that Megatron is usually run on, smallest first."""
+
+WORDS: dict[Verdict, str] = {
+    "fits": "fits",
+    "tight": "tight on",
+    "does_not_fit": "does not fit",
+    "unknown": "fits as far as it is counted",
+}
+
+
+def own_card(result: Estimate, card: Card) -> str:
+    """The verdict on the card that the job names."""
+    return f"{WORDS[verdict(result, card.memory_bytes)]} {card.name} ({gib(card.memory_bytes)} GiB)"
+
+
+def usual_cards(result: Estimate, own: Card) -> str:
+    """The verdict on every usual card but the job's own, the smallest that fits first."""
+    cards: dict[Verdict, list[Gpu]] = {each: [] for each in WORDS}
+    for name in DATA_CENTRE:
+        gpu = find_gpu(name)
+        if gpu.name != own.name:
+            cards[verdict(result, gpu.reported_bytes)].append(gpu)
+    return "; ".join(
+        f"{WORDS[each]} {', '.join(_shown(gpu) for gpu in found)}"
+        for each, found in cards.items()
+        if found
+    )
+
+
+def _shown(gpu: Gpu) -> str:
+    return f"{gpu.name} ({gib(gpu.reported_bytes)})"

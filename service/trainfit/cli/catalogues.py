@@ -1,0 +1,44 @@
+"""`trainfit models` and `trainfit gpus`: what is known by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from trainfit.catalog.configs import bundled_ids
+from trainfit.catalog.gpus import gpus as cards
+from trainfit.cli.quantities import gib
+from trainfit.cli.terminal import print_all, print_json, table
+
+JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
+
+
+def models(*, as_json: Annotated[bool, JSON] = False) -> None:
+    """List the models that need no config.json, an id a line."""
+    if as_json:
+        from trainfit.api.routes.catalogues import bundled_models
+        from trainfit.wire import to_json
+
+        print_json(to_json(bundled_models()))
+    else:
+        print("\n".join(bundled_ids()))
+
+
+def gpus(*, as_json: Annotated[bool, JSON] = False) -> None:
+    """List the GPUs that are known by name, with the memory that their driver reports."""
+    if as_json:
+        from trainfit.api.routes.catalogues import GpuList
+        from trainfit.wire import to_json
+
+        print_json(to_json(GpuList(cards())))
+    else:
+        _print_gpus()
+
+
+def _print_gpus() -> None:
+    rows = table(["name", "vendor"], ["GiB"])
+    rows.add_column("also known as")
+    for card in cards():
+        rows.add_row(card.name, card.vendor, gib(card.reported_bytes), ", ".join(card.aliases))
+    print_all(rows)

@@ -1,0 +1,98 @@
+"""`trainfit estimate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+
+from trainfit.answer import plan_of
+from trainfit.api.problems import ANSWER_ERRORS, Problem, problem_of
+from trainfit.cli.errors import RefusedCommandError
+from trainfit.cli.flags import takes_job_flags
+from trainfit.cli.jobs import job_document, parse_job
+from trainfit.cli.refusals import refusal
+from trainfit.cli.terminal import print_json
+from trainfit.estimator.estimate import estimate as estimate_plan
+from trainfit.resolve.plan import Plan
+from trainfit.wire import to_json
+
+OUTPUT = Group("Output", sort_key=-1)
+
+
+def _output(about: str, *names: str) -> Parameter:
+    return Parameter(name=names, negative=(), group=OUTPUT, help=about, show_default=False)
+
+
+MODEL = Parameter(help="A Hub id, or the path of a config.json or of its folder.")
+JOB = Parameter(help="A job in JSON, YAML or TOML; the flags below override what it says.")
+ACTIVATIONS = Parameter(
+    group=OUTPUT, show_default=False, help="Count activations and workspaces, not states only."
+)
+VERBOSE = _output("Add every table behind the report.", "--verbose", "-v")
+TREE = _output("Print the modules of one stage instead.", "--tree")
+STAGE = _output("Pipeline rank of the tree. Unset: the one that binds.", "--stage")
+SUMMARY = _output("Print Megatron's one line instead.", "--summary")
+JSON = _output("Print what HTTP answers instead.", "--json")
+
+
+@takes_job_flags
+def estimate(
+    model: Annotated[str | None, MODEL] = None,
+    /,
+    *,
+    job: Annotated[Path | None, JOB] = None,
+    activations: Annotated[bool, ACTIVATIONS] = True,
+    verbose: Annotated[bool, VERBOSE] = False,
+    tree: Annotated[bool, TREE] = False,
+    stage: Annotated[int | None, STAGE] = None,
+    summary: Annotated[Literal["mb", "gb"] | None, SUMMARY] = None,
+    as_json: Annotated[bool, JSON] = False,
+    **flags: Any,
+) -> None:
+    """Estimate the memory of every pipeline rank.
+
+    The flags are Megatron's; `trainfit estimate deepseek-ai/DeepSeek-V3 --tp 8 --pp 2 --ep 16
+    --num-layers-in-last-pipeline-stage 31` is answered for the smallest number of GPUs.
+    """
+    if sum((tree, summary is not None, as_json)) > 1:
+        raise RefusedCommandError("trainfit: give one of --tree, --summary and --json")
+    if stage is not None and not tree:
+        raise RefusedCommandError("trainfit: --stage: goes with --tree")
+    plan = _plan(job_document(model, job, flags), as_json=as_json)
+    result = estimate_plan(plan, activations=activations)
+    if as_json:
+        print_json(to_json(result))
+    elif summary is not None:
+        from trainfit.cli.summary import summary_line
+
+        print(summary_line(result, summary, activations=activations))
+    elif tree:
+        from trainfit.cli.modules import print_modules
+
+        print_modules(plan, result, stage)
+    else:
+        from trainfit.cli.report import print_report
+
+        print_report(result, plan, model or str(job), activations=activations)
+        if verbose:
+            from trainfit.cli.details import print_details
+
+            print_details(result)
+
+
+def _plan(document: dict[str, Any], *, as_json: bool) -> Plan:
+    """The plan of a job, or RefusedCommandError with the problem in words or as JSON."""
+    job = parse_job(document)
+    if isinstance(job, Problem):
+        raise _refused(job, document, as_json=as_json)
+    try:
+        return plan_of(job)
+    except ANSWER_ERRORS as error:
+        raise _refused(problem_of(error, job), document, as_json=as_json) from None
+
+
+def _refused(problem: Problem, document: dict[str, Any], *, as_json: bool) -> RefusedCommandError:
+    words = to_json(problem).decode() if as_json else refusal(problem, document)
+    return RefusedCommandError(words)

@@ -1,0 +1,181 @@
+"""The flags of a job. Each is a field of the specs: its names, type and help are the field's own,
+so that flag, JSON Pointer and explanation are defined once.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from cyclopts import Group, Parameter
+from pydantic import AliasChoices
+from pydantic.fields import FieldInfo
+
+from trainfit.specs.framework import Megatron
+from trainfit.specs.job import Job
+from trainfit.specs.parallelism import Parallelism
+from trainfit.specs.part import Part
+from trainfit.specs.training import (
+    AttentionOptions,
+    Loss,
+    MoeOptions,
+    MtpOptions,
+    Optimizer,
+    Recompute,
+    Training,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a job whose plain fields are flags, named with a prefix."""
+
+    title: str
+    pointer: str
+    part: type[Part]
+    prefix: str = ""
+
+
+SECTIONS = (
+    Section("Parallelism", "/parallelism", Parallelism),
+    Section("Training", "/training", Training),
+    Section("Recompute", "/training/recompute", Recompute, "recompute_"),
+    Section("Optimizer", "/training/optimizer", Optimizer, "optimizer_"),
+    Section("Attention and loss", "/training/attention", AttentionOptions, "attention_"),
+    Section("Attention and loss", "/training/loss", Loss),
+    Section("Experts and multi-token prediction", "/training/moe", MoeOptions, "moe_"),
+    Section("Experts and multi-token prediction", "/training/mtp", MtpOptions, "mtp_"),
+    Section("Megatron", "/framework", Megatron),
+    Section("Card", "", Job),
+)
+
+NAMES = {
+    "/training/recompute/distribute_saved_activations": ("distribute_saved_activations",),
+    "/training/optimizer/name": ("optimizer",),
+    "/training/optimizer/exp_avg_dtype": ("exp_avg_dtype",),
+    "/training/optimizer/exp_avg_sq_dtype": ("exp_avg_sq_dtype",),
+    "/training/optimizer/cpu_offload_fraction": ("optimizer_offload_fraction",),
+}
+"""Megatron's names where they are not the section's prefix and the field."""
+
+LEFT_TO_JOB_FILES = {"/framework/name"}
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One field of a job on the command line. `spellings` are its names in a job file."""
+
+    pointer: str
+    names: tuple[str, ...]
+    spellings: tuple[str, ...]
+    kind: Any
+    help: str
+    title: str
+
+    @property
+    def keyword(self) -> str:
+        """The name of the parameter that receives it."""
+        return self.pointer.strip("/").replace("/", "_")
+
+    def written(self, value: Any) -> str:
+        """The flag as one would type it to give this value."""
+        name = self.names[0]
+        if isinstance(value, bool):
+            return name if value else name.replace("--", "--no-", 1)
+        values = value if isinstance(value, list | tuple) else [value]
+        return " ".join([name, *(str(each) for each in values)])
+
+
+@cache
+def flags() -> Mapping[str, Flag]:
+    """Every flag by the pointer of its field."""
+    found = [flag for section in SECTIONS for flag in _section(section)]
+    return {flag.pointer: flag for flag in found}
+
+
+def flag_at(pointer: str) -> Flag | None:
+    """The flag whose field this pointer names or leads into."""
+    while pointer:
+        if pointer in flags():
+            return flags()[pointer]
+        pointer = pointer.rpartition("/")[0]
+    return None
+
+
+def takes_job_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Put a keyword for every flag in the place of a command's `**flags`."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    parameters = [*own, *(_parameter(flag) for flag in flags().values())]
+    vars(command)["__signature__"] = signature.replace(parameters=parameters)
+    return command
+
+
+def _section(section: Section) -> Iterator[Flag]:
+    for name, field in section.part.model_fields.items():
+        pointer = f"{section.pointer}/{name}"
+        kind = _plain(field.annotation)
+        if kind is None or pointer in LEFT_TO_JOB_FILES:
+            continue
+        spellings = _spellings(name, field)
+        stems = spellings
+        if section.prefix:
+            aliases = (each for each in spellings if each != name)
+            stems = tuple(dict.fromkeys([section.prefix + name, *aliases]))
+        stems = NAMES.get(pointer, stems)
+        yield Flag(
+            pointer=pointer,
+            names=tuple(f"--{stem.replace('_', '-')}" for stem in stems),
+            spellings=spellings,
+            kind=kind,
+            help=field.description or "",
+            title=section.title,
+        )
+
+
+def _spellings(name: str, field: FieldInfo) -> tuple[str, ...]:
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        return tuple(str(choice) for choice in alias.choices)
+    return (name,)
+
+
+def _plain(annotation: Any) -> Any:
+    """The type that a flag's value has; None for a field that is itself made of fields."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _plain(arguments[0])
+    if origin in (Union, UnionType):
+        kinds = (_plain(each) for each in arguments if each is not NoneType)
+        return next((kind for kind in kinds if kind is not None), None)
+    if origin is tuple:
+        return list[_plain(arguments[0])]  # type: ignore[misc]
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        return None
+    return annotation
+
+
+@cache
+def _group(title: str) -> Group:
+    return Group(title, sort_key=[section.title for section in SECTIONS].index(title))
+
+
+def _parameter(flag: Flag) -> inspect.Parameter:
+    listed = get_origin(flag.kind) is list
+    about = Parameter(
+        name=flag.names,
+        help=flag.help,
+        group=_group(flag.title),
+        consume_multiple=listed,
+        negative=() if listed else None,
+    )
+    return inspect.Parameter(
+        flag.keyword,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[flag.kind | None, about],
+    )

@@ -1,0 +1,66 @@
+"""Problems in the words of a command line: JSON Pointers become the flags that were typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from trainfit.api.problems import Problem
+from trainfit.cli.flags import Flag, flag_at
+from trainfit.resolve.findings import Change, Finding
+
+MODEL = "/model"
+
+
+def refusal(problem: Problem, job: Mapping[str, Any]) -> str:
+    """A line for every error of a problem, and below it the flags that would be right."""
+    lines = [line for finding in problem.errors for line in _lines(finding, job)]
+    return "\n".join(lines or [f"trainfit: {problem.detail}"])
+
+
+def _lines(finding: Finding, job: Mapping[str, Any]) -> Iterator[str]:
+    yield f"trainfit: {_place(finding.pointer)}{finding.message}"
+    if finding.suggestion:
+        yield f"  {_advice(finding.suggestion, job)}"
+    if finding.code == "unknown_name" and finding.pointer.startswith(MODEL):
+        yield "  or give the path of its config.json in place of the id"
+
+
+def _place(pointer: str) -> str:
+    flag = flag_at(pointer)
+    if flag is not None:
+        return f"{flag.names[0]}: "
+    if pointer.startswith(MODEL):
+        within = pointer.removeprefix(f"{MODEL}/hf_config").removeprefix(f"{MODEL}/hf_id")
+        return f"MODEL {within}: " if within.strip("/") else "MODEL: "
+    return f"{pointer}: " if pointer else ""
+
+
+def _advice(suggestion: Sequence[Change], job: Mapping[str, Any]) -> str:
+    """The changes as flags: added to the command, or in place of what it says."""
+    written = " ".join(_written(change) for change in suggestion)
+    removed = all(change.op == "remove" for change in suggestion)
+    given = any(_given(change.path, job) for change in suggestion)
+    return f"{'leave out' if removed else 'use' if given else 'add'} {written}"
+
+
+def _written(change: Change) -> str:
+    flag = flag_at(change.path)
+    if change.op == "remove":
+        return flag.names[0] if flag is not None else change.path
+    if flag is not None:
+        return flag.written(change.value)
+    if isinstance(change.value, Mapping):
+        inner = (Change(change.op, f"{change.path}/{k}", v) for k, v in change.value.items())
+        return " ".join(_written(each) for each in inner)
+    return str(change.value) if change.path.startswith(MODEL) else f"{change.path} {change.value}"
+
+
+def _given(pointer: str, job: Mapping[str, Any]) -> bool:
+    flag: Flag | None = flag_at(pointer)
+    value: Any = job
+    *parents, name = pointer.strip("/").split("/")
+    for parent in parents:
+        value = value.get(parent) if isinstance(value, Mapping) else None
+    names = flag.spellings if flag is not None else (name,)
+    return isinstance(value, Mapping) and any(each in value for each in names)

@@ -1,0 +1,135 @@
+"""An estimate as a person reads it: the model, the layout, a row per pipeline rank, what binds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.table import Table
+from rich.text import Text
+
+from trainfit.cli.cards import own_card, usual_cards
+from trainfit.cli.quantities import count, gib, gib_range, plain, ranges
+from trainfit.cli.terminal import labelled, print_all, table
+from trainfit.estimator.results import Chunk, ComponentName, Estimate, Peak, Stage
+from trainfit.resolve.plan import Plan
+
+WORDS = ("stage", "layers")
+NUMBERS = (
+    "in\nflight",
+    "\nweights",
+    "\ngradients",
+    "optimizer\nstates",
+    "\nactivations",
+    "workspace,\nbuffers",
+    "\nallocated",
+    "\nreserved",
+    "\non device",
+)
+STATES: tuple[ComponentName, ...] = ("weights", "gradients", "optimizer_states")
+BESIDE: tuple[ComponentName, ...] = ("workspace", "framework_buffers")
+
+
+def print_report(result: Estimate, plan: Plan, title: str, *, activations: bool) -> None:
+    """The whole report. `title` names a model that has no name of its own; without `activations`
+    there is no peak and no verdict.
+    """
+    print_all(
+        labelled(_model(result, title)),
+        labelled([("Layout", _layout(result, plan))]),
+        _stages(result, activations=activations),
+        labelled(_conclusions(result, plan, activations=activations)),
+    )
+
+
+def _model(result: Estimate, title: str) -> Iterator[tuple[str, str | Text]]:
+    model, parameters = result.model, result.model.parameters
+    origin = "bundled config" if model.source == "bundled" else f"from the {model.source}"
+    name = Text.assemble((model.name or title, "bold"), f", {model.model_type}, {origin}")
+    buckets = sorted(parameters.by_bucket.items(), key=lambda each: -each[1])
+    shares = [f"{plain(bucket)} {count(number)}" for bucket, number in buckets if number]
+    yield "Model", name
+    yield "Parameters", f"{count(parameters.total)} total, {count(parameters.active)} active"
+    yield "", ", ".join(shares)
+
+
+def _layout(result: Estimate, plan: Plan) -> str:
+    layout, batch, sizes = plan.layout, plan.batch, result.parallelism
+    used = [("tp", layout.tp), ("pp", layout.pp), ("vpp", layout.vpp), ("cp", layout.cp)]
+    dense = [f"{name} {size}" for name, size in used if size > 1]
+    parts = [
+        f"{sizes.num_gpus} GPU{'s' * (sizes.num_gpus > 1)}: {', '.join([*dense, f'dp {sizes.dp}'])}"
+    ]
+    if "routed_experts" in result.model.parameters.by_bucket:
+        parts.append(f"experts: ep {layout.ep}, etp {layout.etp}, dp {sizes.expert_dp}")
+    samples = f"{batch.micro_batch_size} x {batch.seq_length} tokens"
+    parts.append(f"{sizes.num_microbatches} micro-batches of {samples}")
+    return "; ".join(parts)
+
+
+def _stages(result: Estimate, *, activations: bool) -> Table:
+    """A row per pipeline rank, in GiB on each of its GPUs."""
+    rows = table(WORDS, NUMBERS)
+    if activations:
+        rows.add_column("\npeak at", no_wrap=True)
+    for stage in result.stages:
+        binds = stage.pp_rank == result.binding.pp_rank
+        rank = f"{stage.pp_rank} *" if binds else str(stage.pp_rank)
+        moment = [_moment(stage.peak)] if activations else []
+        rows.add_row(rank, *_cells(stage), *moment, style="bold" if binds else None)
+    rows.caption = "GiB on each GPU; reserved and on device from low to high; * binds"
+    return rows
+
+
+def _cells(stage: Stage) -> list[str]:
+    sizes = {component.name: component.bytes for component in stage.components}
+    return [
+        _contents(stage.chunks),
+        str(stage.microbatches_in_flight),
+        *(gib(sizes[name]) for name in STATES),
+        gib(sizes["activations"]),
+        gib(sum(sizes[name] for name in BESIDE)),
+        gib(stage.allocated_bytes.expected),
+        gib_range(stage.reserved_bytes),
+        gib_range(stage.device_bytes),
+    ]
+
+
+def _contents(chunks: list[Chunk]) -> str:
+    """The layers of a rank, with E, m and L where Megatron's layout string has them."""
+    layers = [layer for chunk in chunks for layer in chunk.layers]
+    shown = ranges(layers) if len(chunks) <= 2 else f"{len(layers)} in {len(chunks)} chunks"
+    parts = [
+        "E" * any(chunk.embedding for chunk in chunks),
+        shown,
+        "m" * sum(chunk.mtp_layers for chunk in chunks),
+        "L" * any(chunk.output_layer for chunk in chunks),
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def _moment(peak: Peak) -> str:
+    layer = "" if peak.layer is None else f", layer {peak.layer}"
+    return f"{plain(peak.moment)}{layer}"
+
+
+def _conclusions(
+    result: Estimate, plan: Plan, *, activations: bool
+) -> Iterator[tuple[str, str | Text]]:
+    yield "Binding", _binding(result, activations=activations)
+    if activations and plan.card.memory_bytes:
+        yield "GPU", Text(own_card(result, plan.card), "bold")
+    if activations:
+        yield "GPUs (GiB)", usual_cards(result, plan.card)
+    for warning in result.warnings:
+        yield "Warning", Text(warning, "yellow")
+    names = ", ".join(assumption.id for assumption in result.assumptions)
+    yield "Assumes", f"{names} (--verbose explains)"
+
+
+def _binding(result: Estimate, *, activations: bool) -> str:
+    binding = result.binding
+    stage = result.stages[binding.pp_rank]
+    largest = next(each for each in stage.components if each.name == binding.component)
+    when = f"at {_moment(stage.peak)}" if activations else "without activations"
+    needed = f"{gib(binding.device_bytes.expected)} GiB on the device {when}"
+    return f"stage {binding.pp_rank}: {needed}, of which {plain(largest.name)} {gib(largest.bytes)}"

@@ -1,0 +1,148 @@
+"""The commands of a Megatron user, as they are typed."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.cli.conftest import Run
+from trainfit import __version__
+from trainfit.catalog.configs import bundled_ids
+from trainfit.catalog.gpus import gpus
+
+DEEPSEEK_V3 = (
+    "estimate deepseek-ai/DeepSeek-V3 --tp 4 --pp 4 --ep 8 --num-gpus 128 "
+    "--num-layers-in-last-pipeline-stage 16"
+)
+
+
+def rows(out: str) -> list[list[str]]:
+    """The table's rows: cells stand at least two spaces apart."""
+    lines = (line for line in out.splitlines() if re.match(r" \d+( \*)?  ", line))
+    return [re.split(r"\s{2,}", line.strip()) for line in lines]
+
+
+def test_a_table_by_stage_with_the_binding_one_marked(run: Run) -> None:
+    outcome = run(DEEPSEEK_V3)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "deepseek-ai/DeepSeek-V3, deepseek_v3, bundled config" in outcome.out
+    assert "671.03 B total" in outcome.out
+    assert "routed experts 653.91 B" in outcome.out
+    assert "128 GPUs: tp 4, pp 4, dp 8; experts: ep 8, etp 4, dp 1" in outcome.out
+    table = rows(outcome.out)
+    assert [row[1] for row in table] == ["E 0–14", "15–29", "30–44", "45–60 m L"]
+    assert [row[2] for row in table] == ["4", "3", "2", "1"]
+    assert [len(row) for row in table] == [12] * 4
+    marked = [row[0] for row in table if row[0].endswith("*")]
+    assert marked == ["1 *"]
+    assert "Binding     stage 1: " in outcome.out
+    assert re.search(r"GPUs \(GiB\)  fits .*B300.*does not fit A100-40GB", outcome.out)
+
+
+def test_a_pipe_gets_plain_lines_that_are_not_broken(run: Run) -> None:
+    lines = run(DEEPSEEK_V3).out.splitlines()
+    assert not any("\x1b" in line for line in lines)
+    assert not any(line.endswith(" ") for line in lines)
+    assert sum(line.startswith("Assumes") for line in lines) == 1
+
+
+@pytest.mark.parametrize("option", ["--tp 8", "--tensor-model-parallel-size 8"])
+def test_the_smallest_world_is_derived(run: Run, option: str) -> None:
+    line = f"estimate deepseek-ai/DeepSeek-V3 {option} --pp 2 --ep 16"
+    outcome = run(f"{line} --num-layers-in-last-pipeline-stage 31")
+    assert outcome.code == 0
+    assert "256 GPUs: tp 8, pp 2, dp 16" in outcome.out
+
+
+def test_layers_that_do_not_divide_are_answered_with_the_split_to_add(run: Run) -> None:
+    line = "estimate Qwen/Qwen3-235B-A22B --tp 8 --pp 4 --ep 4 --num-gpus 128"
+    outcome = run(line)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "94 layers" in outcome.err
+    assert "23+24+24+23" in outcome.err
+    advice = "--num-layers-in-first-pipeline-stage 23 --num-layers-in-last-pipeline-stage 23"
+    assert outcome.err.endswith(f"\n  add {advice}\n")
+    assert run(f"{line} {advice}").code == 0
+
+
+def test_recomputing_everything_leaves_fewer_activations(run: Run) -> None:
+    recomputed = run(f"{DEEPSEEK_V3} --recompute-granularity full --recompute-method uniform")
+    assert recomputed.code == 0
+    plain = run(DEEPSEEK_V3)
+    activations = [[float(row[6]) for row in rows(each.out)] for each in (recomputed, plain)]
+    assert all(less < more for less, more in zip(*activations, strict=True))
+
+
+def test_verbose_shows_what_lies_behind_the_table(run: Run) -> None:
+    outcome = run(f"{DEEPSEEK_V3} --verbose")
+    assert outcome.out.startswith(run(DEEPSEEK_V3).out)
+    answer = json.loads(run(f"{DEEPSEEK_V3} --json").out)
+    for stage in answer["stages"]:
+        weights = stage["components"][0]
+        assert f"{weights['parameter_count']:,}" in outcome.out
+        assert f"{weights['parameter_count_per_gpu']:,}" in outcome.out
+        assert f"{stage['chunks'][0]['expert_parameters']:,}" in outcome.out
+    for default in answer["defaults"]:
+        assert f" {default['pointer']} " in outcome.out
+        assert default["why"] in outcome.out
+    for assumption in answer["assumptions"]:
+        assert assumption["text"] in outcome.out
+
+
+def test_the_line_that_megatron_logs(run: Run) -> None:
+    line = run(f"{DEEPSEEK_V3} --summary mb").out
+    number = r"(\d+\.\d\d)"
+    parts = re.fullmatch(
+        f"Theoretical memory footprints: weight and optimizer={number} MB, "
+        f"activation={number} MB, total={number} MB\n",
+        line,
+    )
+    assert parts is not None
+    states, activation, total = (float(part) for part in parts.groups())
+    assert states + activation == pytest.approx(total, abs=0.02)
+    assert f"total={total / 1024:.2f} GB" in run(f"{DEEPSEEK_V3} --summary gb").out
+    states_only = run(f"{DEEPSEEK_V3} --summary gb --no-activations").out
+    assert re.fullmatch(
+        f"Theoretical memory footprints: weight and optimizer={number} GB\n", states_only
+    )
+
+
+def test_without_activations_there_is_no_peak_and_no_verdict(run: Run) -> None:
+    outcome = run(f"{DEEPSEEK_V3} --no-activations")
+    assert outcome.code == 0
+    assert {row[6] for row in rows(outcome.out)} == {"0.0"}
+    assert "peak" not in outcome.out
+    assert "fits" not in outcome.out
+
+
+def test_the_tree_of_a_stage(run: Run) -> None:
+    outcome = run(f"{DEEPSEEK_V3} --tree")
+    assert outcome.out.splitlines()[3].startswith(" stage 1 ")
+    assert "layers 15–29 x15 (mla + moe)" in outcome.out
+    assert "saved for backward by one micro-batch; 3 are in flight" in outcome.out
+    last = run(f"{DEEPSEEK_V3} --tree --stage 3").out
+    assert "multi-token prediction" in last
+    assert "head" in last
+
+
+def test_the_card_that_is_asked_about_has_its_verdict(run: Run) -> None:
+    assert "does not fit H100-80GB-SXM (79.1 GiB)" in run(f"{DEEPSEEK_V3} --gpu H100-80GB").out
+    assert "fits B300 (267.7 GiB)" in run(f"{DEEPSEEK_V3} --gpu B300").out
+
+
+def test_what_is_not_counted_is_said(run: Run) -> None:
+    outcome = run("estimate Qwen/Qwen2-VL-7B-Instruct --num-gpus 8")
+    assert "Warning     This model has a vision or audio tower." in outcome.out
+    assert "fits as far as it is counted" in outcome.out
+
+
+def test_the_catalogues(run: Run) -> None:
+    assert run("models").out.splitlines() == list(bundled_ids())
+    listed = run("gpus").out
+    assert all(gpu.name in listed for gpu in gpus())
+
+
+def test_the_version(run: Run) -> None:
+    assert run("--version").out == f"{__version__}\n"

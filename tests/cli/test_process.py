@@ -1,0 +1,86 @@
+"""`trainfit` as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+
+import httpx
+
+from tests.serving import free_port, wait_until_ready
+
+QUESTION = (
+    "deepseek-ai/DeepSeek-V3 --tp 4 --pp 4 --ep 8 --num-gpus 128 "
+    "--num-layers-in-last-pipeline-stage 16"
+)
+ESTIMATE = ["estimate", *QUESTION.split()]
+COLD_CPU_SECONDS = 0.5
+SERVICE_ONLY = (
+    "fastapi",
+    "httpx",
+    "prometheus_client",
+    "pydantic_settings",
+    "structlog",
+    "uvicorn",
+)
+
+
+def trainfit(*words: str) -> list[str]:
+    return [sys.executable, "-m", "trainfit", *words]
+
+
+def cold_cpu_seconds() -> float:
+    """What a process takes from its start to its end, in user and system mode."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(trainfit(*ESTIMATE), check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_a_cold_estimate_is_quick() -> None:
+    """The quickest of a few: others may keep the machine busy."""
+    assert any(cold_cpu_seconds() < COLD_CPU_SECONDS for _ in range(5))
+
+
+def test_an_estimate_loads_nothing_of_the_service() -> None:
+    script = (
+        "import sys; from trainfit.cli import main; main(sys.argv[1:]); "
+        f"assert not {{*{SERVICE_ONLY}}} & {{*sys.modules}}, 'loaded'"
+    )
+    subprocess.run([sys.executable, "-c", script, *ESTIMATE], check=True, capture_output=True)
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    command = f"{sys.executable} -m trainfit models | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+def test_no_color_at_a_terminal() -> None:
+    coloured = {**os.environ, "FORCE_COLOR": "1"}
+    plain = {**coloured, "NO_COLOR": "1"}
+    outputs = [
+        subprocess.run(
+            trainfit(*ESTIMATE), env=environment, capture_output=True, text=True, check=True
+        ).stdout
+        for environment in (coloured, plain)
+    ]
+    cyan = "\x1b[36m"
+    assert [cyan in output for output in outputs] == [True, False]
+
+
+def test_serve_answers_where_it_is_told_to() -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with subprocess.Popen(
+        trainfit("serve", "--port", str(port)), stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            wait_until_ready(url, process)
+            assert httpx.get(f"{url}/livez").text == "ok"
+        finally:
+            process.terminate()
+            process.communicate(timeout=30)
