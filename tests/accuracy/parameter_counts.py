@@ -16,15 +16,10 @@ from trainfit.specs.architecture import ModelSpec
 Row = dict[str, Any]
 
 IN_LAYERS = {"linear_attention": "linear_attn_or_ssm", "norm": "norms"}
-OUTSIDE_LAYERS = {
-    "embedding": "embed_tokens",
-    "position_embedding": "position_embeddings",
-    "norm": "nonlayer_norms",
-    "output_layer": "lm_head",
-    "other": "nonlayer_other",
-    "vision": "vision_audio",
-}
+OUTSIDE_LAYERS = {"embedding": "embed_tokens", "output_layer": "lm_head"}
 """Buckets of the service -> those of the rows, where the names differ."""
+ELSEWHERE = "elsewhere outside the layers"
+"""Positions, norms, towers and the rest: rows and service may draw lines between them apart."""
 
 
 def group(row: Row) -> str:
@@ -56,9 +51,9 @@ def expected_figures(row: Row) -> dict[str, int]:
     """
     figures = {name: row[name] for name in ("total", "trainable", "n_layers")}
     figures["active"] = row["moe"]["active_params_per_token"] if "moe" in row else row["total"]
-    figures |= row["non_layer"]
-    for name in ("embed_tokens", "lm_head", "position_embeddings", "vision_audio"):
+    for name in OUTSIDE_LAYERS.values():
         figures[name] = row[name]
+    figures[ELSEWHERE] = sum(row["non_layer"].values()) - row["embed_tokens"] - row["lm_head"]
     for index, kind in enumerate(row["layer_type_index"]):
         figures |= _layer(index, row["layer_types"][kind])
     return figures
@@ -72,7 +67,9 @@ def counted_figures(spec: ModelSpec, counted: ParameterCounts) -> dict[str, int]
         "n_layers": spec.num_layers,
         "active": counted.active,
     }
-    figures |= {OUTSIDE_LAYERS.get(name, name): n for name, n in counted.outside_layers.items()}
+    for bucket, count in counted.outside_layers.items():
+        name = OUTSIDE_LAYERS.get(bucket, ELSEWHERE)
+        figures[name] = figures.get(name, 0) + count
     for index, kind in enumerate(spec.pattern):
         buckets = counted.layer_kinds[kind]
         figures |= _layer(index, {IN_LAYERS.get(name, name): n for name, n in buckets.items()})

@@ -37,8 +37,9 @@ COUNTED = [
     if row["status"] != "unsupported"
 ]
 UNSUPPORTED = [
-    pytest.param(row, id=row["hf_id"])
-    for row in rows(CORPUS / "parameter_counts.jsonl")
+    pytest.param(row, file.parent, id=row["hf_id"])
+    for file in (CORPUS / "parameter_counts.jsonl", DATA / "transformers_counts.jsonl")
+    for row in rows(file)
     if row["status"] == "unsupported"
 ]
 STAGES = [
@@ -59,9 +60,9 @@ def test_parameters_are_counted_to_the_digit(row: Row, folder: Path) -> None:
     assert figures.differences == {}
 
 
-@pytest.mark.parametrize("row", UNSUPPORTED)
-def test_an_unsupported_model_is_refused_by_name(row: Row) -> None:
-    config = config_of(row, CORPUS)
+@pytest.mark.parametrize(("row", "folder"), UNSUPPORTED)
+def test_an_unsupported_model_is_refused_by_name(row: Row, folder: Path) -> None:
+    config = config_of(row, folder)
     with pytest.raises(UnsupportedModelTypeError, match=config["model_type"]):
         parse_config(config)
 

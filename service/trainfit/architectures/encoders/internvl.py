@@ -1,0 +1,55 @@
+"""The image towers of InternVL: layer scales, a class token, norms and biases as configured."""
+
+from math import prod
+
+from trainfit.architectures.config import Config
+from trainfit.architectures.encoders.layers import (
+    Tower,
+    attention,
+    count,
+    layer_norm,
+    linear,
+    mlp,
+    patches,
+    plane,
+    size,
+)
+
+
+def internvl_vision(config: Config) -> Tower:
+    return _tower(config, attention_bias=False)
+
+
+def qianfan_ocr_vision(config: Config) -> Tower:
+    return _tower(config, attention_bias=True)
+
+
+def _tower(config: Config, *, attention_bias: bool) -> Tower:
+    """`attention_bias` is the class's default for the queries, keys and values."""
+    width = size(config, "hidden_size", 1024)
+    norm = width if config.str("norm_type", "layer_norm") == "rms_norm" else layer_norm(width)
+    qk_norms = 2 * width if config.bool("use_qk_norm", False) else 0
+    scales = 2 * width
+    layer = (
+        2 * norm
+        + attention(width, qkv_bias=config.bool("attention_bias", attention_bias))
+        + qk_norms
+        + mlp(width, size(config, "intermediate_size", 4096))
+        + scales
+    )
+    pixels = prod(plane(config, "patch_size", 14)) * size(config, "num_channels", 3)
+    final_norm = 0 if config.bool("use_mean_pooling", True) else layer_norm(width)
+    return Tower(
+        width,
+        linear(pixels, width)
+        + _tokens(config) * width
+        + count(config, "num_hidden_layers", 24) * layer
+        + final_norm,
+    )
+
+
+def _tokens(config: Config) -> int:
+    """Learned vectors: the class token, a mask token and a position for each token."""
+    mask = 1 if config.bool("use_mask_token", False) else 0
+    learned = config.bool("use_absolute_position_embeddings", True)
+    return 1 + mask + (patches(config, 448, 14) + 1 if learned else 0)

@@ -1,0 +1,31 @@
+"""The image tower of Llama 4: rotary and learned positions, pixels shuffled into an adapter."""
+
+from trainfit.architectures.config import Config
+from trainfit.architectures.encoders.layers import (
+    Tower,
+    count,
+    layer_norm,
+    linear,
+    patch_pixels,
+    patches,
+    size,
+    transformer_layer,
+)
+
+
+def llama4_vision(config: Config) -> Tower:
+    width = size(config, "hidden_size", 768)
+    ffn = size(config, "intermediate_size", 5632)
+    adapted = size(config, "projector_output_dim", 4096)
+    adapter = linear(ffn, size(config, "projector_input_dim", 4096), bias=False) + linear(
+        adapted, adapted, bias=False
+    )
+    return Tower(
+        size(config, "vision_output_dim", 7680),
+        linear(patch_pixels(config, 14), width, bias=False)
+        + width
+        + (patches(config, 448, 14) + 1) * width
+        + 2 * layer_norm(width)
+        + count(config, "num_hidden_layers", 34) * transformer_layer(width, ffn)
+        + adapter,
+    )

@@ -1,0 +1,99 @@
+"""The image towers of Qwen-VL: patches of two frames, merged two by two into the text's width."""
+
+from trainfit.architectures.config import Config
+from trainfit.architectures.encoders.layers import (
+    DEPTH_AND_HEADS,
+    Tower,
+    attention,
+    count,
+    frame_pixels,
+    layer_norm,
+    linear,
+    mlp,
+    scaled,
+    size,
+    transformer_layer,
+)
+
+
+def qwen2_vl_vision(config: Config) -> Tower:
+    """Here `hidden_size` is the text's width and `embed_dim` the tower's own."""
+    sizes = config.with_defaults({}, **DEPTH_AND_HEADS)
+    width = size(sizes, "embed_dim", 1280)
+    ffn = scaled(sizes, width, "mlp_ratio", 4)
+    text = size(sizes, "hidden_size", 3584)
+    merged = _merged(sizes, width)
+    parameters = (
+        linear(frame_pixels(sizes, 14), width, bias=False)
+        + count(sizes, "depth", 32) * transformer_layer(width, ffn)
+        + layer_norm(width)
+        + mlp(merged, merged, text)
+    )
+    return Tower(text, parameters)
+
+
+def qwen2_5_vl_vision(config: Config) -> Tower:
+    sizes = config.with_defaults({}, **DEPTH_AND_HEADS)
+    width = size(sizes, "hidden_size", 3584)
+    return _gated_tower(sizes, attention(width))
+
+
+def exaone4_5_vision(config: Config) -> Tower:
+    """The tower of Qwen2.5-VL with grouped keys and values."""
+    sizes = config.with_defaults({}, **DEPTH_AND_HEADS)
+    width = size(sizes, "hidden_size", 3584)
+    head = width // size(sizes, "num_heads", 16)
+    grouped = head * size(sizes, "num_key_value_heads", 8)
+    return _gated_tower(sizes, attention(width, key_value=grouped))
+
+
+def qwen3_vl_vision(config: Config) -> Tower:
+    """With a merger more for every layer whose features enter the text layers (DeepStack)."""
+    sizes = config.with_defaults({}, **DEPTH_AND_HEADS)
+    deep = len(sizes.list("deepstack_visual_indexes", (8, 16, 24)))
+    _, text, merged = _qwen3_widths(sizes)
+    deep_merger = layer_norm(merged) + mlp(merged, merged, text)
+    return Tower(text, _qwen3_tower(sizes) + deep * deep_merger)
+
+
+def qwen3_5_vision(config: Config) -> Tower:
+    """The tower of Qwen3-VL without DeepStack."""
+    sizes = config.with_defaults({}, **DEPTH_AND_HEADS)
+    return Tower(size(sizes, "out_hidden_size", 3584), _qwen3_tower(sizes))
+
+
+def _gated_tower(sizes: Config, attention_parameters: int) -> Tower:
+    width = size(sizes, "hidden_size", 3584)
+    text = size(sizes, "out_hidden_size", 3584)
+    merged = _merged(sizes, width)
+    ffn = size(sizes, "intermediate_size", 3420)
+    layer = 2 * width + attention_parameters + mlp(width, ffn, gated=True)
+    parameters = (
+        linear(frame_pixels(sizes, 14), width, bias=False)
+        + count(sizes, "depth", 32) * layer
+        + width
+        + mlp(merged, merged, text)
+    )
+    return Tower(text, parameters)
+
+
+def _qwen3_tower(sizes: Config) -> int:
+    width, text, merged = _qwen3_widths(sizes)
+    return (
+        linear(frame_pixels(sizes, 16), width)
+        + size(sizes, "num_position_embeddings", 2304) * width
+        + count(sizes, "depth", 27)
+        * transformer_layer(width, size(sizes, "intermediate_size", 4304))
+        + layer_norm(width)
+        + mlp(merged, merged, text)
+    )
+
+
+def _qwen3_widths(sizes: Config) -> tuple[int, int, int]:
+    """The tower's width, the text's, and that of merged patches."""
+    width = size(sizes, "hidden_size", 1152)
+    return width, size(sizes, "out_hidden_size", 3584), _merged(sizes, width)
+
+
+def _merged(sizes: Config, width: int) -> int:
+    return int(width * size(sizes, "spatial_merge_size", 2) ** 2)

@@ -1,0 +1,1 @@
+"""Families of composite types: text models with vision or audio towers."""

@@ -1,0 +1,35 @@
+"""InternVL and Qianfan-OCR: shuffled pixels, a norm and two linear layers."""
+
+from trainfit.architectures.composite import composite, section, text_spec
+from trainfit.architectures.config import Config
+from trainfit.architectures.encoders.internvl import internvl_vision, qianfan_ocr_vision
+from trainfit.architectures.encoders.layers import Tower, layer_norm, mlp
+from trainfit.specs.architecture import ModelSpec
+
+
+def internvl(config: Config) -> ModelSpec:
+    features = internvl_vision(section(config, "vision_config"))
+    text = text_spec(config, "qwen2")
+    return composite(config, text, _encoders(config, features, text.hidden_size), tied=True)
+
+
+def qianfan_ocr(config: Config) -> ModelSpec:
+    features = qianfan_ocr_vision(section(config, "vision_config"))
+    text = text_spec(config, "qwen3")
+    return composite(config, text, _encoders(config, features, text.hidden_size))
+
+
+def shuffled_width(config: Config, width: int) -> int:
+    """Features of the patches that `downsample_ratio` lays on one another."""
+    ratio = config.float("downsample_ratio", 0.5)
+    if not 1 / 64 <= ratio <= 1:
+        raise config.error("downsample_ratio", "must be between 1/64 and 1")
+    return int(width * int(1 / ratio) ** 2)
+
+
+def _encoders(config: Config, features: Tower, text: int) -> int:
+    inputs = shuffled_width(config, features.width)
+    return features.parameters + layer_norm(inputs) + mlp(inputs, text, text)
+
+
+PARSERS = {"internvl": internvl, "qianfan_ocr": qianfan_ocr}

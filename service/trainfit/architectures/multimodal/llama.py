@@ -1,0 +1,84 @@
+"""Llama 3.2 Vision, whose text attends to the image, and Llama 4."""
+
+from trainfit.architectures.composite import (
+    composite,
+    own_text_spec,
+    section,
+    whole_text_composite,
+)
+from trainfit.architectures.config import Config
+from trainfit.architectures.decoder import (
+    decoder,
+    gated_mlp,
+    grouped_query_attention,
+    layer_count,
+    pre_norm_layer,
+    rms,
+)
+from trainfit.architectures.encoders.layers import linear
+from trainfit.architectures.encoders.llama4 import llama4_vision
+from trainfit.architectures.encoders.mllama import mllama_vision
+from trainfit.architectures.layer_patterns import layer_numbers
+from trainfit.architectures.weights import opaque, weight
+from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.blocks import Layer, Opaque, Sublayer
+
+_MLLAMA_TEXT = {
+    "vocab_size": 128256,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 40,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "cross_attention_layers": (3, 8, 13, 18, 23, 28, 33, 38),
+}
+IMAGE_TOKENS = 8
+"""Rows of the embedding, beyond the vocabulary, that the head does not score."""
+
+
+def mllama_text(config: Config) -> ModelSpec:
+    """Llama 3.1 with layers that attend to the image's features instead of the text's."""
+    config = Config({**_MLLAMA_TEXT, **config.values, "head_dim": None}, config.path)
+    norm = rms(config.int("hidden_size"))
+    own = pre_norm_layer(norm, grouped_query_attention(config), gated_mlp(config))
+    cross = _cross_attention_layer(config)
+    crossing = layer_numbers(config, "cross_attention_layers")
+    layers = [cross if index in crossing else own for index in range(layer_count(config))]
+    spec = decoder(config, layers, tied=False, final_norm=norm)
+    rows = spec.embedding.rows + IMAGE_TOKENS
+    embedding = spec.embedding.model_copy(update={"rows": rows})
+    return spec.model_copy(update={"embedding": embedding})
+
+
+def mllama(config: Config) -> ModelSpec:
+    features = mllama_vision(section(config, "vision_config"))
+    text = own_text_spec(config, "mllama_text_model")
+    projector = linear(features.width, text.hidden_size)
+    return composite(config, text, features.parameters + projector, tied=None)
+
+
+def llama4(config: Config) -> ModelSpec:
+    """The text model within is whole: it ties its head by its own section alone."""
+    features = llama4_vision(section(config, "vision_config"))
+    text = own_text_spec(config, "llama4_text")
+    projector = linear(features.width, text.hidden_size, bias=False)
+    return whole_text_composite(config, text, features.parameters + projector)
+
+
+def _cross_attention_layer(config: Config) -> Layer:
+    """Attention and feed-forward are each scaled by a learned number."""
+    norm = rms(config.int("hidden_size"))
+    attention = grouped_query_attention(config, qk_norm="head", rope=False)
+    return Layer(
+        sublayers=(
+            Sublayer(norms=(norm,), blocks=(attention, _gate("cross_attn_attn_gate"))),
+            Sublayer(norms=(norm,), blocks=(gated_mlp(config), _gate("cross_attn_mlp_gate"))),
+        )
+    )
+
+
+def _gate(name: str) -> Opaque:
+    return opaque(name, "attention", weight(name, 1))
+
+
+PARSERS = {"llama4": llama4, "mllama": mllama, "mllama_text_model": mllama_text}

@@ -1,0 +1,95 @@
+"""Llava and its line: features of chosen tower layers through two linear layers."""
+
+from trainfit.architectures.composite import auto_section, composite, text_spec
+from trainfit.architectures.config import Config
+from trainfit.architectures.encoders.layers import Tower, layer_norm, mlp
+from trainfit.architectures.encoders.towers import tower
+from trainfit.specs.architecture import ModelSpec
+
+CLIP_336 = {
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 24,
+    "patch_size": 14,
+    "image_size": 336,
+}
+SIGLIP_384 = {
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "num_hidden_layers": 26,
+    "patch_size": 14,
+    "image_size": 384,
+    "vision_use_head": False,
+}
+
+
+def llava(config: Config) -> ModelSpec:
+    text, features = text_spec(config, "llama"), _clip(config)
+    encoders = features.parameters + feature_projector(config, features.width, text.hidden_size)
+    return composite(config, text, encoders, promoted=True)
+
+
+def llava_next(config: Config) -> ModelSpec:
+    return _with_newline(config, text_spec(config, "llama"), _clip(config), promoted=False)
+
+
+def llava_next_video(config: Config) -> ModelSpec:
+    return _with_newline(config, text_spec(config, "llama"), _clip(config), promoted=True)
+
+
+def llava_onevision(config: Config) -> ModelSpec:
+    features = tower(auto_section(config, "vision_config", "siglip_vision_model", SIGLIP_384))
+    text = text_spec(config, "qwen2")
+    return _with_newline(config, text, features, promoted=True, layer=-1)
+
+
+def video_llava(config: Config) -> ModelSpec:
+    """A tower for images and one for video."""
+    text, features = text_spec(config, "llama"), _clip(config, image=224)
+    projector = feature_projector(config, features.width, text.hidden_size)
+    return composite(config, text, 2 * features.parameters + projector)
+
+
+def vipllava(config: Config) -> ModelSpec:
+    text, features = text_spec(config, "llama"), _clip(config)
+    inputs = features.width * feature_layers(config, (-2, -5, -8, -11, 6))
+    projector = layer_norm(inputs) + mlp(inputs, text.hidden_size, text.hidden_size)
+    return composite(config, text, features.parameters + projector)
+
+
+def feature_layers(config: Config, default: int | tuple[int, ...]) -> int:
+    """How many layers of the tower are read, side by side."""
+    value = config.get("vision_feature_layer", default)
+    return len(value) if isinstance(value, list | tuple) else 1
+
+
+def feature_projector(
+    config: Config, width: int, text: int, *, bias: bool = True, layer: int = -2
+) -> int:
+    """`bias` and the tower's `layer` are the class's defaults."""
+    inputs = width * feature_layers(config, layer)
+    return mlp(inputs, text, text, bias=config.bool("multimodal_projector_bias", bias))
+
+
+def _clip(config: Config, image: int = 336) -> Tower:
+    defaults = {**CLIP_336, "image_size": image}
+    return tower(auto_section(config, "vision_config", "clip_vision_model", defaults))
+
+
+def _with_newline(
+    config: Config, text: ModelSpec, features: Tower, *, promoted: bool, layer: int = -2
+) -> ModelSpec:
+    """A learned vector of the text's width ends each row of patches."""
+    projector = feature_projector(config, features.width, text.hidden_size, layer=layer)
+    encoders = features.parameters + projector + text.hidden_size
+    return composite(config, text, encoders, promoted=promoted)
+
+
+PARSERS = {
+    "llava": llava,
+    "llava_next": llava_next,
+    "llava_next_video": llava_next_video,
+    "llava_onevision": llava_onevision,
+    "video_llava": video_llava,
+    "vipllava": vipllava,
+}
