@@ -7,7 +7,7 @@ import pytest
 from trainfit.answer import answer, plan_of
 from trainfit.estimator.frameworks.megatron.chunks import Ledger
 from trainfit.estimator.peak import price_chunk
-from trainfit.estimator.placement import content_of, place
+from trainfit.estimator.placement import place
 from trainfit.specs.job import Job
 
 LLAMA_70B = {
@@ -68,7 +68,7 @@ def saved_per_token(
     """Bytes that one layer keeps for one token of one micro-batch."""
     plan = plan_of(job(spec, training))
     ledger = Ledger(plan)
-    chunk = content_of(place(plan)[0][0], plan)
+    chunk = place(plan)[0][0].content
     only = chunk._replace(
         kinds=chunk.kinds[layer : layer + 1],
         embedding=False,
@@ -122,7 +122,7 @@ def test_full_recompute_keeps_the_input_of_every_layer() -> None:
     training = {"recompute": {"granularity": "full", "method": "uniform", "num_layers": 1}}
     plan = plan_of(job(LLAMA_70B, training, tp=8))
     ledger = Ledger(plan)
-    chunk = content_of(place(plan)[0][0], plan)._replace(
+    chunk = place(plan)[0][0].content._replace(
         embedding=False, final_norm=False, output_layer=False
     )
     act = 2 * 8192 * 4096 // 8

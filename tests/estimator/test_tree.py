@@ -9,7 +9,7 @@ from tests.estimator.jobs import plans
 from trainfit.answer import plan_of
 from trainfit.estimator.frameworks.megatron.chunks import Ledger
 from trainfit.estimator.peak import price_chunk
-from trainfit.estimator.placement import content_of, place
+from trainfit.estimator.placement import place
 from trainfit.estimator.states import ParameterTable
 from trainfit.estimator.tree import Module, module_tree
 from trainfit.resolve.plan import Plan
@@ -42,7 +42,7 @@ def assert_agrees(plan: Plan) -> None:
     for rank, placements in enumerate(place(plan)):
         tree = module_tree(plan, rank)
         assert_adds_up(tree)
-        contents = [content_of(placement, plan) for placement in placements]
+        contents = [placement.content for placement in placements]
         local = [table.chunk(content).all for content in contents]
         assert tree.parameters == sum(each.whole for each in local)
         assert tree.parameters_per_gpu == sum(each.dense + each.expert for each in local)

@@ -10,7 +10,7 @@ from trainfit.estimator.frameworks.megatron.buffers import Buffers, standing_buf
 from trainfit.estimator.frameworks.megatron.chunks import Ledger
 from trainfit.estimator.parameters import count_parameters
 from trainfit.estimator.peak import Activations, optimizer_step, price_chunk, stage_peak
-from trainfit.estimator.placement import Content, Placement, content_of, place
+from trainfit.estimator.placement import Content, Placement, place
 from trainfit.estimator.results import (
     Binding,
     Component,
@@ -46,7 +46,7 @@ def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
     price = cache(lambda content: price_chunk(ledger, content))
     stages = []
     for rank, placements in enumerate(place(plan)):
-        contents = tuple([content_of(placement, plan) for placement in placements])
+        contents = tuple([placement.content for placement in placements])
         holding = hold(contents)
         highest = optimizer_step(holding.states.step)
         if activations:
@@ -103,7 +103,7 @@ def _holding(contents: tuple[Content, ...], table: ParameterTable, ledger: Ledge
         set().union(*(ledger.gemm_shapes(content) for content in contents)),
         ledger.shared_buffers,
         has_experts=local.expert > 0,
-        has_head=contents[-1].output_layer,
+        has_head=any(content.output_layer for content in contents),
         sizes=ledger.sizes,
         plan=ledger.plan,
     )

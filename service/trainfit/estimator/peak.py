@@ -70,7 +70,7 @@ def price_chunk(ledger: Ledger, content: Content) -> PricedChunk:
         live += segment.saved
     data = ledger.batch_bytes(content)
     forward = forward._replace(borrowed=forward.borrowed + data, total=forward.total + data)
-    return PricedChunk(live, forward, backward)
+    return PricedChunk(live + ledger.sent_bytes(content), forward, backward)
 
 
 def _highest(placed: PlacedSegment, live: int, *, backward: bool) -> Highest:

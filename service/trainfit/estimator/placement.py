@@ -1,25 +1,15 @@
-"""Layers -> stages and chunks: which layers each virtual stage holds.
+"""Layers -> stages and chunks: which layers each virtual stage holds, and who holds it.
 
-Virtual stage i is chunk i // p of pipeline rank i % p; layers run through virtual stages in
-order. The final norm follows the last layer in models with multi-token prediction, otherwise it
-stands before the head. Source: megatron/core/transformer/transformer_layer.py
-(get_transformer_layer_offset) and transformer_block.py (has_final_layernorm_in_this_stage).
+Layers run through virtual stages in order. The final norm follows the last layer in models with
+multi-token prediction, otherwise it stands before the head. Source:
+megatron/core/transformer/transformer_layer.py (get_transformer_layer_offset) and
+transformer_block.py (has_final_layernorm_in_this_stage).
 """
 
 from typing import NamedTuple
 
-from trainfit.resolve.plan import Plan
-
-
-class Placement(NamedTuple):
-    """What one chunk of a pipeline rank holds; `layers` are indices into the model."""
-
-    vpp_rank: int
-    layers: range
-    embedding: bool
-    final_norm: bool
-    output_layer: bool
-    mtp_layers: int
+from trainfit.resolve.plan import Layout, Plan
+from trainfit.specs.parallelism import V_SHAPED
 
 
 class Content(NamedTuple):
@@ -32,33 +22,64 @@ class Content(NamedTuple):
     final_norm: bool
     output_layer: bool
     mtp_layers: int
+    embedding_weights: bool
+    """Whether the chunk brings an embedding matrix: for its own lookup, or that of its
+    multi-token prediction where the rank has no other.
+    """
+    head_copy: bool
+    """Whether a tied head needs a copy of the matrix: its rank has none."""
 
 
-def content_of(placement: Placement, plan: Plan) -> Content:
-    layers = placement.layers
-    return Content(
-        plan.model.pattern[layers.start : layers.stop],
-        placement.embedding,
-        placement.final_norm,
-        placement.output_layer,
-        placement.mtp_layers,
-    )
+class Placement(NamedTuple):
+    """One chunk of a pipeline rank; `layers` are indices into the model."""
+
+    vpp_rank: int
+    layers: range
+    content: Content
 
 
 def place(plan: Plan) -> list[list[Placement]]:
     """Chunks by pipeline rank."""
-    ranks: list[list[Placement]] = [[] for _ in range(plan.layout.pp)]
-    first, last = 0, plan.model.num_layers - 1
-    for index, stage in enumerate(plan.layout.virtual_stages):
-        layers = range(first, first + stage.layers)
-        chunk = Placement(
-            vpp_rank=index // plan.layout.pp,
-            layers=layers,
-            embedding=stage.embedding,
-            final_norm=last in layers if plan.mtp_layers else stage.output_layer,
-            output_layer=stage.output_layer,
-            mtp_layers=stage.mtp_layers,
-        )
-        ranks[index % plan.layout.pp].append(chunk)
-        first += stage.layers
-    return ranks
+    starts = [0]
+    for stage in plan.layout.virtual_stages:
+        starts.append(starts[-1] + stage.layers)
+    return [
+        [
+            Placement(
+                vpp_rank,
+                range(starts[index], starts[index + 1]),
+                _content(plan, held, index, starts[index]),
+            )
+            for vpp_rank, index in enumerate(held)
+        ]
+        for held in (held_by(plan.layout, rank) for rank in range(plan.layout.pp))
+    ]
+
+
+def held_by(layout: Layout, rank: int) -> tuple[int, ...]:
+    """Virtual stages of a rank, its chunks in order: every p-th one; down and up again where the
+    schedule is V-shaped (2405.15362); its own and its mirror's in DualPipe (2412.19437).
+    """
+    p = layout.pp
+    if layout.schedule in V_SHAPED:
+        return rank, 2 * p - 1 - rank
+    if layout.schedule == "dualpipe":
+        return rank, p - 1 - rank
+    return tuple(range(rank, len(layout.virtual_stages), p))
+
+
+def _content(plan: Plan, held: tuple[int, ...], index: int, first: int) -> Content:
+    stages = plan.layout.virtual_stages
+    stage = stages[index]
+    embeds = any(stages[each].embedding for each in held)
+    predicts = any(stages[each].mtp_layers for each in held)
+    stop = first + stage.layers
+    return Content(
+        kinds=plan.model.pattern[first:stop],
+        embedding=stage.embedding,
+        final_norm=first < stop == plan.model.num_layers if plan.mtp_layers else stage.output_layer,
+        output_layer=stage.output_layer,
+        mtp_layers=stage.mtp_layers,
+        embedding_weights=stage.embedding or (stage.mtp_layers > 0 and not embeds),
+        head_copy=stage.output_layer and not embeds and not predicts,
+    )

@@ -3,7 +3,9 @@
 1F1B is the interleaved schedule with one chunk per rank. Forward k runs chunk (k mod G v) // G,
 backward k the chunks in reverse; a rank first runs its warm-up forwards, then one forward and one
 backward in turn. One cycle of G v of these turns shows every state.
-Source: megatron/core/pipeline_parallel/schedules.py.
+Source: megatron/core/pipeline_parallel/schedules.py. Other schedules are priced by the bounds of
+their papers: GPipe (1811.06965), zero bubble (2401.10241), controllable memory (2405.15362),
+DualPipe (2412.19437).
 """
 
 from collections.abc import Iterator
@@ -28,26 +30,66 @@ class Turn(NamedTuple):
 
 
 def warm_up(plan: Plan, rank: int) -> int:
-    """Forwards that a rank runs before its first backward, in chunks."""
+    """Forwards that a rank runs before its first backward, in chunks: 1F1B and interleaved.
+
+    Overlapping the exchange of tokens with another micro-batch's computation runs one more ahead.
+    """
     layout, m = plan.layout, plan.batch.num_microbatches
     behind = layout.pp - rank - 1
+    ahead = int(plan.framework.overlap_moe_expert_parallel_comm)
     if layout.vpp == 1:
-        return min(behind, m)
+        return min(behind + ahead, m)
     group = layout.microbatch_group_size
-    return min(2 * behind + (layout.vpp - 1) * group, m * layout.vpp)
+    return min(2 * behind + (layout.vpp - 1) * group + ahead, m * layout.vpp)
+
+
+def bounds(plan: Plan, rank: int) -> tuple[int, ...]:
+    """Most chunk-forwards in flight by chunk, in schedules that are known by their bound.
+
+    GPipe holds every micro-batch. Rank r of ZB-H1 holds p - r of them and the inputs of r more
+    delayed weight gradients, ZB-H2 2 (p - r) - 1 and 2 r: each such input counts as a whole here.
+    ZB-V holds p in each of its two chunks; DualPipe p + 1 and DualPipe-V 2 p + 1 in both together.
+    """
+    p, m = plan.layout.pp, plan.batch.num_microbatches
+    match plan.layout.schedule:
+        case "gpipe":
+            most: tuple[int, ...] = (m,)
+        case "zb-h1":
+            most = (p,)
+        case "zb-h2":
+            most = (2 * p - 1,)
+        case "zb-v":
+            most = (p, p)
+        case "dualpipe":
+            most = (p - rank, rank + 1)
+        case _:
+            most = (2 * p - rank, rank + 1)
+    return tuple([min(each, m) for each in most])
 
 
 def in_flight(plan: Plan, rank: int) -> int:
     """Chunk-forwards whose activations a rank holds at most."""
+    if plan.layout.schedule not in ("1f1b", "interleaved"):
+        return sum(bounds(plan, rank))
     total = plan.batch.num_microbatches * plan.layout.vpp
     return min(warm_up(plan, rank) + 1, total)
 
 
 def turns(plan: Plan, rank: int) -> Iterator[Turn]:
-    """The turns of one cycle after the warm-up at which memory can peak.
+    """The turns of one cycle after the warm-up at which memory can peak."""
+    if plan.layout.schedule in ("1f1b", "interleaved"):
+        yield from _alternating(plan, rank)
+        return
+    most = bounds(plan, rank)
+    for chunk, count in enumerate(most):
+        before = (*most[:chunk], count - 1, *most[chunk + 1 :])
+        yield Turn(before, chunk, chunk, count - 1, first=False)
 
-    While the chunks that run forward and backward stay the same, memory changes by the same
-    amount every turn: only the first and the last of such a run of turns matter.
+
+def _alternating(plan: Plan, rank: int) -> Iterator[Turn]:
+    """One forward and one backward in turn. While the chunks that run forward and backward stay
+    the same, memory changes by the same amount every turn: only the first and the last of such a
+    run of turns matter.
     """
     v = plan.layout.vpp
     total = plan.batch.num_microbatches * v

@@ -67,16 +67,13 @@ class ParameterTable:
             self._mtp = own + self._kinds[spec.mtp.layer_kind]
 
     def chunk(self, content: Content) -> ChunkParameters:
-        """A tied head is a copy where the chunk's rank has no embedding; a stage with
-        multi-token prediction holds an embedding of its own.
-        """
+        """Parameters of a chunk, those of a stretch once for each time that it stands there."""
         plan = self._plan
         total = Local()
         for kind in set(content.kinds):
             total += self._kinds[kind].times(content.kinds.count(kind))
         embedded = outputs = mtp_parameters = 0
-        alone = plan.layout.pp == 1
-        if content.embedding or (content.mtp_layers and not alone):
+        if content.embedding_weights:
             total += self._embedding
             embedded = self._embedding.dense
         if content.embedding:
@@ -85,7 +82,7 @@ class ParameterTable:
             weights = head.weights(
                 plan.model.output_layer,
                 plan.vocabulary_rows,
-                copy_of_embedding=not alone and not content.mtp_layers,
+                copy_of_embedding=content.head_copy,
             )
             output = self.local(weights)
             total += output
@@ -117,13 +114,13 @@ class ParameterTable:
 
 def chunk_result(placement: Placement, parameters: ChunkParameters) -> Chunk:
     """The chunk as an estimate shows it."""
-    local = parameters.all
+    local, content = parameters.all, placement.content
     return Chunk(
         vpp_rank=placement.vpp_rank,
         layers=list(placement.layers),
-        embedding=placement.embedding,
-        output_layer=placement.output_layer,
-        mtp_layers=placement.mtp_layers,
+        embedding=content.embedding,
+        output_layer=content.output_layer,
+        mtp_layers=content.mtp_layers,
         parameters=local.dense + local.expert,
         expert_parameters=local.expert,
         router_parameters=local.router,

@@ -16,7 +16,7 @@ from trainfit.estimator.blocks.mtp import weights as mtp
 from trainfit.estimator.frameworks.megatron.chunks import Ledger
 from trainfit.estimator.frameworks.megatron.layers import layer_operations
 from trainfit.estimator.ledger import Group, Weight
-from trainfit.estimator.placement import Content, content_of, place
+from trainfit.estimator.placement import Content, place
 from trainfit.estimator.segment import price
 from trainfit.estimator.states import ParameterTable
 from trainfit.resolve.plan import Plan
@@ -54,7 +54,7 @@ def module_tree(plan: Plan, rank: int) -> Module:
     chunks = [
         _sum(
             f"chunk {placement.vpp_rank}",
-            table.chunk(content_of(placement, plan), placement.layers),
+            table.chunk(placement.content, placement.layers),
         )
         for placement in place(plan)[rank]
     ]
@@ -75,8 +75,7 @@ class _Modules:
         saves.
         """
         plan, ledger, model = self._plan, self._ledger, self._plan.model
-        alone = plan.layout.pp == 1
-        if content.embedding or (content.mtp_layers and not alone):
+        if content.embedding_weights:
             saves = ledger.embedding() if content.embedding else ()
             weights = embedding.weights(model.embedding, plan.vocabulary_rows)
             yield self._module("embedding", weights, saves)
@@ -90,9 +89,8 @@ class _Modules:
         if content.mtp_layers:
             yield self._multi_token_prediction(content)
         if content.output_layer:
-            copied = not alone and not content.mtp_layers
             weights = head.weights(
-                model.output_layer, plan.vocabulary_rows, copy_of_embedding=copied
+                model.output_layer, plan.vocabulary_rows, copy_of_embedding=content.head_copy
             )
             yield self._module("head", weights, ledger.head() * (1 + plan.mtp_layers))
 

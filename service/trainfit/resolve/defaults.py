@@ -42,8 +42,8 @@ def derived_layout(job: Job, layout: Layout) -> Iterator[tuple[str, Any, Origin,
         why = "what use_distributed_optimizer says; else the distributed optimizer"
         yield "/parallelism/data_parallel_sharding_strategy", layout.sharding, "derived", why
     if given.pipeline_schedule is None:
-        schedule = "interleaved" if layout.vpp > 1 else "1f1b"
-        yield "/parallelism/pipeline_schedule", schedule, "derived", "interleaved where vpp > 1"
+        why = "interleaved where vpp > 1"
+        yield "/parallelism/pipeline_schedule", layout.schedule, "derived", why
     if given.microbatch_group_size_per_vp_stage is None and layout.vpp > 1:
         pointer = "/parallelism/microbatch_group_size_per_vp_stage"
         yield pointer, layout.microbatch_group_size, "framework", "Megatron takes pp"

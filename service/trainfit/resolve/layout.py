@@ -8,7 +8,13 @@ from trainfit.resolve.plan import Layout
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp
 from trainfit.specs.job import Job
-from trainfit.specs.parallelism import MAX_GPUS, Parallelism, ShardingStrategy
+from trainfit.specs.parallelism import (
+    MAX_GPUS,
+    V_SHAPED,
+    Parallelism,
+    PipelineSchedule,
+    ShardingStrategy,
+)
 
 PARALLELISM = "/parallelism"
 
@@ -23,13 +29,7 @@ def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findin
     _check_blocks(given, etp, model, sequence_parallel and given.tp > 1, findings)
     _check_sequence(job, sequence_parallel and given.tp > 1, findings)
     vpp = virtual_pipeline_size(given, model.num_layers, findings)
-    if vpp > 1 and given.pp == 1:
-        findings.add(
-            f"{PARALLELISM}/vpp",
-            "interleaving",
-            "chunks are interleaved over pipeline stages: vpp > 1 needs pp > 1",
-            put(f"{PARALLELISM}/vpp", 1),
-        )
+    schedule = pipeline_schedule(given, vpp, findings)
     stages = split(given, model.num_layers, mtp_layers, vpp, findings)
     sharding = sharding_strategy(given, findings)
     findings.refuse()
@@ -51,6 +51,7 @@ def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findin
         expert_dp=expert_dp,
         sequence_parallel=sequence_parallel and given.tp > 1,
         cp_comm_type=given.cp_comm_type,
+        schedule=schedule,
         virtual_stages=stages,
         microbatch_group_size=given.microbatch_group_size_per_vp_stage or given.pp,
         sharding=sharding,
@@ -76,6 +77,27 @@ def sharding_strategy(given: Parallelism, findings: Findings) -> ShardingStrateg
             f"data_parallel_sharding_strategy {strategy} says the opposite",
         )
     return strategy
+
+
+def pipeline_schedule(given: Parallelism, vpp: int, findings: Findings) -> PipelineSchedule:
+    """The schedule, and whether the number of chunks is one that it runs."""
+    schedule = given.pipeline_schedule or ("interleaved" if vpp > 1 else "1f1b")
+    pointer = f"{PARALLELISM}/vpp"
+    if vpp > 1 and given.pp == 1:
+        message = "chunks are divided over pipeline stages: vpp > 1 needs pp > 1"
+        findings.add(pointer, "interleaving", message, put(pointer, 1))
+    elif schedule in V_SHAPED and vpp != 2:
+        findings.add(pointer, "schedule", f"{schedule} runs two chunks per rank", put(pointer, 2))
+    elif schedule == "interleaved" and vpp == 1:
+        findings.add(pointer, "schedule", "interleaved needs vpp > 1", put(pointer, 2))
+    elif schedule not in ("interleaved", *V_SHAPED) and vpp > 1:
+        findings.add(
+            f"{PARALLELISM}/pipeline_schedule",
+            "schedule",
+            f"{schedule} runs one chunk per rank; {vpp} are interleaved",
+            put(f"{PARALLELISM}/pipeline_schedule", "interleaved"),
+        )
+    return schedule
 
 
 def _check_world(given: Parallelism, etp: int, num_gpus: int, findings: Findings) -> None:

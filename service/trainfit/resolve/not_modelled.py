@@ -19,26 +19,15 @@ def _not_modelled(job: Job) -> Iterator[tuple[str, str]]:
     if not isinstance(job.framework, Megatron):
         yield "/framework/name", f"the framework {job.framework.name}"
         return
-    yield from _framework(job.framework)
     yield from _parallelism(job)
     yield from _training(job)
 
 
-def _framework(framework: Megatron) -> Iterator[tuple[str, str]]:
-    if framework.defer_embedding_wgrad_compute:
-        yield "/framework/defer_embedding_wgrad_compute", "deferring this gradient"
-
-
 def _parallelism(job: Job) -> Iterator[tuple[str, str]]:
     given = job.parallelism
-    schedule = given.pipeline_schedule
-    if schedule not in (None, "1f1b", "interleaved"):
-        yield "/parallelism/pipeline_schedule", f"the schedule {schedule}"
     if given.data_parallel_sharding_strategy in ("optim_grads", "optim_grads_params"):
         pointer = "/parallelism/data_parallel_sharding_strategy"
         yield pointer, f"sharding {given.data_parallel_sharding_strategy} under Megatron"
-    if given.cp > 1 and given.cp_comm_type in ("all_gather", "a2a+p2p"):
-        yield "/parallelism/cp_comm_type", f"context parallelism by {given.cp_comm_type}"
 
 
 def _training(job: Job) -> Iterator[tuple[str, str]]:

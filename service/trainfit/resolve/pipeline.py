@@ -5,7 +5,7 @@ pipeline_parallel_layer_layout.py.
 """
 
 from trainfit.resolve.findings import Change, Findings, put
-from trainfit.specs.parallelism import Parallelism
+from trainfit.specs.parallelism import V_SHAPED, Parallelism
 from trainfit.specs.pipeline_layout import VirtualStage, parse_layout
 
 FIRST = "/parallelism/num_layers_in_first_pipeline_stage"
@@ -19,7 +19,7 @@ def virtual_pipeline_size(given: Parallelism, layers: int, findings: Findings) -
         return _chunks_of_layout(given, findings)
     per_stage = given.num_layers_per_virtual_pipeline_stage
     if per_stage is None:
-        return given.vpp or 1
+        return given.vpp or (2 if given.pipeline_schedule in V_SHAPED else 1)
     pointer = "/parallelism/num_layers_per_virtual_pipeline_stage"
     if given.vpp is not None:
         findings.add(pointer, "conflict", "give vpp or the layers per virtual stage, not both")

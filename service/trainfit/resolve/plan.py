@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron
-from trainfit.specs.parallelism import ShardingStrategy
+from trainfit.specs.parallelism import PipelineSchedule, ShardingStrategy
 from trainfit.specs.pipeline_layout import VirtualStage
 
 Origin = Literal["user", "config", "framework", "derived"]
@@ -34,7 +34,7 @@ class Source:
 class Layout:
     """Sizes of the parallel groups and what every virtual stage holds.
 
-    `virtual_stages[i]` belongs to pipeline rank i % pp and is its chunk i // pp. Dense states are
+    `virtual_stages` are in the order in which layers run. Dense states are
     sharded over `optimizer_shards` ranks, expert states over `expert_optimizer_shards`.
     """
 
@@ -49,6 +49,7 @@ class Layout:
     expert_dp: int
     sequence_parallel: bool
     cp_comm_type: Literal["p2p", "all_gather", "a2a", "a2a+p2p"]
+    schedule: PipelineSchedule
     virtual_stages: tuple[VirtualStage, ...]
     microbatch_group_size: int
     sharding: ShardingStrategy

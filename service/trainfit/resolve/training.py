@@ -66,7 +66,7 @@ def steady_microbatches(layout: Layout) -> int:
 
 def _check_interleaving(layout: Layout, count: int, findings: Findings) -> None:
     group = layout.microbatch_group_size
-    if layout.vpp == 1:
+    if layout.schedule != "interleaved":
         return
     if not layout.pp <= group <= max(count, layout.pp):
         findings.add(

@@ -25,6 +25,15 @@ class Megatron(Part):
     defer_embedding_wgrad_compute: bool = Field(
         False, description="Compute the output layer's weight gradient after the pipeline drains."
     )
+    wgrad_deferral_limit: Annotated[int, Field(ge=0, le=16_777_216)] = Field(
+        0, description="Micro-batches of which that gradient is deferred; 0: of all."
+    )
+    deallocate_pipeline_outputs: bool = Field(
+        True, description="Free a stage's output once it was sent."
+    )
+    overlap_moe_expert_parallel_comm: bool = Field(
+        False, description="Exchange the tokens of one micro-batch while another is computed."
+    )
     create_attention_mask_in_dataloader: bool = Field(
         False,
         description="The data loader sends a mask [b, 1, s, s] with every micro-batch. "

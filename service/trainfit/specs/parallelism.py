@@ -16,6 +16,8 @@ LayerCount = Annotated[int, Field(ge=0, le=2048)]
 PipelineSchedule = Literal[
     "1f1b", "interleaved", "gpipe", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipe-v"
 ]
+V_SHAPED: tuple[PipelineSchedule, ...] = ("zb-v", "dualpipe-v")
+"""Schedules in which a rank holds one chunk on the way down and one on the way up."""
 ShardingStrategy = Literal["no_shard", "optim", "optim_grads", "optim_grads_params"]
 
 
@@ -101,7 +103,9 @@ class Parallelism(Part):
         examples=["Et*3|(tt|)*29m|L"],
     )
     pipeline_schedule: PipelineSchedule | None = Field(
-        None, description="Unset: interleaved where vpp > 1, else 1f1b."
+        None,
+        description="Unset: interleaved where vpp > 1, else 1f1b. Schedules other than these two "
+        "are priced by the bound on activations in their papers.",
     )
     microbatch_group_size_per_vp_stage: Size | None = Field(
         None,

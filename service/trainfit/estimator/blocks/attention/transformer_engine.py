@@ -60,7 +60,7 @@ def operations(block: Attention, sizes: Legend, plan: Plan) -> tuple[Operation, 
                 saved("q [n, a d / t]", q),
                 saved("k [n, g d / t]", k),
                 saved("v [n, g d_v / t]", v),
-                *kernel(a_t, out, sizes, plan),
+                *kernel(a_t, out, k + v, sizes, plan),
                 backward("gradients of q, k, v", q + k + v),
                 backward("gradient of the output", out),
             ),
@@ -77,13 +77,16 @@ def operations(block: Attention, sizes: Legend, plan: Plan) -> tuple[Operation, 
     return tuple(table)
 
 
-def kernel(heads: int, out: int, sizes: Legend, plan: Plan) -> tuple[Tensor, ...]:
-    """What the attention kernel keeps besides q, k, v and its output [n, a d_v / t].
+def kernel(
+    heads: int, out: int, keys_and_values: int, sizes: Legend, plan: Plan
+) -> tuple[Tensor, ...]:
+    """What the attention kernel keeps and borrows besides q, k, v and its output [n, a d_v / t].
 
     Sources: TransformerEngine's backends.py and context_parallel.py. Unfused attention keeps the
     softmax, and with dropout also the mask (1 byte) and the dropped scores. FlashAttention's
     output is a copy in another layout where b > 1. An all-to-all over context-parallel ranks
-    keeps the output before the exchange; point-to-point keeps it transposed where b > 1.
+    keeps the output before the exchange; point-to-point keeps it transposed where b > 1; an
+    all-gather borrows the keys and values of the whole sequence.
     """
     n = sizes.n
     table = []
@@ -97,10 +100,15 @@ def kernel(heads: int, out: int, sizes: Legend, plan: Plan) -> tuple[Tensor, ...
     table.append(saved("logsumexp [a / t, n]", LOGSUMEXP_BYTES * heads * n, "core_attn"))
     copied = sizes.b > 1 and plan.step.attention_backend == "flash"
     if sizes.c > 1:
-        exchanged = plan.layout.cp_comm_type == "a2a"
-        copied = copied or exchanged or sizes.b > 1
+        exchanged = plan.layout.cp_comm_type in ("a2a", "a2a+p2p")
+        transposed = plan.layout.cp_comm_type == "p2p" and sizes.b > 1
+        copied = copied or exchanged or transposed
     if copied:
         table.append(saved("output in the kernel's layout [n, a d_v / t]", out, "core_attn"))
+    if sizes.c > 1 and plan.layout.cp_comm_type == "all_gather":
+        together = 2 * sizes.c * keys_and_values
+        table.append(forward("keys and values of all ranks, in two orders", together))
+        table.append(backward("keys and values of all ranks with gradients", together))
     return tuple(table)
 
 

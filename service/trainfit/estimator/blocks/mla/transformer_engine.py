@@ -44,7 +44,7 @@ def operations(block: LatentAttention, sizes: Legend, plan: Plan) -> tuple[Opera
                 saved("q [n, a (d_n + d_r) / t]", q, "mla_up_proj"),
                 saved("k [n, a (d_n + d_r) / t]", q, "mla_up_proj"),
                 saved("v [n, a d_v / t]", v, "mla_up_proj"),
-                *kernel(a_t, v, sizes, plan),
+                *kernel(a_t, v, q + v, sizes, plan),
                 backward("gradients of q, k, v", 2 * q + v),
                 backward("gradient of the output", v),
             ),

@@ -21,7 +21,7 @@ def operations(block: Experts, sizes: Legend, plan: Plan) -> tuple[Operation, ..
     dispatcher = all_gather if routing.dispatcher == "allgather" else all_to_all
     table: list[Operation] = []
     if block.shared_ffn is not None:
-        table += _shared_experts(block, block.shared_ffn, sizes)
+        table += _shared_experts(block, block.shared_ffn, sizes, routing)
     table.append(_router(block, sizes, routing))
     table += dispatcher.dispatch(block, sizes, rows, routing)
     table += _experts(block, sizes, rows, routing)
@@ -46,8 +46,12 @@ def _router(block: Experts, sizes: Legend, routing: Routing) -> Operation:
     )
 
 
-def _shared_experts(block: Experts, width: int, sizes: Legend) -> list[Operation]:
-    """Its output is alive during the whole dispatch, until it is added."""
+def _shared_experts(block: Experts, width: int, sizes: Legend, routing: Routing) -> list[Operation]:
+    """Its output is alive during the whole dispatch, until it is added. Overlapped with the
+    dispatch it gathers its input itself and keeps it whole.
+    """
+    gathered = sizes.h * sizes.n_gathered * sizes.bytes * routing.shared_expert_overlap
+    kept = saved("gathered input [n, h]", gathered, "moe", "shared_experts")
     fc1, activation, fc2 = feed_forward(
         ffn=width // sizes.t,
         gated=block.shared_gated,
@@ -58,7 +62,7 @@ def _shared_experts(block: Experts, width: int, sizes: Legend) -> list[Operation
     )
     output = held("shared output [n', h]", sizes.act)
     return [
-        fc1._replace(name="shared_fc1"),
+        fc1._replace(name="shared_fc1", tensors=(kept, *fc1.tensors)),
         activation._replace(name="shared_activation"),
         fc2._replace(name="shared_fc2", tensors=(*fc2.tensors, output)),
     ]

@@ -86,7 +86,8 @@ def standing_buffers(
         workspace=_workspaces(bool(shapes), has_experts, has_head, plan),
         framework=shared.rotary
         + _dummy_gradients(shapes, has_head, sizes, plan)
-        + _global_buffer(shared, has_experts, has_head, sizes, plan),
+        + _global_buffer(shared, has_experts, has_head, sizes, plan)
+        + (_deferred_gradients(sizes, plan) if has_head else 0),
     )
 
 
@@ -129,6 +130,17 @@ def _global_buffer(
     local = plan.framework.transformer_impl == "local"
     gathered = sizes.bytes * sizes.h * sizes.n_gathered if has_head or local else 0
     return max(gathered, shared.scores, shared.gathered_tokens if has_experts else 0)
+
+
+def _deferred_gradients(sizes: Legend, plan: Plan) -> int:
+    """Inputs [n', h] and logit gradients [n, V / t] of earlier micro-batches, whose weight
+    gradient of the output layer waits until the pipeline drains. Source: tensor_parallel/layers.py.
+    """
+    if not plan.framework.defer_embedding_wgrad_compute:
+        return 0
+    limit = plan.framework.wgrad_deferral_limit or plan.batch.num_microbatches
+    deferred = min(limit, plan.batch.num_microbatches - 1)
+    return deferred * (sizes.act + sizes.bytes * sizes.n * sizes.V // sizes.t)
 
 
 def attention_mask(plan: Plan, sizes: Legend) -> int:

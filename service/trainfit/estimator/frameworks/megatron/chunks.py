@@ -81,6 +81,11 @@ class Ledger:
             for _ in range(1 + self.plan.mtp_layers):
                 yield PlacedSegment(self._head, None)
 
+    def sent_bytes(self, content: Content) -> int:
+        """The output [n', h] of a chunk, where it is kept after it was sent to the next stage."""
+        kept = not self.plan.framework.deallocate_pipeline_outputs
+        return self.sizes.act if kept and not content.output_layer else 0
+
     def batch_bytes(self, content: Content) -> int:
         """What of the micro-batch's data is alive while the chunk runs forward."""
         return self._mask_bytes if content.embedding or content.output_layer else 0
