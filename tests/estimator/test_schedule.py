@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfit.answer import plan_of
+from trainfit.answer import answer, plan_of
 from trainfit.estimator.schedule import in_flight, turns, warm_up
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
@@ -81,7 +81,7 @@ def test_turns_show_the_highest_state(
         return sum(c * s for c, s in zip(before, sizes, strict=False)) + sizes[forward]
 
     all_turns = [weigh(before, forward) for before, forward, _ in executed(job, rank)]
-    seen = [weigh(turn.before, turn.forward) for turn in turns(job, rank)]
+    seen = [turn.live + sizes[turn.forward] for turn in turns(job, rank, sizes)]
     assert max(seen) == max(all_turns)
 
 
@@ -89,3 +89,38 @@ def test_a_larger_group_holds_more() -> None:
     job = plan(4, 2, 64)
     wide = replace(job, layout=replace(job.layout, microbatch_group_size=8))
     assert in_flight(wide, 0) == in_flight(job, 0) + 4
+
+
+@pytest.mark.parametrize(
+    ("schedule", "vpp", "expected"),
+    [
+        ("gpipe", 1, [64, 64, 64, 64]),
+        ("zb-h1", 1, [4, 4, 4, 4]),
+        ("zb-h2", 1, [7, 7, 7, 7]),
+        ("zb-v", 2, [8, 8, 8, 8]),
+        ("dualpipe", 1, [5, 5, 5, 5]),
+        ("dualpipe-v", 2, [9, 9, 9, 9]),
+    ],
+)
+def test_other_schedules_hold_what_their_papers_say(
+    schedule: str, vpp: int, expected: list[int]
+) -> None:
+    job = Job.model_validate(
+        {
+            "model": {"spec": SPEC},
+            "parallelism": {"pp": 4, "vpp": vpp, "pipeline_schedule": schedule},
+            "training": {"num_microbatches": 64},
+        }
+    )
+    assert [in_flight(plan_of(job), rank) for rank in range(4)] == expected
+
+
+def test_dualpipe_holds_the_model_twice_and_a_v_once() -> None:
+    def parameters(schedule: str) -> int:
+        job = {"model": {"spec": SPEC}, "parallelism": {"pp": 4, "pipeline_schedule": schedule}}
+        stages = answer(Job.model_validate(job)).stages
+        return sum(stage.components[0].parameter_count for stage in stages)
+
+    copy_of_head = 64 * 128
+    assert parameters("dualpipe") == 2 * (parameters("1f1b") - copy_of_head)
+    assert parameters("dualpipe-v") == parameters("1f1b") - copy_of_head

@@ -27,7 +27,6 @@ from trainfit.estimator.states import (
     ChunkParameters,
     Local,
     ParameterTable,
-    StateBytes,
     chunk_result,
     state_bytes,
 )
@@ -48,7 +47,7 @@ def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
     for rank, placements in enumerate(place(plan)):
         contents = tuple([placement.content for placement in placements])
         holding = hold(contents)
-        highest = optimizer_step(holding.states.step)
+        highest = optimizer_step(holding.step_bytes)
         if activations:
             firsts = [placement.layers.start for placement in placements]
             running = stage_peak(ledger, [price(content) for content in contents], firsts, rank)
@@ -56,7 +55,7 @@ def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
         stages.append(_stage(rank, placements, holding, highest, outside, plan))
     return Estimate(
         estimator_version=__version__,
-        model=_model(plan),
+        model=_model(plan, table),
         parallelism=DataParallelism(
             num_gpus=plan.layout.num_gpus,
             dp=plan.layout.dp,
@@ -71,8 +70,8 @@ def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
     )
 
 
-def _model(plan: Plan) -> PricedModel:
-    counts = count_parameters(plan.model)
+def _model(plan: Plan, table: ParameterTable) -> PricedModel:
+    counts = count_parameters(plan.model, table.kinds)
     return PricedModel(
         name=plan.source.name,
         model_type=plan.model.model_type,
@@ -88,26 +87,38 @@ def _model(plan: Plan) -> PricedModel:
 
 
 class Holding(NamedTuple):
-    """What a rank holds for the whole step."""
+    """What a rank holds for the whole step. `step_bytes` is what its optimizer step borrows."""
 
     chunks: tuple[ChunkParameters, ...]
-    local: Local
-    states: StateBytes
+    states: tuple[Component, ...]
+    step_bytes: int
     buffers: Buffers
 
 
 def _holding(contents: tuple[Content, ...], table: ParameterTable, ledger: Ledger) -> Holding:
+    plan = ledger.plan
     chunks = tuple([table.chunk(content) for content in contents])
     local = sum((chunk.all for chunk in chunks), Local())
+    here = local.dense + local.expert
+    sizes = state_bytes(local, plan)
     buffers = standing_buffers(
-        set().union(*(ledger.gemm_shapes(content) for content in contents)),
+        ledger.gemm_shapes(contents),
         ledger.shared_buffers,
         has_experts=local.expert > 0,
         has_head=any(content.output_layer for content in contents),
         sizes=ledger.sizes,
-        plan=ledger.plan,
+        plan=plan,
     )
-    return Holding(chunks, local, state_bytes(local, ledger.plan), buffers)
+
+    def state(name: ComponentName, size: int) -> Component:
+        return Component(name, size, local.whole, here, size / here if here else 0.0)
+
+    states = (
+        state("weights", sizes.weights),
+        state("gradients", sizes.gradients),
+        state("optimizer_states", sizes.optimizer),
+    )
+    return Holding(chunks, states, sizes.step, buffers)
 
 
 def _stage(
@@ -118,40 +129,30 @@ def _stage(
     outside: Interval,
     plan: Plan,
 ) -> Stage:
-    components = _tensors(holding, moving)
-    allocated = overhead.allocated(sum(component.bytes for component in components), plan)
+    buffers = holding.buffers
+    tensors = (
+        *holding.states,
+        Component("activations", moving.kept),
+        Component("workspace", moving.borrowed + buffers.workspace),
+        Component("framework_buffers", moving.pipeline + buffers.framework),
+    )
+    allocated = overhead.allocated(sum([tensor.bytes for tensor in tensors]), plan)
     slack = overhead.slack(allocated, plan)
-    components.append(Component("allocator_slack", slack.expected))
-    components.append(Component("context_and_communicators", outside.expected))
     reserved = _add(allocated, slack)
     return Stage(
         pp_rank=rank,
         chunks=list(map(chunk_result, placements, holding.chunks)),
         microbatches_in_flight=in_flight(plan, rank),
         peak=moving.peak,
-        components=components,
+        components=[
+            *tensors,
+            Component("allocator_slack", slack.expected),
+            Component("context_and_communicators", outside.expected),
+        ],
         allocated_bytes=allocated,
         reserved_bytes=reserved,
         device_bytes=_add(reserved, outside),
     )
-
-
-def _tensors(holding: Holding, moving: Activations) -> list[Component]:
-    """The components within the allocator. Their sum is what is allocated at the peak."""
-    local, states, buffers = holding.local, holding.states, holding.buffers
-    here = local.dense + local.expert
-
-    def state(name: ComponentName, size: int) -> Component:
-        return Component(name, size, local.whole, here, size / here if here else 0.0)
-
-    return [
-        state("weights", states.weights),
-        state("gradients", states.gradients),
-        state("optimizer_states", states.optimizer),
-        Component("activations", moving.kept),
-        Component("workspace", moving.borrowed + buffers.workspace),
-        Component("framework_buffers", moving.pipeline + buffers.framework),
-    ]
 
 
 def _add(a: Interval, b: Interval) -> Interval:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trainfit.estimator.blocks import norm, opaque
 from trainfit.estimator.blocks.embedding import weights as embedding
 from trainfit.estimator.blocks.head import weights as head
-from trainfit.estimator.blocks.layer import layer_weights
+from trainfit.estimator.blocks.layer import weights_by_kind
 from trainfit.estimator.blocks.mtp import weights as mtp
 from trainfit.estimator.ledger import Weight
 from trainfit.specs.architecture import ModelSpec
@@ -30,9 +30,13 @@ class ParameterCounts:
     mtp: int
 
 
-def count_parameters(spec: ModelSpec) -> ParameterCounts:
-    """Counts by bucket: outside the layers, in each kind of layer, and in all."""
-    kinds = tuple(tuple(layer_weights(kind, spec.hidden_size)) for kind in spec.layer_kinds)
+def count_parameters(
+    spec: ModelSpec, kinds: tuple[tuple[Weight, ...], ...] = ()
+) -> ParameterCounts:
+    """Counts by bucket: outside the layers, in each kind of layer, and in all. `kinds` are the
+    weights by kind of layer, where they are known already.
+    """
+    kinds = kinds or weights_by_kind(spec)
     outside = tuple(_outside_layers(spec))
     repeats = Counter(spec.pattern)
     by_bucket = Counter(_by_bucket(outside))

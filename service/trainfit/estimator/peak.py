@@ -10,7 +10,7 @@ from typing import NamedTuple
 from trainfit.estimator.frameworks.megatron.chunks import Ledger, PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.results import Peak
-from trainfit.estimator.schedule import turns
+from trainfit.estimator.schedule import microbatch_of, turns
 
 
 class Highest(NamedTuple):
@@ -101,28 +101,29 @@ def stage_peak(
     act = ledger.sizes.act
     received = act if rank < ledger.plan.layout.pp - 1 else 0
     sent = act if rank > 0 else 0
+    saved = [chunk.saved for chunk in chunks]
+    forward = [chunk.forward.total + sent + received for chunk in chunks]
+    backward = [chunk.backward.total - chunk.saved + sent for chunk in chunks]
     highest, best = -1, None
-    for turn in turns(ledger.plan, rank):
-        ahead, behind = chunks[turn.forward], chunks[turn.backward]
-        live = 0
-        for count, chunk in zip(turn.before, chunks, strict=True):
-            live += count * chunk.saved
-        held = 0 if turn.first else sent
-        total = live + ahead.forward.total + held + (0 if turn.first else received)
+    for turn in turns(ledger.plan, rank, saved):
+        live, ahead, behind, _, first = turn
+        total = live + forward[ahead] - (sent + received if first else 0)
         if total > highest:
-            highest = total
-            best = turn, turn.forward, ahead.forward, live
-        live += ahead.saved - behind.saved
-        if live + behind.backward.total + held > highest:
-            highest = live + behind.backward.total + held
-            best = turn, turn.backward, behind.backward, live
+            highest, best = total, (turn, ahead, chunks[ahead].forward, live)
+        live += saved[ahead]
+        total = live + backward[behind] - (sent if first else 0)
+        if total > highest:
+            highest, best = total, (turn, behind, chunks[behind].backward, live - saved[behind])
     assert best is not None
-    turn, chunk_index, at, live = best
-    layer = None if at.layer is None else first_layers[chunk_index] + at.layer
-    kept = live + at.kept
+    turn, chunk, at, others = best
     return Activations(
-        kept=kept,
+        kept=others + at.kept,
         borrowed=at.borrowed,
-        pipeline=highest - kept - at.borrowed,
-        peak=Peak(at.moment, at.operation, layer, turn.microbatch),
+        pipeline=highest - others - at.kept - at.borrowed,
+        peak=Peak(
+            at.moment,
+            at.operation,
+            None if at.layer is None else first_layers[chunk] + at.layer,
+            microbatch_of(turn.ordinal, ledger.plan.layout),
+        ),
     )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from trainfit.resolve.plan import Layout, Plan
 from trainfit.specs.parallelism import V_SHAPED
+from trainfit.specs.pipeline_layout import VirtualStage
 
 
 class Content(NamedTuple):
@@ -43,16 +44,24 @@ def place(plan: Plan) -> list[list[Placement]]:
     starts = [0]
     for stage in plan.layout.virtual_stages:
         starts.append(starts[-1] + stage.layers)
+    return [_chunks(plan, rank, starts) for rank in range(plan.layout.pp)]
+
+
+def _chunks(plan: Plan, rank: int, starts: list[int]) -> list[Placement]:
+    """The chunks of a rank. A tied head and the lookup of multi-token prediction use the rank's
+    embedding matrix where it has one.
+    """
+    stages = plan.layout.virtual_stages
+    held = held_by(plan.layout, rank)
+    embeds = any(stages[index].embedding for index in held)
+    predicts = any(stages[index].mtp_layers for index in held)
     return [
-        [
-            Placement(
-                vpp_rank,
-                range(starts[index], starts[index + 1]),
-                _content(plan, held, index, starts[index]),
-            )
-            for vpp_rank, index in enumerate(held)
-        ]
-        for held in (held_by(plan.layout, rank) for rank in range(plan.layout.pp))
+        Placement(
+            vpp_rank,
+            range(starts[index], starts[index + 1]),
+            _content(plan, stages[index], starts[index], embeds, predicts),
+        )
+        for vpp_rank, index in enumerate(held)
     ]
 
 
@@ -68,11 +77,7 @@ def held_by(layout: Layout, rank: int) -> tuple[int, ...]:
     return tuple(range(rank, len(layout.virtual_stages), p))
 
 
-def _content(plan: Plan, held: tuple[int, ...], index: int, first: int) -> Content:
-    stages = plan.layout.virtual_stages
-    stage = stages[index]
-    embeds = any(stages[each].embedding for each in held)
-    predicts = any(stages[each].mtp_layers for each in held)
+def _content(plan: Plan, stage: VirtualStage, first: int, embeds: bool, predicts: bool) -> Content:
     stop = first + stage.layers
     return Content(
         kinds=plan.model.pattern[first:stop],

@@ -8,24 +8,26 @@ their papers: GPipe (1811.06965), zero bubble (2401.10241), controllable memory 
 DualPipe (2412.19437).
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import pairwise
+from operator import mul
 from typing import NamedTuple
 
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import Layout, Plan
 
 
 class Turn(NamedTuple):
     """One forward and, from then on, one backward.
 
-    `before` counts the chunk-forwards in flight by chunk when the forward of chunk `forward`
-    starts; `backward` is the chunk whose oldest forward is undone next. `microbatch` counts from
-    0. `first` marks the turn that no backward came before.
+    `live` is what the chunk-forwards in flight keep when the forward of chunk `forward` starts;
+    `backward` is the chunk whose oldest forward is undone next. `ordinal` counts the forwards of
+    the rank from 0. `first` marks the turn that no backward came before.
     """
 
-    before: tuple[int, ...]
+    live: int
     forward: int
     backward: int
-    microbatch: int
+    ordinal: int
     first: bool
 
 
@@ -75,44 +77,57 @@ def in_flight(plan: Plan, rank: int) -> int:
     return min(warm_up(plan, rank) + 1, total)
 
 
-def turns(plan: Plan, rank: int) -> Iterator[Turn]:
-    """The turns of one cycle after the warm-up at which memory can peak."""
+def turns(plan: Plan, rank: int, saved: Sequence[int]) -> list[Turn]:
+    """The turns of one cycle after the warm-up at which memory can peak, where a forward of chunk
+    c keeps `saved[c]`.
+    """
     if plan.layout.schedule in ("1f1b", "interleaved"):
-        yield from _alternating(plan, rank)
-        return
+        return _alternating(plan, rank, saved)
     most = bounds(plan, rank)
-    for chunk, count in enumerate(most):
-        before = (*most[:chunk], count - 1, *most[chunk + 1 :])
-        yield Turn(before, chunk, chunk, count - 1, first=False)
+    everything = sum(map(mul, most, saved))
+    return [
+        Turn(everything - saved[chunk], chunk, chunk, count - 1, first=False)
+        for chunk, count in enumerate(most)
+    ]
 
 
-def _alternating(plan: Plan, rank: int) -> Iterator[Turn]:
+def _alternating(plan: Plan, rank: int, saved: Sequence[int]) -> list[Turn]:
     """One forward and one backward in turn. While the chunks that run forward and backward stay
-    the same, memory changes by the same amount every turn: only the first and the last of such a
-    run of turns matter.
+    the same, memory changes by the same amount every turn: the first or the last of such a run of
+    turns is its highest.
     """
     v = plan.layout.vpp
     total = plan.batch.num_microbatches * v
     group = plan.layout.microbatch_group_size if v > 1 else 1
     start = min(warm_up(plan, rank), total - 1)
-    live = _counts(start, v, group)
-    ends = _ends_of_runs(start, v, group, total - start)
-    for turn, following in zip(ends, [*ends[1:], None], strict=True):
-        ahead = start + turn
-        forward, backward = ahead // group % v, v - 1 - turn // group % v
-        microbatch = ahead // (group * v) * group + ahead % group
-        yield Turn(tuple(live), forward, backward, microbatch, turn == 0)
-        if following is not None:
-            live[forward] += following - turn
-            live[backward] -= following - turn
+    live = sum(map(mul, _counts(start, v, group), saved))
+    found = []
+    for first, stop in pairwise(_runs(start, v, group, total - start)):
+        forward, backward = (start + first) // group % v, v - 1 - first // group % v
+        change = saved[forward] - saved[backward]
+        turn = stop - 1 if change > 0 else first
+        found.append(
+            Turn(live + (turn - first) * change, forward, backward, start + turn, turn == 0)
+        )
+        live += (stop - first) * change
+    return found
 
 
-def _ends_of_runs(start: int, v: int, group: int, turns_left: int) -> list[int]:
-    """First and last turn of every run in a cycle; the second turn shows the steady state."""
-    last = min(group * v if v > 1 else 2, turns_left) - 1
-    firsts = [*range(0, last + 1, group), *range(-start % group, last + 1, group)]
-    ends = {0, min(1, last), last, *firsts, *(first - 1 for first in firsts if first)}
-    return sorted(ends)
+def microbatch_of(index: int, layout: Layout) -> int:
+    """The micro-batch of a rank's forward."""
+    if layout.schedule != "interleaved":
+        return index
+    group = layout.microbatch_group_size
+    return index // (group * layout.vpp) * group + index % group
+
+
+def _runs(start: int, v: int, group: int, turns_left: int) -> list[int]:
+    """Where the runs of a cycle start, and its end. The first turn stands alone: no backward came
+    before it; the second shows the steady state.
+    """
+    stop = min(group * v if v > 1 else 2, turns_left)
+    firsts = {0, min(1, stop), stop, *range(0, stop, group), *range(-start % group, stop, group)}
+    return sorted(firsts)
 
 
 def _counts(forwards: int, v: int, group: int) -> list[int]:

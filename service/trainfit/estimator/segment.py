@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from trainfit.estimator.ledger import Group, Lifetime, Operation
 
+SAVED, FORWARD, BACKWARD = Lifetime.SAVED, Lifetime.FORWARD, Lifetime.BACKWARD
+
 
 class Moment(NamedTuple):
     """Bytes alive at one operation, above those alive before the stretch."""
@@ -32,7 +34,7 @@ class Segment(NamedTuple):
     backward: Moment
 
 
-class _Sums(NamedTuple):
+class Sums(NamedTuple):
     """One operation's bytes by lifetime under a recompute policy."""
 
     name: str
@@ -50,35 +52,46 @@ def price(name: str, groups: tuple[Group, ...], modules: frozenset[str], gradien
     `modules` are those recomputed; `gradient` is the bytes of the gradient that flows along the
     residual stream while the stretch runs backward.
     """
-    table = [[_sums(operation, modules) for operation in group] for group in groups]
+    return walk(name, add_up(groups, modules), gradient)
+
+
+def add_up(groups: tuple[Group, ...], modules: frozenset[str]) -> list[list[Sums]]:
+    """Every operation's bytes by lifetime, where `modules` are recomputed."""
+    return [[_sums(operation, modules) for operation in group] for group in groups]
+
+
+def walk(name: str, table: list[list[Sums]], gradient: int) -> Segment:
+    """What a stretch saves and its highest moments, forward and backward."""
     flat = [sums for group in table for sums in group]
-    saved = sum(sums.saved for sums in flat)
+    saved = sum([sums.saved for sums in flat])
     return Segment(name, saved, _forward(table), _backward(flat, saved, gradient))
 
 
-def _sums(operation: Operation, modules: frozenset[str]) -> _Sums:
+def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
     saved = held = forward = backward = dropped = 0
     dropper = ""
-    for tensor in operation.tensors:
-        size = tensor.bytes
-        match tensor.lifetime:
-            case Lifetime.SAVED:
-                by = next((m for m in tensor.dropped_by if m in modules), "")
-                if by:
-                    dropped, dropper = dropped + size, by
-                else:
-                    saved += size
-            case Lifetime.HELD:
-                held += size
-            case Lifetime.FORWARD:
-                forward += size
-            case Lifetime.BACKWARD:
-                backward += size
-    return _Sums(operation.name, saved, held, forward, backward, dropped, dropper)
+    for _, size, lifetime, dropped_by in operation.tensors:
+        if lifetime is SAVED:
+            by = _dropper(dropped_by, modules) if dropped_by and modules else ""
+            if by:
+                dropped, dropper = dropped + size, by
+            else:
+                saved += size
+        elif lifetime is BACKWARD:
+            backward += size
+        elif lifetime is FORWARD:
+            forward += size
+        else:
+            held += size
+    return Sums(operation.name, saved, held, forward, backward, dropped, dropper)
 
 
-def _forward(table: list[list[_Sums]]) -> Moment:
-    best = Moment("", 0, 0)
+def _dropper(dropped_by: tuple[str, ...], modules: frozenset[str]) -> str:
+    return next((module for module in dropped_by if module in modules), "")
+
+
+def _forward(table: list[list[Sums]]) -> Moment:
+    highest, best = -1, Moment("", 0, 0)
     live = 0
     for group in table:
         held = 0
@@ -86,27 +99,30 @@ def _forward(table: list[list[_Sums]]) -> Moment:
             live += sums.saved
             held += sums.held
             borrowed = sums.forward + sums.dropped
-            if live + held + borrowed > best.total:
+            if live + held + borrowed > highest:
+                highest = live + held + borrowed
                 best = Moment(sums.name, live + held, borrowed)
     return best
 
 
-def _backward(flat: list[_Sums], saved: int, gradient: int) -> Moment:
+def _backward(flat: list[Sums], saved: int, gradient: int) -> Moment:
     """What a module dropped is made again when the walk comes to the last operation it ran; the
     rerun borrows what its forward borrowed.
     """
-    best = Moment("", 0, 0)
+    highest, best = -1, Moment("", 0, 0)
     live = saved
     restored: dict[str, int] = {}
     for sums in reversed(flat):
-        again = 0
+        again = remade = 0
         if sums.dropped and sums.dropped_by not in restored:
             module = [each for each in flat if each.dropped_by == sums.dropped_by]
             restored[sums.dropped_by] = sum(each.dropped for each in module)
             again = _rerun_peak(module)
-        remade = sum(restored.values())
+        if restored:
+            remade = sum(restored.values())
         borrowed = remade + gradient + max(sums.backward, again)
-        if live + borrowed > best.total:
+        if live + borrowed > highest:
+            highest = live + borrowed
             best = Moment(sums.name, live, borrowed)
         live -= sums.saved
         if sums.dropped:
@@ -114,7 +130,7 @@ def _backward(flat: list[_Sums], saved: int, gradient: int) -> Moment:
     return best
 
 
-def _rerun_peak(module: list[_Sums]) -> int:
+def _rerun_peak(module: list[Sums]) -> int:
     """What a module's forward holds and borrows at most while it is run again."""
     held = best = 0
     for sums in module:

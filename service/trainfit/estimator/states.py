@@ -13,7 +13,7 @@ from typing import NamedTuple
 from trainfit.estimator.blocks import norm, opaque
 from trainfit.estimator.blocks.embedding import weights as embedding
 from trainfit.estimator.blocks.head import weights as head
-from trainfit.estimator.blocks.layer import layer_weights
+from trainfit.estimator.blocks.layer import weights_by_kind
 from trainfit.estimator.blocks.mtp import weights as mtp
 from trainfit.estimator.ledger import Split, Weight
 from trainfit.estimator.placement import Content, Placement
@@ -53,9 +53,8 @@ class ParameterTable:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         spec = plan.model
-        self._kinds = [
-            self.local(layer_weights(kind, spec.hidden_size)) for kind in spec.layer_kinds
-        ]
+        self.kinds = weights_by_kind(spec)
+        self._kinds = [self.local(weights) for weights in self.kinds]
         self._embedding = self.local(embedding.weights(spec.embedding, plan.vocabulary_rows))
         self._final_norms = self.local(norm.weights(each, "final") for each in spec.final_norms)
         self._extras = self.local(

@@ -9,6 +9,7 @@ from trainfit.estimator.blocks.mlp import weights as mlp
 from trainfit.estimator.blocks.moe import weights as moe
 from trainfit.estimator.blocks.recurrence import weights as recurrence
 from trainfit.estimator.ledger import Weight
+from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import (
     Attention,
     Block,
@@ -47,3 +48,8 @@ def layer_weights(layer: Layer, hidden: int) -> Iterator[Weight]:
             yield from block_weights(block, hidden)
         for each in sublayer.post_norms:
             yield norm.weights(each, "post_norm")
+
+
+def weights_by_kind(spec: ModelSpec) -> tuple[tuple[Weight, ...], ...]:
+    """What each kind of layer of a model owns."""
+    return tuple([tuple(layer_weights(kind, spec.hidden_size)) for kind in spec.layer_kinds])

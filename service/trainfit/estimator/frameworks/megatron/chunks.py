@@ -15,8 +15,9 @@ from trainfit.estimator.frameworks.megatron.layers import layer_operations
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import legend_of
 from trainfit.estimator.placement import Content
-from trainfit.estimator.segment import Segment, price, rerun
+from trainfit.estimator.segment import Segment, Sums, add_up, rerun, walk
 from trainfit.resolve.plan import Plan
+from trainfit.specs.architecture import MultiTokenPrediction
 from trainfit.specs.blocks import Experts, Layer
 
 
@@ -34,16 +35,17 @@ class Ledger:
         self.plan = plan
         self.sizes = legend_of(plan)
         self.kinds = [layer_operations(k, self.sizes, plan) for k in plan.model.layer_kinds]
+        self._sums = [self._add_up(groups) for groups in self.kinds]
         self._layers = [
-            self._price("moe" if has_experts(kind) else "dense", groups)
-            for kind, groups in zip(plan.model.layer_kinds, self.kinds, strict=True)
+            walk("moe" if has_experts(kind) else "dense", sums, self.sizes.act)
+            for kind, sums in zip(plan.model.layer_kinds, self._sums, strict=True)
         ]
-        self._input = self._price("embedding", self.embedding())
-        self._final_norm = self._price("final_norm", self.final_norm())
-        self._head = self._price("head", self.head(), gradient=0)
+        self._input = self._price("embedding", self.embedding(), self.sizes.act)
+        self._final_norm = self._price("final_norm", self.final_norm(), self.sizes.act)
+        self._head = self._price("head", self.head(), 0)
         self._mtp = self._multi_token_prediction()
         self._shapes = [_shapes(groups) for groups in self.kinds]
-        self._mtp_shapes = _shapes(self.mtp())
+        self._mtp_shapes = _shapes(self.mtp()) if plan.mtp_layers else set()
         self.shared_buffers = shared_buffers(plan, self.sizes)
         self._mask_bytes = attention_mask(plan, self.sizes)
 
@@ -63,9 +65,14 @@ class Ledger:
         spec = self.plan.model.mtp
         if spec is None:
             return ()
+        before, behind = self._around_mtp(spec)
+        return (*before, *self.kinds[spec.layer_kind], *behind)
+
+    def _around_mtp(
+        self, spec: MultiTokenPrediction
+    ) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
         final = norm.before_blocks(spec.norms[-1], self.sizes)
-        projection = mtp.projection(spec, self.sizes)
-        return ((projection,), *self.kinds[spec.layer_kind], (final,))
+        return ((mtp.projection(spec, self.sizes),),), ((final,),)
 
     def segments(self, content: Content) -> Iterator[PlacedSegment]:
         """The chunk in forward order. Losses of multi-token prediction come before the main one."""
@@ -90,19 +97,27 @@ class Ledger:
         """What of the micro-batch's data is alive while the chunk runs forward."""
         return self._mask_bytes if content.embedding or content.output_layer else 0
 
-    def gemm_shapes(self, content: Content) -> set[tuple[int, int]]:
-        """Distinct (out, in) shapes of the weights that the chunk multiplies with."""
-        shapes = set().union(*(self._shapes[kind] for kind in set(content.kinds)))
-        return shapes | self._mtp_shapes if content.mtp_layers else shapes
+    def gemm_shapes(self, contents: tuple[Content, ...]) -> set[tuple[int, int]]:
+        """Distinct (out, in) shapes of the weights that the chunks of a rank multiply with."""
+        kinds = {kind for content in contents for kind in set(content.kinds)}
+        shapes = set().union(*[self._shapes[kind] for kind in kinds])
+        if any(content.mtp_layers for content in contents):
+            shapes |= self._mtp_shapes
+        return shapes
 
-    def _price(self, name: str, groups: tuple[Group, ...], gradient: int | None = None) -> Segment:
-        flowing = self.sizes.act if gradient is None else gradient
-        return price(name, groups, self.plan.step.recompute.modules, flowing)
+    def _add_up(self, groups: tuple[Group, ...]) -> list[list[Sums]]:
+        return add_up(groups, self.plan.step.recompute.modules)
+
+    def _price(self, name: str, groups: tuple[Group, ...], gradient: int) -> Segment:
+        return walk(name, self._add_up(groups), gradient)
 
     def _multi_token_prediction(self) -> Segment | None:
-        if not self.plan.mtp_layers:
+        spec = self.plan.model.mtp
+        if spec is None or not self.plan.mtp_layers:
             return None
-        segment = self._price("mtp", self.mtp())
+        before, behind = self._around_mtp(spec)
+        sums = [*self._add_up(before), *self._sums[spec.layer_kind], *self._add_up(behind)]
+        segment = walk("mtp", sums, self.sizes.act)
         if self.plan.step.recompute.full == "none":
             return segment
         return rerun("mtp", [segment], 2 * self.sizes.act, self.sizes.act)
