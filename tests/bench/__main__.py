@@ -1,0 +1,82 @@
+"""`make bench`: what an estimate costs, warm and cold, beside work of a known size."""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+
+from trainfit.answer import plan_of
+from trainfit.estimator.estimate import estimate
+from trainfit.resolve.plan import Plan
+from trainfit.specs.job import Job
+from trainfit.wire import to_json
+
+ROUNDS = 7
+CALLS = 100
+JOB = {
+    "model": {"hf_id": "deepseek-ai/DeepSeek-V3"},
+    "parallelism": {
+        "num_gpus": 1024,
+        "pp": 16,
+        "ep": 64,
+        "pipeline_model_parallel_layout": "Et*3|(tt|)*29m|L",
+    },
+}
+COLD = ["estimate", "deepseek-ai/DeepSeek-V3", "--tp", "4", "--pp", "4", "--ep", "8"]
+COLD += ["--num-gpus", "128", "--num-layers-in-last-pipeline-stage", "16"]
+
+
+def microseconds(work: Callable[[], object]) -> float:
+    """The best of several rounds: what the work costs when nothing else runs."""
+    work()
+    best = float("inf")
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        for _ in range(CALLS):
+            work()
+        best = min(best, time.perf_counter() - start)
+    return best / CALLS * 1e6
+
+
+def cold_cpu_seconds() -> float:
+    """User and system time of one whole `trainfit estimate`, best of several."""
+
+    def once() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "trainfit", *COLD], check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return min(once() for _ in range(ROUNDS))
+
+
+def with_microbatches(plan: Plan, count: int) -> Plan:
+    return replace(plan, batch=replace(plan.batch, num_microbatches=count))
+
+
+def main() -> None:
+    job = Job.model_validate(JOB)
+    plan = plan_of(job)
+    answer = estimate(plan)
+    plain = asdict(answer)
+    dumps = microseconds(lambda: json.dumps(plain))
+    rows = [
+        ("warm estimate, DeepSeek-V3 on 16 x 2 stages", microseconds(lambda: estimate(plan))),
+        (
+            "the same with 100,000 micro-batches",
+            microseconds(lambda: estimate(with_microbatches(plan, 100_000))),
+        ),
+        ("job to plan: lookup, checks, defaults", microseconds(lambda: plan_of(job))),
+        ("answer to JSON", microseconds(lambda: to_json(answer))),
+        ("json.dumps of the answer, for scale", dumps),
+    ]
+    for name, cost in rows:
+        print(f"{name:48s} {cost:9.0f} us  {cost / dumps:6.2f} x json.dumps")
+    print(f"{'cold trainfit estimate, CPU':48s} {cold_cpu_seconds():9.2f} s")
+
+
+if __name__ == "__main__":
+    main()
