@@ -83,6 +83,8 @@ FRAMEWORK = {
     "make-vocab-size-divisible-by": "make_vocab_size_divisible_by",
     "defer-embedding-wgrad-compute": "defer_embedding_wgrad_compute",
     "deterministic-mode": "deterministic_mode",
+    "overlap-moe-expert-parallel-comm": "overlap_moe_expert_parallel_comm",
+    "wgrad-deferral-limit": "wgrad_deferral_limit",
 }
 """Arguments whose value is that of a field of the job."""
 
@@ -130,6 +132,11 @@ READ = frozenset(
 
 WITHOUT_EFFECT = frozenset(
     {
+        # The order of work on the same tensors.
+        "delay-wgrad-compute",
+        "overlap-param-gather-with-optimizer-step",
+        # Which rank owns which shard.
+        "no-use-layer-wise-param-layout",
         # Data, schedule of the run, logging, checkpoints, garbage collection.
         "async-ckpt-use-cpu-shm",
         "async-strategy",
@@ -198,6 +205,14 @@ WITHOUT_EFFECT = frozenset(
 )
 """Arguments that do not change the peak, or by less than an estimate can tell."""
 
+AS_BY_DEFAULT = {
+    "outer-dp-sharding-strategy": "no_shard",
+    "megatron-fsdp-main-params-dtype": "fp32",
+    "megatron-fsdp-main-grads-dtype": "fp32",
+    "megatron-fsdp-grad-comm-dtype": "fp32",
+}
+"""Arguments without a field of the job, at the value that the service takes."""
+
 ARGUMENTS = frozenset().union(
     MODEL, PARALLELISM, TRAINING, RECOMPUTE, MOE, FRAMEWORK, READ, WITHOUT_EFFECT
 )
@@ -206,7 +221,8 @@ ARGUMENTS = frozenset().union(
 def job_of(row: Row) -> Job:
     """The job of a row with `training.raw_args`. Vocabulary and world size are the row's."""
     arguments: Arguments = row["training"]["raw_args"]
-    if unknown := sorted(set(arguments) - ARGUMENTS):
+    by_default = {name for name, value in AS_BY_DEFAULT.items() if arguments.get(name) == value}
+    if unknown := sorted(set(arguments) - ARGUMENTS - by_default):
         raise UnusableRowError(f"a job has no field for {', '.join(unknown)}")
     return Job.model_validate(
         {

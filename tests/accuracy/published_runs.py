@@ -40,6 +40,12 @@ NO_FIELD = (
 """Training options of rows that change memory and that a job has no field for."""
 
 
+RECIPES: dict[str, Row] = {
+    "recipes/moonlight/h100/moonlight_16b.py": {"shared_expert_overlap": True},
+}
+"""What the recipe that a row's source names says of experts, where the row itself does not."""
+
+
 def job_of(row: Row) -> Job:
     """The job of a row of `measured.jsonl` or `runs.jsonl` that has no command line."""
     framework = framework_of(row)
@@ -52,11 +58,15 @@ def job_of(row: Row) -> Job:
         {
             "model": {"spec": model_of(model, training["seq_len"])},
             "parallelism": parallelism_of(layout),
-            "training": training_of(training, row["notes"]),
+            "training": training_of(training, row["notes"], _of_recipe(row["source"])),
             "framework": {"name": framework},
             "gpu": gpu_of(row),
         }
     )
+
+
+def _of_recipe(source: str) -> Row:
+    return next((facts for recipe, facts in RECIPES.items() if recipe in source), {})
 
 
 def framework_of(row: Row) -> str:
@@ -145,7 +155,7 @@ def _sharding_of(words: str) -> str:
     raise UnusableRowError(f"the sharding {words!r} is not understood")
 
 
-def training_of(training: Row, notes: str) -> Row:
+def training_of(training: Row, notes: str, recipe: Row) -> Row:
     if training["micro_batch"] is None or training["seq_len"] is None:
         raise UnusableRowError("the micro-batch or the sequence length is not stated")
     dropout = training.get("dropout") or 0.0
@@ -162,7 +172,7 @@ def training_of(training: Row, notes: str) -> Row:
             "attention": {"backend": backend_of(training["attention"]), "dropout": dropout},
             "hidden_dropout": dropout,
             "loss": {"cross_entropy": "te_fused" if fusion else "unfused"},
-            "moe": moe_of(training),
+            "moe": moe_of(training) | recipe,
             "peft": peft_of(training, notes),
         }
     )
@@ -172,7 +182,7 @@ def precision_of(words: str, notes: str) -> Row | str:
     """Data types from words like "bf16 params, fp32 main grads, fp32 master+moments"."""
     spelled = words.casefold()
     if re.search(r"fp8|float8", spelled):
-        return {"fp8_recipe": re.sub(r"\W+", "-", spelled)[:64]}
+        return {"fp8_recipe": _fp8_recipe(words)}
     if re.search(r"fp4", spelled):
         raise UnusableRowError("a job has no field for fp4")
     if re.search(r"pure bf16|bf16-true", spelled):
@@ -191,6 +201,22 @@ def precision_of(words: str, notes: str) -> Row | str:
     if re.fullmatch(r"bf16(, fp32 grads)?", spelled):
         return {"gradients": "bf16" if "bf16 grad reduce" in notes else "fp32"}
     raise UnusableRowError(f"the precision {words!r} is not understood")
+
+
+FP8_RECIPES = {
+    r"fp8[-_ ]?cs|current scaling|tensorwise": "tensorwise",
+    r"mxfp8|fp8[-_ ]?mx": "mxfp8",
+    r"fp8[-_ ]?ds|delayed": "delayed",
+    r"fp8[-_ ]?(sc|bs)|subchannel|blockwise|block scaling": "blockwise",
+}
+"""How sources spell a recipe."""
+
+
+def _fp8_recipe(words: str) -> str:
+    for pattern, recipe in FP8_RECIPES.items():
+        if re.search(pattern, words.casefold()):
+            return recipe
+    raise UnusableRowError(f"the fp8 recipe of {words!r} is not stated")
 
 
 def optimizer_of(training: Row) -> Row:

@@ -29,6 +29,7 @@ from trainfit.estimator.states import (
     ParameterTable,
     chunk_result,
     state_bytes,
+    unsharded_units,
 )
 from trainfit.resolve.plan import Plan
 
@@ -87,11 +88,14 @@ def _model(plan: Plan, table: ParameterTable) -> PricedModel:
 
 
 class Holding(NamedTuple):
-    """What a rank holds for the whole step. `step_bytes` is what its optimizer step borrows."""
+    """What a rank holds for the whole step. `step_bytes` is what its optimizer step borrows,
+    `dropless` whether its experts take whatever is routed to them.
+    """
 
     chunks: tuple[ChunkParameters, ...]
     states: tuple[Component, ...]
     step_bytes: int
+    dropless: bool
     buffers: Buffers
 
 
@@ -101,6 +105,7 @@ def _holding(contents: tuple[Content, ...], table: ParameterTable, ledger: Ledge
     local = sum((chunk.all for chunk in chunks), Local())
     here = local.dense + local.expert
     sizes = state_bytes(local, plan)
+    units = unsharded_units([unit for each in contents for unit in table.units(each)], plan)
     buffers = standing_buffers(
         ledger.gemm_shapes(contents),
         ledger.shared_buffers,
@@ -118,7 +123,9 @@ def _holding(contents: tuple[Content, ...], table: ParameterTable, ledger: Ledge
         state("gradients", sizes.gradients),
         state("optimizer_states", sizes.optimizer),
     )
-    return Holding(chunks, states, sizes.step, buffers)
+    buffers = buffers._replace(framework=buffers.framework + units)
+    dropless = local.expert > 0 and not plan.routing.pad_to_capacity
+    return Holding(chunks, states, sizes.step, dropless, buffers)
 
 
 def _stage(
@@ -136,7 +143,8 @@ def _stage(
         Component("workspace", moving.borrowed + buffers.workspace),
         Component("framework_buffers", moving.pipeline + buffers.framework),
     )
-    allocated = overhead.allocated(sum([tensor.bytes for tensor in tensors]), plan)
+    unbalanced = moving.kept + moving.borrowed if holding.dropless else 0
+    allocated = overhead.allocated(sum([tensor.bytes for tensor in tensors]), unbalanced)
     slack = overhead.slack(allocated, plan)
     reserved = _add(allocated, slack)
     return Stage(

@@ -6,6 +6,8 @@ t tensor, p pipeline, c context, e expert, x expert-tensor parallel size, n toke
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
 
 from trainfit.resolve.plan import Plan
 
@@ -34,6 +36,8 @@ class Legend:
     """Tokens gathered from the other tensor-parallel ranks: n, or 0 where none are."""
     bytes: int
     """Bytes of an element of an activation."""
+    linear_input_bytes: Fraction
+    """Bytes of an element that a linear keeps of its input."""
     streams: int
     """Copies of the residual stream that the model keeps; 1 in most."""
 
@@ -41,6 +45,16 @@ class Legend:
     def act(self) -> int:
         """Bytes of one [n', h] tensor of the residual stream."""
         return self.bytes * self.h * self.n_shard
+
+    def kept(self, size: int) -> int:
+        """What a linear keeps of an input that takes `size` bytes as an activation."""
+        if self.linear_input_bytes == self.bytes:
+            return size
+        return ceil(size * self.linear_input_bytes / self.bytes)
+
+    def copied(self, size: int) -> int:
+        """What a linear keeps besides an input that someone else keeps as it is."""
+        return 0 if self.linear_input_bytes == self.bytes else self.kept(size)
 
 
 def legend_of(plan: Plan) -> Legend:
@@ -61,5 +75,6 @@ def legend_of(plan: Plan) -> Legend:
         n_shard=n // layout.tp if sharded else n,
         n_gathered=n if sharded else 0,
         bytes=plan.step.activation_bytes,
+        linear_input_bytes=plan.step.linear_input_bytes,
         streams=plan.model.residual_streams,
     )

@@ -34,15 +34,15 @@ class Turn(NamedTuple):
 def warm_up(plan: Plan, rank: int) -> int:
     """Forwards that a rank runs before its first backward, in chunks: 1F1B and interleaved.
 
-    Overlapping the exchange of tokens with another micro-batch's computation runs one more ahead.
+    Overlapping the exchange of tokens with another micro-batch's computation runs one more ahead,
+    but then a forward and a backward at the same time, of which one makes what the other frees.
     """
     layout, m = plan.layout, plan.batch.num_microbatches
     behind = layout.pp - rank - 1
-    ahead = int(plan.framework.overlap_moe_expert_parallel_comm)
     if layout.vpp == 1:
-        return min(behind + ahead, m)
+        return min(behind, m)
     group = layout.microbatch_group_size
-    return min(2 * behind + (layout.vpp - 1) * group + ahead, m * layout.vpp)
+    return min(2 * behind + (layout.vpp - 1) * group, m * layout.vpp)
 
 
 def bounds(plan: Plan, rank: int) -> tuple[int, ...]:

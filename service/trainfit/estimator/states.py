@@ -21,15 +21,21 @@ from trainfit.estimator.results import Chunk
 from trainfit.resolve.plan import Plan
 from trainfit.specs.blocks import Bucket
 
+LINEAR_BUCKETS = ("attention", "linear_attention", "dense_mlp", "shared_experts", "mtp")
+
 
 class Local(NamedTuple):
-    """Parameters of a stretch of a model: over all ranks, and on one GPU by kind."""
+    """Parameters of a stretch of a model: over all ranks, and on one GPU by kind.
+
+    `linear` are the dense ones that stand in matrices of linear layers.
+    """
 
     whole: int = 0
     dense: int = 0
     expert: int = 0
     router: int = 0
     norm: int = 0
+    linear: int = 0
 
     def __add__(self, other: "Local") -> "Local":  # type: ignore[override]
         return Local(*map(add, self, other))
@@ -94,10 +100,17 @@ class ParameterTable:
             mtp_parameters = depths.dense + depths.expert
         return ChunkParameters(total, embedded, outputs, mtp_parameters)
 
+    def units(self, content: Content) -> list[Local]:
+        """What is gathered as one: a layer, the embedding, the head."""
+        units = [self._kinds[kind] for kind in set(content.kinds)]
+        if content.embedding_weights or content.output_layer:
+            units.append(self._embedding)
+        return [*units, self._mtp] if content.mtp_layers else units
+
     def local(self, weights: Iterable[Weight]) -> Local:
         """Parameters of these weights, over all ranks and on one GPU."""
         layout = self._plan.layout
-        whole = dense = expert = 0
+        whole = dense = expert = linear = 0
         buckets: dict[Bucket, int] = {"router": 0, "norm": 0}
         for weight in weights:
             whole += weight.numel
@@ -108,7 +121,9 @@ class ParameterTable:
             dense += here
             if weight.bucket in buckets:
                 buckets[weight.bucket] += here
-        return Local(whole, dense, expert, buckets["router"], buckets["norm"])
+            elif weight.bucket in LINEAR_BUCKETS and not weight.name.endswith("bias"):
+                linear += here
+        return Local(whole, dense, expert, buckets["router"], buckets["norm"], linear)
 
 
 def chunk_result(placement: Placement, parameters: ChunkParameters) -> Chunk:
@@ -140,14 +155,49 @@ class StateBytes(NamedTuple):
 
 
 def state_bytes(local: Local, plan: Plan) -> StateBytes:
-    """States of one GPU: the largest shard where the parameters do not divide evenly."""
-    states, layout = plan.step.states, plan.layout
-    dense = -(-local.dense // layout.optimizer_shards)
-    expert = -(-local.expert // layout.expert_optimizer_shards)
-    parameters = local.dense + local.expert
+    """States of one GPU: the largest shard where the parameters do not divide evenly.
+
+    Muon keeps one moment of each matrix and Adam's two of the rest. Weights that linears read in
+    fp8 are kept in fp8 as well, or, gathered in fp8, only so. Offloaded optimizer states lie in
+    host memory.
+    """
+    states, sharding = plan.step.states, plan.layout.sharding
+    sharded = _sharded(local, plan)
+    gradients = sharded if sharding in ("optim_grads", "optim_grads_params") else local
+    weights = sharded if sharding == "optim_grads_params" else local
+    parameters = sharded.dense + sharded.expert
+    matrices = sharded.linear + sharded.router + sharded.expert
+    optimizer = states.master * parameters + states.matrix_moments * matrices
+    optimizer += states.moments * (parameters - matrices)
     return StateBytes(
-        weights=states.weights * parameters,
-        gradients=states.gradients * parameters,
-        optimizer=(states.master + states.moments) * (dense + expert),
-        step=states.step * (dense + expert),
+        weights=states.weights * (weights.dense + weights.expert)
+        + states.linear_weights * (weights.linear + weights.expert),
+        gradients=states.gradients * (gradients.dense + gradients.expert),
+        optimizer=round(optimizer * (1 - plan.step.optimizer_offload_ratio)),
+        step=states.step * parameters,
     )
+
+
+def _sharded(local: Local, plan: Plan) -> Local:
+    """The share of one rank of an optimizer's group."""
+    dense, expert = plan.layout.optimizer_shards, plan.layout.expert_optimizer_shards
+    return Local(
+        local.whole,
+        -(-local.dense // dense),
+        -(-local.expert // expert),
+        -(-local.router // dense),
+        -(-local.norm // dense),
+        -(-local.linear // dense),
+    )
+
+
+def unsharded_units(local: list[Local], plan: Plan) -> int:
+    """Bytes of the units that Megatron-FSDP holds whole for a while, out of those of a stage: the
+    weights of the one that runs and of the one fetched ahead, and the gradients of one.
+    Source: distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py.
+    """
+    states, sharding = plan.step.states, plan.layout.sharding
+    largest = max((unit.dense + unit.expert for unit in local), default=0)
+    weights = 2 * states.weights if sharding == "optim_grads_params" else 0
+    gradients = states.gradients if sharding in ("optim_grads", "optim_grads_params") else 0
+    return (weights + gradients) * largest

@@ -19,31 +19,21 @@ def _not_modelled(job: Job) -> Iterator[tuple[str, str]]:
     if not isinstance(job.framework, Megatron):
         yield "/framework/name", f"the framework {job.framework.name}"
         return
-    yield from _parallelism(job)
     yield from _training(job)
-
-
-def _parallelism(job: Job) -> Iterator[tuple[str, str]]:
-    given = job.parallelism
-    if given.data_parallel_sharding_strategy in ("optim_grads", "optim_grads_params"):
-        pointer = "/parallelism/data_parallel_sharding_strategy"
-        yield pointer, f"sharding {given.data_parallel_sharding_strategy} under Megatron"
 
 
 def _training(job: Job) -> Iterator[tuple[str, str]]:
     training = job.training
     precision, optimizer, moe = training.precision, training.optimizer, training.moe
     if isinstance(precision, Precision):
-        if "fp8" in (precision.params, precision.compute) or precision.fp8_recipe is not None:
-            yield "/training/precision", "fp8"
-    elif precision not in ("bf16", "fp16", "fp32"):
+        if "fp8" in (precision.params, precision.compute, precision.main_params):
+            yield "/training/precision", "fp8 other than by a recipe"
+    elif precision not in ("bf16", "fp16", "fp32", "fp8"):
         yield "/training/precision", f"the precision {precision} under Megatron"
-    if optimizer.name not in ("adam", "sgd"):
-        yield "/training/optimizer/name", f"the optimizer {optimizer.name}"
+    if optimizer.name in ("adamw8bit", "adafactor"):
+        yield "/training/optimizer/name", f"{optimizer.name} under Megatron"
     if optimizer.implementation != "fused":
         yield "/training/optimizer/implementation", f"a {optimizer.implementation} step"
-    if optimizer.cpu_offload_fraction:
-        yield "/training/optimizer/cpu_offload_fraction", "offloading optimizer states"
     if training.attention.backend in ("eager", "sdpa"):
         yield "/training/attention/backend", f"{training.attention.backend} under Megatron"
     if training.loss.cross_entropy in ("liger", "chunked"):

@@ -1,6 +1,7 @@
 """The Plan: a job with nothing left open. The estimator sees only this."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 from trainfit.specs.architecture import ModelSpec
@@ -68,14 +69,19 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class StateBytes:
-    """Bytes per parameter of weights, main gradients, master weights and optimizer moments, and
-    what the optimizer step borrows for each parameter of a shard.
+    """Bytes per parameter of weights, main gradients, master weights and optimizer moments.
+
+    `linear_weights` are what matrices of linears take on top of `weights` (less than nothing
+    where they are kept in fp8 only), `matrix_moments` the moments of matrices, `step` what the
+    optimizer step borrows for each parameter of a shard.
     """
 
     weights: int
+    linear_weights: int
     gradients: int
     master: int
     moments: int
+    matrix_moments: int
     step: int
 
 
@@ -96,7 +102,10 @@ class Step:
     """How the arithmetic of one step is done."""
 
     activation_bytes: int
+    linear_input_bytes: Fraction
+    """Bytes of an element that a linear keeps of its input: less than an activation's in fp8."""
     states: StateBytes
+    optimizer_offload_ratio: float
     recompute: RecomputePolicy
     attention_backend: Literal["flash", "fused", "unfused"]
     attention_dropout: bool

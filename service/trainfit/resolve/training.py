@@ -1,5 +1,6 @@
 """Batch, precision, recompute and routing of one step."""
 
+from fractions import Fraction
 from math import ceil
 from typing import Literal
 
@@ -22,6 +23,7 @@ PRESETS = {
     "bf16": Precision(),
     "fp16": Precision(params="fp16", compute="fp16"),
     "fp32": Precision(params="fp32", compute="fp32"),
+    "fp8": Precision(fp8_recipe="tensorwise"),
 }
 """fp16 in Megatron: fp32 main gradients are made from fp16 ones only without the fused buffer,
 so its states weigh the same as bf16's."""
@@ -91,7 +93,18 @@ def resolve_precision(training: Training) -> Precision:
     return PRESETS[training.precision]
 
 
-def state_bytes(precision: Precision, optimizer: Optimizer) -> StateBytes:
+MOMENTS = {"sgd": 4, "lion": 4, "muon": 4}
+"""fp32 bytes of a momentum: SGD's 0.9 is Megatron's default; Muon's is of matrices only."""
+FP8_INPUT = {
+    "delayed": Fraction(1),
+    "tensorwise": Fraction(1),
+    "blockwise": 1 + Fraction(4, 128),
+    "mxfp8": 1 + Fraction(1, 32),
+}
+"""Bytes of an fp8 element with its scale: one fp32 for 128, or one byte for 32 elements."""
+
+
+def state_bytes(precision: Precision, optimizer: Optimizer, card: Card) -> StateBytes:
     """Bytes per parameter. fp32 weights are their own master; Adam keeps two moments.
 
     The step copies gradients of less than 32 bits into fp32, and moments in fp16 or fp8 as well.
@@ -104,19 +117,32 @@ def state_bytes(precision: Precision, optimizer: Optimizer) -> StateBytes:
     master = 0 if precision.params == "fp32" else BYTES[precision.main_params]
     if optimizer.precision_aware and (precision.params, precision.main_params) == ("bf16", "fp32"):
         master = 2
-    moments = [optimizer.exp_avg_dtype, optimizer.exp_avg_sq_dtype]
-    if optimizer.name != "adam":
-        moments = []
-    copies = 4 * sum(dtype in ("fp16", "fp8") for dtype in moments)
+    adam = [optimizer.exp_avg_dtype, optimizer.exp_avg_sq_dtype]
+    both = sum(BYTES[dtype] for dtype in adam)
+    copies = 4 * sum(dtype in ("fp16", "fp8") for dtype in adam) if optimizer.name == "adam" else 0
     if gradients < 4 and not optimizer.precision_aware:
         copies += 4
     return StateBytes(
         weights=BYTES[precision.params],
+        linear_weights=_fp8_weights(precision, card),
         gradients=gradients,
         master=master,
-        moments=sum(BYTES[dtype] for dtype in moments),
+        moments=both if optimizer.name in ("adam", "muon") else MOMENTS[optimizer.name],
+        matrix_moments=both if optimizer.name == "adam" else MOMENTS[optimizer.name],
         step=copies,
     )
+
+
+def _fp8_weights(precision: Precision, card: Card) -> int:
+    """fp8 copies of a linear's weight: one for the forward product, and one laid out for the
+    backward, which Blackwell's per-tensor recipes do without. Gathered in fp8, they stand in
+    place of the bf16 weight. Source: TransformerEngine's module/base.py (get_weight_workspace).
+    """
+    if precision.fp8_recipe is None:
+        return 0
+    blackwell = card.compute_capability.startswith(("sm_10", "sm_12"))
+    copies = 1 if blackwell and precision.fp8_recipe in ("delayed", "tensorwise") else 2
+    return copies - (BYTES[precision.params] if precision.fp8_param_gather else 0)
 
 
 def resolve_recompute(
@@ -193,7 +219,11 @@ def resolve_step(job: Job, layout: Layout, layers: int, card: Card, findings: Fi
     assert cross_entropy in ("unfused", "native_fused", "te_fused")
     return Step(
         activation_bytes=BYTES[precision.compute],
-        states=state_bytes(precision, training.optimizer),
+        linear_input_bytes=FP8_INPUT[precision.fp8_recipe]
+        if precision.fp8_recipe is not None
+        else Fraction(BYTES[precision.compute]),
+        states=state_bytes(precision, training.optimizer, card),
+        optimizer_offload_ratio=float(training.optimizer.cpu_offload_fraction),
         recompute=resolve_recompute(training.recompute, layout, layers, findings),
         attention_backend=attention_backend(job, card),
         attention_dropout=training.attention.dropout > 0,

@@ -21,15 +21,21 @@ class Precision(Part):
     compute: Dtype = Field("bf16", description="Activations.")
     gradients: Dtype = Field("fp32", description="Main gradients, in which they accumulate.")
     main_params: Dtype = Field("fp32", description="Master weights of the optimizer.")
-    fp8_recipe: str | None = Field(None, max_length=64, description="Name of an fp8 recipe.")
-    fp8_param_gather: bool = Field(False, description="Keep weights in fp8.")
+    fp8_recipe: Literal["delayed", "tensorwise", "blockwise", "mxfp8"] | None = Field(
+        None, description="How linears multiply in fp8. Unset: they do not."
+    )
+    fp8_param_gather: bool = Field(
+        False, description="Keep and gather the weights of linears in fp8 only."
+    )
 
 
 class Optimizer(Part):
     """The optimizer and the data types of its states."""
 
     name: Literal["adam", "adamw8bit", "adafactor", "lion", "muon", "sgd"] = Field(
-        "adam", description="adam keeps two moments per parameter, sgd none."
+        "adam",
+        description="adam keeps two moments per parameter, sgd and lion one, muon one of matrices "
+        "and two of the rest.",
     )
     exp_avg_dtype: Dtype = Field("fp32", description="First moment.")
     exp_avg_sq_dtype: Dtype = Field("fp32", description="Second moment.")

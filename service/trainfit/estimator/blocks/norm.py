@@ -19,19 +19,29 @@ def statistics_bytes(norm: Norm) -> int:
     return STATISTIC_BYTES * (2 if norm.kind == "layernorm" else 1)
 
 
-def before_blocks(norm: Norm, sizes: Legend, *dropped_by: str) -> Operation:
-    """A norm whose output the blocks behind it read: they keep it, once for all of them.
+def fused_with_linear(norm: Norm, sizes: Legend) -> Operation:
+    """A norm in one module with the linear that reads it, and keeps its output.
 
-    Source: TransformerEngine's layernorm_linear.py; a norm of its own keeps the same tensors, but
-    recompute `layernorm` can drop its output.
+    Source: TransformerEngine's layernorm_linear.py.
     """
+    output = sizes.kept(norm.width * sizes.n_shard * sizes.bytes)
+    return Operation("norm", (*_input(norm, sizes), saved("norm output [n', h]", output)))
+
+
+def before_blocks(norm: Norm, sizes: Legend) -> Operation:
+    """A norm of its own: whoever reads its output keeps it, once for all of them. Recompute
+    `layernorm` can drop it.
+    """
+    output = norm.width * sizes.n_shard * sizes.bytes
     return Operation(
-        "norm",
-        (
-            *_input(norm, sizes),
-            saved("norm output [n', h]", norm.width * sizes.n_shard * sizes.bytes, *dropped_by),
-        ),
+        "norm", (*_input(norm, sizes), saved("norm output [n', h]", output, "layernorm"))
     )
+
+
+def final(norm: Norm, sizes: Legend) -> Operation:
+    """The norm before the head, which keeps its output in full precision."""
+    output = norm.width * sizes.n_shard * sizes.bytes
+    return Operation("norm", (*_input(norm, sizes), saved("norm output [n', h]", output)))
 
 
 def after_blocks(norm: Norm, sizes: Legend) -> Operation:

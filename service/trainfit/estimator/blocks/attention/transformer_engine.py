@@ -119,6 +119,7 @@ def projection(out: int, in_rows: int, h_out: int, sizes: Legend) -> Operation:
         "linear_proj",
         (
             saved("attention output [n, a d_v / t]", out),
+            saved("attention output in fp8", sizes.copied(out)),
             forward("output before its reduction [n, h]", full if sizes.t > 1 else 0),
             backward("gathered gradient [n, h]", h_out * sizes.n_gathered * sizes.bytes),
             backward("input gradient [n, a d_v / t]", out),

@@ -34,7 +34,11 @@ def operations(block: LatentAttention, sizes: Legend, plan: Plan) -> tuple[Opera
     table += [
         Operation(
             "linear_kv_down_proj",
-            (*_latent("kv latent [n', r_kv]", r_kv, block, sizes), forward("packed", packed)),
+            (
+                saved("norm output in fp8 [n', h]", sizes.copied(sizes.act)),
+                *_latent("kv latent [n', r_kv]", r_kv, block, sizes),
+                forward("packed", packed),
+            ),
             gemm=(r_kv + block.qk_rope_head_dim, sizes.h),
         ),
         _up("linear_kv_up_proj", kv_up, r_kv, sizes),
@@ -62,7 +66,7 @@ def _latent(name: str, rank: int, block: LatentAttention, sizes: Legend) -> tupl
     statistics = 2 if block.latent_norms == "layernorm" else 1
     return (
         saved(name, latent),
-        saved(f"{name} normalised", latent),
+        saved(f"{name} normalised", sizes.kept(latent)),
         saved("statistics [n']", STATISTIC_BYTES * statistics * sizes.n_shard),
     )
 

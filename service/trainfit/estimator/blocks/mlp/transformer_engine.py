@@ -51,7 +51,7 @@ def feed_forward(
         Operation(
             "linear_fc2",
             (
-                saved("activation output [n, f / t]", product, *dropped_by),
+                saved("activation output [n, f / t]", sizes.kept(product), *dropped_by),
                 forward("output before its reduction [n, h]", h_out * n * width),
                 backward("gathered gradient [n, h]", h_out * sizes.n_gathered * width),
                 backward("input gradient [n, f / t]", product),

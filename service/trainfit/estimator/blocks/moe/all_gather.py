@@ -20,6 +20,7 @@ def dispatch(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> lis
     h, width = block.latent or sizes.h, sizes.bytes
     gathered = sizes.n_shard * sizes.e * sizes.x
     local = block.experts // sizes.e
+    permuted = h * rows.received * width
     together = sizes.e * sizes.x > 1
     probabilities = routing.probability_bytes * gathered
     everywhere = (1 + routing.probability_bytes) * gathered * block.experts if together else 0
@@ -37,8 +38,8 @@ def dispatch(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> lis
                 saved("local routing map [n_g, E_l], twice", 2 * gathered * local, "moe"),
                 saved("local probabilities [n_g, E_l]", probabilities * local, "moe"),
                 saved("token indices [T_r] int64", INDEX_BYTES * rows.received, "moe"),
-                saved("permuted rows = fc1 input [T_r, h]", h * rows.received * width, "moe"),
-                backward("gradient of the permuted rows [T_r, h]", h * rows.received * width),
+                saved("permuted rows = fc1 input [T_r, h]", sizes.kept(permuted), "moe"),
+                backward("gradient of the permuted rows [T_r, h]", permuted),
             ),
         ),
     ]

@@ -30,7 +30,7 @@ def dispatch(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> lis
         )
     ]
     if block.experts == sizes.e:
-        dispatched = saved("dispatched rows = fc1 input [T_r, h]", received, "moe")
+        dispatched = saved("dispatched rows = fc1 input [T_r, h]", sizes.kept(received), "moe")
         return [*table, Operation("dispatch", (dispatched,))]
     return [
         *table,
@@ -38,7 +38,7 @@ def dispatch(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> lis
         Operation(
             "sort_by_local_expert",
             (
-                saved("sorted rows = fc1 input [T_r, h]", received, "moe"),
+                saved("sorted rows = fc1 input [T_r, h]", sizes.kept(received), "moe"),
                 backward("gradients of both orders [T_r, h]", 2 * received),
             ),
         ),

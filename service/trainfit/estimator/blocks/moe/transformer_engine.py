@@ -51,7 +51,8 @@ def _shared_experts(block: Experts, width: int, sizes: Legend, routing: Routing)
     dispatch it gathers its input itself and keeps it whole.
     """
     gathered = sizes.h * sizes.n_gathered * sizes.bytes * routing.shared_expert_overlap
-    kept = saved("gathered input [n, h]", gathered, "moe", "shared_experts")
+    in_fp8 = sizes.copied(sizes.act)
+    kept = saved("gathered input [n, h]", max(gathered, in_fp8), "moe", "shared_experts")
     fc1, activation, fc2 = feed_forward(
         ffn=width // sizes.t,
         gated=block.shared_gated,
@@ -102,7 +103,7 @@ def _experts(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> lis
         Operation(
             "experts_fc2",
             (
-                saved("activation output [T_r, f_e / x]", product, "moe", "moe_act"),
+                saved("activation output [T_r, f_e / x]", sizes.kept(product), "moe", "moe_act"),
                 forward("output [T_r, h]", received),
                 forward("outputs of single experts [T_r, h]", apart),
                 backward("output gradient [T_r, h]", received),

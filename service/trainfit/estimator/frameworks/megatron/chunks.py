@@ -54,7 +54,7 @@ class Ledger:
 
     def final_norm(self) -> tuple[Group, ...]:
         norms = self.plan.model.final_norms
-        return (tuple(norm.before_blocks(each, self.sizes) for each in norms),)
+        return (tuple(norm.final(each, self.sizes) for each in norms),)
 
     def head(self) -> tuple[Group, ...]:
         sizes, plan = self.sizes, self.plan
@@ -71,7 +71,7 @@ class Ledger:
     def _around_mtp(
         self, spec: MultiTokenPrediction
     ) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-        final = norm.before_blocks(spec.norms[-1], self.sizes)
+        final = norm.final(spec.norms[-1], self.sizes)
         return ((mtp.projection(spec, self.sizes),),), ((final,),)
 
     def segments(self, content: Content) -> Iterator[PlacedSegment]:

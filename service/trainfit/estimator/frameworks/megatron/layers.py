@@ -56,12 +56,11 @@ def _inputs(sublayer: Sublayer, sizes: Legend, plan: Plan) -> Iterator[Operation
     apart = plan.framework.transformer_impl == "local" or any(
         isinstance(block, Experts | LatentAttention) for block in sublayer.blocks
     )
-    dropped_by = ("layernorm",) if apart else ()
     if sizes.streams > 1:
         streams = saved("residual streams [streams, n', h]", sizes.streams * sizes.act)
         yield Operation("hyper_connection", (streams,))
     for each in sublayer.norms:
-        yield norm.before_blocks(each, sizes, *dropped_by)
+        yield norm.before_blocks(each, sizes) if apart else norm.fused_with_linear(each, sizes)
     if not sublayer.norms:
         yield Operation("residual", (saved("input of the blocks [n', h]", sizes.act),))
 
