@@ -74,16 +74,20 @@ def layouts(draw: st.DrawFn, *, experts: bool) -> dict[str, Any]:
 def jobs(draw: st.DrawFn) -> Job:
     spec = draw(models())
     parallelism = draw(layouts(experts="num_moe_experts" in spec))
+    block = {"granularity": "full", "method": "block", "num_layers": 1}
+    if spec["mtp_num_layers"]:
+        block = {"granularity": "full"}
     training = {
         "micro_batch_size": draw(st.sampled_from([1, 2])),
         "seq_length": draw(st.sampled_from([512, 1024])),
         "num_microbatches": draw(st.sampled_from([None, 1, 3, 16])),
+        "precision": draw(st.sampled_from(["bf16", "fp8"])),
         "recompute": draw(
             st.sampled_from(
                 [
                     {},
                     {"granularity": "full", "method": "uniform", "num_layers": 1},
-                    {"granularity": "full", "method": "block", "num_layers": 1},
+                    block,
                     {"granularity": "selective", "modules": ["core_attn", "layernorm"]},
                     {"granularity": "selective", "modules": ["mla_up_proj", "moe_act", "mlp"]},
                     {"granularity": "selective", "modules": ["moe", "shared_experts"]},

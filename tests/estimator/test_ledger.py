@@ -150,3 +150,100 @@ def test_experts_are_sharded_over_their_own_data_parallel_ranks() -> None:
     dense = chunk.parameters - chunk.expert_parameters
     optimizer = result.stages[0].components[2].bytes
     assert optimizer == pytest.approx(12 * (dense / 64 + chunk.expert_parameters / 8), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("modules", "offloaded"),
+    [
+        (["attn_norm"], 2 * 5120),
+        (["mlp_norm"], 2 * 5120),
+        (["core_attn"], 2 * 128 * (2 * 192 + 128)),
+        (["attn_proj"], 2 * 128 * 128),
+        (["expert_fc1"], 2 * 6 * 5120),
+        (["moe_act"], 2 * 6 * 2 * 1536),
+    ],
+)
+def test_offloaded_modules_keep_nothing_on_the_card(modules: list[str], offloaded: int) -> None:
+    everything = saved_per_token(DEEPSEEK_V2, 1)
+    assert everything - saved_per_token(DEEPSEEK_V2, 1, {"offload_modules": modules}) == offloaded
+
+
+def test_linears_keep_half_of_their_input_in_fp8() -> None:
+    """Both norm outputs and the activation's output at one byte; a copy of attention's output."""
+    halves = 2 * 8192 + 28672
+    copies = 64 * 128
+    kept = saved_per_token(LLAMA_70B, 0) - saved_per_token(LLAMA_70B, 0, {"precision": "fp8"})
+    assert kept == halves - copies
+
+
+@pytest.mark.parametrize(
+    ("gpu", "gather", "bytes_per_linear_parameter"),
+    [("H100-80GB", False, 4), ("B200", False, 3), ("H100-80GB", True, 2), ("B200", True, 1)],
+)
+def test_fp8_copies_of_weights(gpu: str, gather: bool, bytes_per_linear_parameter: int) -> None:
+    """Beside bf16 weights or in their place; Blackwell needs one layout where Hopper needs two."""
+    precision = {"fp8_recipe": "tensorwise", "fp8_param_gather": gather}
+    base = job(LLAMA_70B, {"precision": precision}).model_dump(exclude_unset=True)
+    stage = answer(Job.model_validate(base | {"gpu": gpu})).stages[0]
+    chunk = stage.chunks[0]
+    others = chunk.embedding_parameters + chunk.output_layer_parameters + chunk.norm_parameters
+    linear = chunk.parameters - others
+    assert stage.components[0].bytes == 2 * others + bytes_per_linear_parameter * linear
+
+
+def test_megatron_fsdp_shards_gradients_and_weights() -> None:
+    def bytes_of(strategy: str) -> list[int]:
+        stage = answer(job(LLAMA_70B, num_gpus=8, data_parallel_sharding_strategy=strategy))
+        return [component.bytes for component in stage.stages[0].components[:3]]
+
+    weights, gradients, optimizer = bytes_of("optim")
+    assert bytes_of("optim_grads") == [weights, gradients // 8, optimizer]
+    assert bytes_of("optim_grads_params") == [weights // 8, gradients // 8, optimizer]
+    assert bytes_of("no_shard") == [weights, gradients, 8 * optimizer]
+
+
+def test_muon_keeps_one_moment_of_matrices() -> None:
+    stage = answer(job(LLAMA_70B, {"optimizer": {"name": "muon"}})).stages[0]
+    chunk = stage.chunks[0]
+    others = chunk.embedding_parameters + chunk.output_layer_parameters + chunk.norm_parameters
+    assert stage.components[2].bytes == 8 * (chunk.parameters - others) + 12 * others
+
+
+def test_offloaded_optimizer_states_leave_the_card() -> None:
+    training = {"optimizer": {"cpu_offload_fraction": 0.75}}
+    kept = answer(job(LLAMA_70B, training)).stages[0].components[2].bytes
+    assert 4 * kept == answer(job(LLAMA_70B)).stages[0].components[2].bytes
+
+
+def test_narrow_gradients_are_copied_for_the_step() -> None:
+    """A step that borrows more than the activations take is the peak."""
+    training = {"precision": {"gradients": "bf16"}, "seq_length": 64}
+    stage = answer(job(LLAMA_70B, training)).stages[0]
+    assert stage.peak.moment == "optimizer_step"
+    assert stage.components[4].bytes > 4 * stage.chunks[0].parameters
+    aware = training | {"optimizer": {"precision_aware": True}}
+    assert answer(job(LLAMA_70B, aware)).stages[0].peak.moment != "optimizer_step"
+
+
+def test_deferred_gradients_keep_the_logit_gradients_of_every_microbatch() -> None:
+    def last_stage(**framework: object) -> int:
+        base = job(LLAMA_70B, {"num_microbatches": 8}, pp=2).model_dump(exclude_unset=True)
+        named = {"framework": {"name": "megatron", **framework}}
+        return answer(Job.model_validate(base | named)).stages[1].components[5].bytes
+
+    one = 2 * 4096 * 128256 + 2 * 4096 * 8192
+    at_once = last_stage()
+    assert last_stage(defer_embedding_wgrad_compute=True) - at_once == 7 * one
+    limited = last_stage(defer_embedding_wgrad_compute=True, wgrad_deferral_limit=2)
+    assert limited - at_once == 2 * one
+
+
+def test_the_loaders_mask_is_alive_while_the_last_stage_runs_forward() -> None:
+    training = {"loss": {"cross_entropy": "unfused"}}
+    base = job(LLAMA_70B, training).model_dump(exclude_unset=True)
+    masked = base | {"framework": {"name": "megatron", "create_attention_mask_in_dataloader": True}}
+    sizes = [
+        answer(Job.model_validate(each)).stages[0].allocated_bytes.expected
+        for each in (base, masked)
+    ]
+    assert sizes[1] - sizes[0] == 4096 * 4096

@@ -27,6 +27,7 @@ from trainfit.estimator.states import (
     ChunkParameters,
     Local,
     ParameterTable,
+    bucket_padding,
     chunk_result,
     state_bytes,
     unsharded_units,
@@ -123,7 +124,8 @@ def _holding(contents: tuple[Content, ...], table: ParameterTable, ledger: Ledge
         state("gradients", sizes.gradients),
         state("optimizer_states", sizes.optimizer),
     )
-    buffers = buffers._replace(framework=buffers.framework + units)
+    padding = bucket_padding(local, plan)
+    buffers = buffers._replace(framework=buffers.framework + units + padding)
     dropless = local.expert > 0 and not plan.routing.pad_to_capacity
     return Holding(chunks, states, sizes.step, dropless, buffers)
 

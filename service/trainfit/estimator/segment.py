@@ -7,6 +7,7 @@ the end, giving it back. The highest point of each walk is kept with the operati
 from typing import NamedTuple
 
 from trainfit.estimator.ledger import Group, Lifetime, Operation
+from trainfit.resolve.plan import OFFLOADED
 
 SAVED, FORWARD, BACKWARD = Lifetime.SAVED, Lifetime.FORWARD, Lifetime.BACKWARD
 
@@ -106,8 +107,8 @@ def _forward(table: list[list[Sums]]) -> Moment:
 
 
 def _backward(flat: list[Sums], saved: int, gradient: int) -> Moment:
-    """What a module dropped is made again when the walk comes to the last operation it ran; the
-    rerun borrows what its forward borrowed.
+    """What a module dropped is made again, or fetched, when the walk comes to the last operation
+    that it ran; a rerun borrows what its forward borrowed.
     """
     highest, best = -1, Moment("", 0, 0)
     live = saved
@@ -117,7 +118,7 @@ def _backward(flat: list[Sums], saved: int, gradient: int) -> Moment:
         if sums.dropped and sums.dropped_by not in restored:
             module = [each for each in flat if each.dropped_by == sums.dropped_by]
             restored[sums.dropped_by] = sum(each.dropped for each in module)
-            again = _rerun_peak(module)
+            again = 0 if sums.dropped_by.startswith(OFFLOADED) else _rerun_peak(module)
         if restored:
             remade = sum(restored.values())
         borrowed = remade + gradient + max(sums.backward, again)

@@ -7,6 +7,7 @@ distrib_optimizer.py.
 """
 
 from collections.abc import Iterable
+from math import lcm
 from operator import add
 from typing import NamedTuple
 
@@ -189,6 +190,30 @@ def _sharded(local: Local, plan: Plan) -> Local:
         -(-local.norm // dense),
         -(-local.linear // dense),
     )
+
+
+BUCKET_PARAMETERS = 40_000_000
+BUCKET_PARAMETERS_PER_RANK = 1_000_000
+
+
+def bucket_padding(local: Local, plan: Plan) -> int:
+    """Bytes that the ends of gradient buckets are padded by: half a multiple of lcm(ranks, 128)
+    each, or of 2^16 times that, where optimizer states are sharded.
+
+    Source: distributed_data_parallel.py (bucket_size), optimizer/param_layout.py.
+    """
+    if plan.layout.sharding == "no_shard":
+        return 0
+    elements = 0
+    for parameters, ranks in (
+        (local.dense, plan.layout.optimizer_shards),
+        (local.expert, plan.layout.expert_optimizer_shards),
+    ):
+        multiple = lcm(ranks, 2**16 if plan.framework.pad_buckets_for_high_nccl_busbw else 128)
+        size = max(BUCKET_PARAMETERS, BUCKET_PARAMETERS_PER_RANK * ranks)
+        buckets = -(-parameters // size) if plan.framework.overlap_grad_reduce else parameters > 0
+        elements += buckets * multiple // 2
+    return elements * (plan.step.states.weights + plan.step.states.gradients)
 
 
 def unsharded_units(local: list[Local], plan: Plan) -> int:

@@ -164,7 +164,7 @@ class _Modules:
         for weight in weights:
             local = self._parameters.local([weight])
             yield Module(weight.name, local.whole, local.dense + local.expert, 0)
-        modules = self._plan.step.recompute.modules
+        modules = self._plan.step.recompute.dropped
         for group in groups:
             for operation in group:
                 saved = price(operation.name, ((operation,),), modules, 0).saved

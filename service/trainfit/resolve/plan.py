@@ -9,6 +9,9 @@ from trainfit.specs.framework import Megatron
 from trainfit.specs.parallelism import PipelineSchedule, ShardingStrategy
 from trainfit.specs.pipeline_layout import VirtualStage
 
+OFFLOADED = "offload:"
+"""What stands before the name of a module whose tensors are offloaded, not recomputed."""
+
 Origin = Literal["user", "config", "framework", "derived"]
 
 
@@ -94,7 +97,13 @@ class RecomputePolicy:
     full: Literal["none", "uniform", "block"]
     num_layers: int
     modules: frozenset[str]
+    offloaded: frozenset[str]
     distribute_saved_activations: bool
+
+    @property
+    def dropped(self) -> frozenset[str]:
+        """Names under which a tensor may be told to leave: recomputed or offloaded modules."""
+        return self.modules | {OFFLOADED + module for module in self.offloaded}
 
 
 @dataclass(frozen=True, slots=True)

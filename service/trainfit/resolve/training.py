@@ -16,7 +16,7 @@ from trainfit.resolve.plan import (
 )
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
-from trainfit.specs.training import Optimizer, Precision, Recompute, Training
+from trainfit.specs.training import Optimizer, Precision, Training
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 PRESETS = {
@@ -146,10 +146,18 @@ def _fp8_weights(precision: Precision, card: Card) -> int:
 
 
 def resolve_recompute(
-    given: Recompute, layout: Layout, layers: int, findings: Findings
+    training: Training, layout: Layout, layers: int, findings: Findings
 ) -> RecomputePolicy:
     """What is dropped. Source: megatron/core/transformer/transformer_config.py."""
+    given, offloaded = training.recompute, frozenset(training.offload_modules)
     where = "/training/recompute"
+    if given.granularity == "full" and offloaded:
+        findings.add(
+            "/training/offload_modules",
+            "conflict",
+            "full recompute keeps nothing to offload",
+            put("/training/offload_modules", []),
+        )
     if given.granularity != "full":
         if given.method is not None or given.num_layers is not None:
             findings.add(
@@ -167,7 +175,7 @@ def resolve_recompute(
                 "modules go with granularity selective",
                 put(f"{where}/granularity", "selective"),
             )
-        return RecomputePolicy("none", 0, chosen, False)
+        return RecomputePolicy("none", 0, chosen, offloaded, False)
     if given.modules is not None:
         findings.add(f"{where}/modules", "recompute", "modules go with granularity selective")
     if given.num_layers is not None and given.num_layers > layers:
@@ -183,7 +191,33 @@ def resolve_recompute(
     method = given.method or "uniform"
     if method == "uniform" and count == 0:
         findings.add(f"{where}/num_layers", "recompute", "uniform recomputes groups of 1 or more")
-    return RecomputePolicy(method, count, frozenset(), given.distribute_saved_activations)
+    _check_mtp_recompute(method, count, layout, findings)
+    nothing = frozenset[str]()
+    distributed = given.distribute_saved_activations
+    return RecomputePolicy(method, count, nothing, nothing, distributed)
+
+
+def _check_mtp_recompute(method: str, count: int, layout: Layout, findings: Findings) -> None:
+    """Multi-token prediction recomputes each of its layers by itself, or none.
+
+    Source: megatron/core/transformer/multi_token_prediction.py.
+    """
+    if not any(stage.mtp_layers for stage in layout.virtual_stages):
+        return
+    if method == "block" and count:
+        findings.add(
+            "/training/recompute/method",
+            "recompute",
+            "multi-token prediction recomputes uniformly only",
+            put("/training/recompute/method", "uniform"),
+        )
+    elif count > 1:
+        findings.add(
+            "/training/recompute/num_layers",
+            "recompute",
+            "multi-token prediction recomputes one layer at a time",
+            put("/training/recompute/num_layers", 1),
+        )
 
 
 def attention_backend(job: Job, card: Card) -> Literal["flash", "fused", "unfused"]:
@@ -224,7 +258,7 @@ def resolve_step(job: Job, layout: Layout, layers: int, card: Card, findings: Fi
         else Fraction(BYTES[precision.compute]),
         states=state_bytes(precision, training.optimizer, card),
         optimizer_offload_ratio=float(training.optimizer.cpu_offload_fraction),
-        recompute=resolve_recompute(training.recompute, layout, layers, findings),
+        recompute=resolve_recompute(training, layout, layers, findings),
         attention_backend=attention_backend(job, card),
         attention_dropout=training.attention.dropout > 0,
         hidden_dropout=training.hidden_dropout > 0,

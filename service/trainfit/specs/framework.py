@@ -21,6 +21,9 @@ class Megatron(Part):
         True, description="Weight gradients are added to the main gradients within the GEMM."
     )
     overlap_grad_reduce: bool = Field(True, description="Reduce gradients during backward.")
+    pad_buckets_for_high_nccl_busbw: bool = Field(
+        False, description="Pad gradient buckets to multiples of 2^16 elements."
+    )
     overlap_param_gather: bool = Field(True, description="Gather parameters during forward.")
     defer_embedding_wgrad_compute: bool = Field(
         False, description="Compute the output layer's weight gradient after the pipeline drains."

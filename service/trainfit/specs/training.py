@@ -14,6 +14,11 @@ RecomputeModule = Literal[
 ]
 
 
+OffloadModule = Literal[
+    "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+]
+
+
 class Precision(Part):
     """Data types of the states of a parameter and of the arithmetic on it."""
 
@@ -161,6 +166,9 @@ class Training(Part):
     )
     optimizer: Optimizer = Field(default_factory=Optimizer)
     recompute: Recompute = Field(default_factory=Recompute)
+    offload_modules: Annotated[tuple[OffloadModule, ...], Field(strict=False, max_length=16)] = (
+        Field((), description="Modules whose kept inputs wait for backward in host memory.")
+    )
     attention: AttentionOptions = Field(default_factory=AttentionOptions)
     hidden_dropout: Probability = Field(0.0, description="Dropout before each residual addition.")
     loss: Loss = Field(default_factory=Loss)

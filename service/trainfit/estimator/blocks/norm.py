@@ -2,6 +2,7 @@
 
 from trainfit.estimator.ledger import Operation, Split, Tensor, Weight, backward, saved
 from trainfit.estimator.legend import Legend
+from trainfit.resolve.plan import OFFLOADED
 from trainfit.specs.blocks import Norm
 
 STATISTIC_BYTES = 4
@@ -19,22 +20,25 @@ def statistics_bytes(norm: Norm) -> int:
     return STATISTIC_BYTES * (2 if norm.kind == "layernorm" else 1)
 
 
-def fused_with_linear(norm: Norm, sizes: Legend) -> Operation:
+def fused_with_linear(norm: Norm, sizes: Legend, place: str) -> Operation:
     """A norm in one module with the linear that reads it, and keeps its output.
 
-    Source: TransformerEngine's layernorm_linear.py.
+    Source: TransformerEngine's layernorm_linear.py. `place` names the norm where it is offloaded.
     """
     output = sizes.kept(norm.width * sizes.n_shard * sizes.bytes)
-    return Operation("norm", (*_input(norm, sizes), saved("norm output [n', h]", output)))
+    linear = (OFFLOADED + "qkv_linear",) if place == "attn_norm" else ()
+    return Operation(
+        "norm", (*_input(norm, sizes, place), saved("norm output [n', h]", output, *linear))
+    )
 
 
-def before_blocks(norm: Norm, sizes: Legend) -> Operation:
+def before_blocks(norm: Norm, sizes: Legend, place: str) -> Operation:
     """A norm of its own: whoever reads its output keeps it, once for all of them. Recompute
     `layernorm` can drop it.
     """
     output = norm.width * sizes.n_shard * sizes.bytes
     return Operation(
-        "norm", (*_input(norm, sizes), saved("norm output [n', h]", output, "layernorm"))
+        "norm", (*_input(norm, sizes, place), saved("norm output [n', h]", output, "layernorm"))
     )
 
 
@@ -49,10 +53,10 @@ def after_blocks(norm: Norm, sizes: Legend) -> Operation:
     return Operation("post_norm", _input(norm, sizes))
 
 
-def _input(norm: Norm, sizes: Legend) -> tuple[Tensor, ...]:
+def _input(norm: Norm, sizes: Legend, place: str = "") -> tuple[Tensor, ...]:
     size = norm.width * sizes.n_shard * sizes.bytes
     return (
-        saved("norm input [n', h]", size),
+        saved("norm input [n', h]", size, OFFLOADED + place),
         saved("norm statistics [n']", statistics_bytes(norm) * sizes.n_shard),
         backward("norm input gradient [n', h]", size),
     )

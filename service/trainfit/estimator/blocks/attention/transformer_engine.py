@@ -7,7 +7,7 @@ rank. A tensor that two operations keep stands at the one whose backward comes l
 from trainfit.estimator.blocks.norm import statistics_bytes
 from trainfit.estimator.ledger import Operation, Tensor, backward, forward, saved
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import OFFLOADED, Plan
 from trainfit.specs.blocks import Attention
 
 LOGSUMEXP_BYTES = 4
@@ -57,9 +57,9 @@ def operations(block: Attention, sizes: Legend, plan: Plan) -> tuple[Operation, 
         Operation(
             "core_attention",
             (
-                saved("q [n, a d / t]", q),
-                saved("k [n, g d / t]", k),
-                saved("v [n, g d_v / t]", v),
+                saved("q [n, a d / t]", q, OFFLOADED + "core_attn"),
+                saved("k [n, g d / t]", k, OFFLOADED + "core_attn"),
+                saved("v [n, g d_v / t]", v, OFFLOADED + "core_attn"),
                 *kernel(a_t, out, k + v, sizes, plan),
                 backward("gradients of q, k, v", q + k + v),
                 backward("gradient of the output", out),
@@ -118,7 +118,7 @@ def projection(out: int, in_rows: int, h_out: int, sizes: Legend) -> Operation:
     return Operation(
         "linear_proj",
         (
-            saved("attention output [n, a d_v / t]", out),
+            saved("attention output [n, a d_v / t]", out, OFFLOADED + "attn_proj"),
             saved("attention output in fp8", sizes.copied(out)),
             forward("output before its reduction [n, h]", full if sizes.t > 1 else 0),
             backward("gathered gradient [n, h]", h_out * sizes.n_gathered * sizes.bytes),

@@ -10,7 +10,7 @@ from trainfit.estimator.blocks.attention.transformer_engine import kernel, proje
 from trainfit.estimator.blocks.norm import STATISTIC_BYTES
 from trainfit.estimator.ledger import Operation, Tensor, backward, forward, saved
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import OFFLOADED, Plan
 from trainfit.specs.blocks import LatentAttention
 
 
@@ -45,9 +45,9 @@ def operations(block: LatentAttention, sizes: Legend, plan: Plan) -> tuple[Opera
         Operation(
             "core_attention",
             (
-                saved("q [n, a (d_n + d_r) / t]", q, "mla_up_proj"),
-                saved("k [n, a (d_n + d_r) / t]", q, "mla_up_proj"),
-                saved("v [n, a d_v / t]", v, "mla_up_proj"),
+                saved("q [n, a (d_n + d_r) / t]", q, "mla_up_proj", OFFLOADED + "core_attn"),
+                saved("k [n, a (d_n + d_r) / t]", q, "mla_up_proj", OFFLOADED + "core_attn"),
+                saved("v [n, a d_v / t]", v, "mla_up_proj", OFFLOADED + "core_attn"),
                 *kernel(a_t, v, q + v, sizes, plan),
                 backward("gradients of q, k, v", 2 * q + v),
                 backward("gradient of the output", v),

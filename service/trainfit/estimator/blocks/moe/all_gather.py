@@ -8,9 +8,10 @@ the gathered tokens lie in a global buffer, which `gather_buffer` counts.
 from trainfit.estimator.blocks.moe.rows import Rows
 from trainfit.estimator.ledger import Operation, backward, forward, saved
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import Routing
+from trainfit.resolve.plan import OFFLOADED, Routing
 from trainfit.specs.blocks import Experts
 
+FC1 = OFFLOADED + "expert_fc1"
 INDEX_BYTES = 8
 """Indices are int64."""
 
@@ -38,7 +39,7 @@ def dispatch(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> lis
                 saved("local routing map [n_g, E_l], twice", 2 * gathered * local, "moe"),
                 saved("local probabilities [n_g, E_l]", probabilities * local, "moe"),
                 saved("token indices [T_r] int64", INDEX_BYTES * rows.received, "moe"),
-                saved("permuted rows = fc1 input [T_r, h]", sizes.kept(permuted), "moe"),
+                saved("permuted rows = fc1 input [T_r, h]", sizes.kept(permuted), "moe", FC1),
                 backward("gradient of the permuted rows [T_r, h]", permuted),
             ),
         ),

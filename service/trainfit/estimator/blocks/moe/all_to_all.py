@@ -8,9 +8,10 @@ of the MoE forward: alive until it returns. Source: megatron/core/transformer/mo
 from trainfit.estimator.blocks.moe.rows import Rows
 from trainfit.estimator.ledger import Operation, Tensor, backward, forward, held, saved
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import Routing
+from trainfit.resolve.plan import OFFLOADED, Routing
 from trainfit.specs.blocks import Experts
 
+FC1 = OFFLOADED + "expert_fc1"
 INDEX_BYTES = 8
 """Unfused permutation keeps int64 indices."""
 
@@ -30,7 +31,7 @@ def dispatch(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> lis
         )
     ]
     if block.experts == sizes.e:
-        dispatched = saved("dispatched rows = fc1 input [T_r, h]", sizes.kept(received), "moe")
+        dispatched = saved("dispatched rows = fc1 input [T_r, h]", sizes.kept(received), "moe", FC1)
         return [*table, Operation("dispatch", (dispatched,))]
     return [
         *table,
@@ -38,7 +39,7 @@ def dispatch(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> lis
         Operation(
             "sort_by_local_expert",
             (
-                saved("sorted rows = fc1 input [T_r, h]", sizes.kept(received), "moe"),
+                saved("sorted rows = fc1 input [T_r, h]", sizes.kept(received), "moe", FC1),
                 backward("gradients of both orders [T_r, h]", 2 * received),
             ),
         ),

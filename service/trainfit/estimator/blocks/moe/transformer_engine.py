@@ -10,7 +10,7 @@ from trainfit.estimator.blocks.moe import all_gather, all_to_all
 from trainfit.estimator.blocks.moe.rows import Rows, rows_of
 from trainfit.estimator.ledger import Operation, backward, forward, held, saved
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import Plan, Routing
+from trainfit.resolve.plan import OFFLOADED, Plan, Routing
 from trainfit.specs.blocks import Experts
 
 
@@ -93,7 +93,7 @@ def _experts(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> lis
         Operation(
             "experts_activation",
             (
-                saved("fc1 output [T_r, 2f_e / x]", inputs * product, "moe"),
+                saved("fc1 output [T_r, 2f_e / x]", inputs * product, "moe", OFFLOADED + "moe_act"),
                 saved("row probabilities [T_r]", routing.probability_bytes * rows.received, "moe"),
                 *weighted,
                 backward("gradient of fc1 output [T_r, 2f_e / x]", inputs * product),

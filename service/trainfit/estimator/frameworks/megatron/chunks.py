@@ -106,7 +106,7 @@ class Ledger:
         return shapes
 
     def _add_up(self, groups: tuple[Group, ...]) -> list[list[Sums]]:
-        return add_up(groups, self.plan.step.recompute.modules)
+        return add_up(groups, self.plan.step.recompute.dropped)
 
     def _price(self, name: str, groups: tuple[Group, ...], gradient: int) -> Segment:
         return walk(name, self._add_up(groups), gradient)

@@ -56,11 +56,14 @@ def _inputs(sublayer: Sublayer, sizes: Legend, plan: Plan) -> Iterator[Operation
     apart = plan.framework.transformer_impl == "local" or any(
         isinstance(block, Experts | LatentAttention) for block in sublayer.blocks
     )
+    feeds_forward = any(isinstance(block, Mlp | Experts) for block in sublayer.blocks)
+    place = "mlp_norm" if feeds_forward else "attn_norm"
     if sizes.streams > 1:
         streams = saved("residual streams [streams, n', h]", sizes.streams * sizes.act)
         yield Operation("hyper_connection", (streams,))
     for each in sublayer.norms:
-        yield norm.before_blocks(each, sizes) if apart else norm.fused_with_linear(each, sizes)
+        make = norm.before_blocks if apart else norm.fused_with_linear
+        yield make(each, sizes, place)
     if not sublayer.norms:
         yield Operation("residual", (saved("input of the blocks [n', h]", sizes.act),))
 
