@@ -60,6 +60,10 @@ format: $(TEST_READY) ## Format, and apply the fixes that are safe
 openapi: $(TEST_READY) ## Regenerate openapi/openapi.json
 	$(BIN)/python -m tests.contract.openapi --update
 
+.PHONY: docs
+docs: $(TEST_READY) ## Regenerate the tables, listings and pictures of the documentation
+	$(BIN)/python -m docs.generate
+
 .PHONY: lock
 lock: ## Lock the dependencies anew, with hashes (needs uv)
 	$(COMPILE) --upgrade pyproject.toml --output-file requirements.lock

@@ -21,12 +21,11 @@ from trainfit.specs.training import Optimizer, Precision, Training
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 PRESETS = {
     "bf16": Precision(),
-    "fp16": Precision(params="fp16", compute="fp16"),
+    "fp16": Precision(params="fp16", compute="fp16", gradients="fp16"),
     "fp32": Precision(params="fp32", compute="fp32"),
     "fp8": Precision(fp8_recipe="tensorwise"),
 }
-"""fp16 in Megatron: fp32 main gradients are made from fp16 ones only without the fused buffer,
-so its states weigh the same as bf16's."""
+"""Megatron accumulates gradients in fp32 for bf16 only (arguments.py)."""
 
 
 def resolve_batch(job: Job, layout: Layout, findings: Findings) -> Batch:

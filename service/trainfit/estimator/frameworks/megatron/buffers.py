@@ -13,12 +13,15 @@ from trainfit.resolve.plan import Card, Plan
 from trainfit.specs.blocks import Attention, Block, Experts, LatentAttention
 
 TE_WORKSPACE_HOPPER = 33_554_432 + 1_024
+"""TransformerEngine's GEMM workspace from compute capability 9.0 on."""
 TE_WORKSPACE_BEFORE_HOPPER = 4_194_304
+"""The same before 9.0."""
 TE_GROUPED_STREAMS = 4
 """A grouped GEMM runs on as many streams, each with a workspace."""
 CUBLAS_WORKSPACE_HOPPER = 33_554_432
 """Also what deterministic mode asks for: CUBLAS_WORKSPACE_CONFIG=:4096:8."""
 CUBLAS_WORKSPACE = 8_519_680
+"""PyTorch's default elsewhere: 8 MiB and 128 KiB; measured on B200."""
 CUBLAS_HANDLES = 2
 """The forward thread and the autograd thread each keep one."""
 ROPE_ENTRY_BYTES = 4

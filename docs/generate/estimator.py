@@ -1,0 +1,253 @@
+"""What the estimator takes for granted, refuses, reads and keeps, as tables."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from functools import cache
+from types import ModuleType
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+from pydantic import ValidationError
+
+from docs.figures import Point, micro_batch, planned
+from docs.generate.markdown import code, listing, table
+from trainfit.answer import plan_of
+from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
+from trainfit.architectures.registry import supported_model_types
+from trainfit.cli.flags import flags
+from trainfit.estimator import overhead
+from trainfit.estimator.assumptions import ASSUMPTIONS
+from trainfit.estimator.frameworks.megatron import buffers
+from trainfit.estimator.frameworks.megatron.layers import layer_operations
+from trainfit.estimator.ledger import Lifetime
+from trainfit.estimator.legend import legend_of
+from trainfit.estimator.results import Interval
+from trainfit.resolve.findings import RefusedError
+from trainfit.specs.framework import Framework
+from trainfit.specs.job import Job
+
+MIB, GIB = 2**20, 2**30
+
+NOT_FLAGS = {
+    "/framework/name": tuple(
+        get_args(each.model_fields["name"].annotation)[0]
+        for each in get_args(get_args(Framework)[0])
+    ),
+    "/training/peft": ({"method": "lora"},),
+}
+"""Values of a job to try that no flag gives."""
+
+
+class Refusal(NamedTuple):
+    """A value of a job that is refused because it is not modelled."""
+
+    pointer: str
+    value: Any
+    words: str
+
+
+@cache
+def refusals() -> tuple[Refusal, ...]:
+    """Every choice of a job that is refused by itself: each is tried."""
+    return tuple(_refusals())
+
+
+def _refusals() -> Iterator[Refusal]:
+    tried = {pointer: _choices(flag.kind) for pointer, flag in flags().items()} | NOT_FLAGS
+    for pointer, values in tried.items():
+        for value in values:
+            words = _refused(pointer, value)
+            if words is not None:
+                yield Refusal(pointer, value, words)
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    if get_origin(kind) is list:
+        return tuple([choice] for choice in _choices(get_args(kind)[0]))
+    return {bool: (True, False), float: (0.5,)}.get(kind, ())
+
+
+def _refused(pointer: str, value: Any) -> str | None:
+    """What is said of the option where it is not modelled."""
+    document: dict[str, Any] = deepcopy(DEEPSEEK_V3)
+    document["parallelism"]["cp"] = 2
+    *path, name = pointer.strip("/").split("/")
+    part = document
+    for step in path:
+        part = part.setdefault(step, {})
+    part[name] = value
+    try:
+        plan_of(Job.model_validate(document))
+    except RefusedError as error:
+        said = (f.message for f in error.findings if f.code == "not_modelled")
+        return next(said, None)
+    except ValidationError:
+        return None
+    return None
+
+
+def refused() -> str:
+    """Fields with the values that are refused."""
+    by_field: dict[str, list[str]] = {}
+    for pointer, value, _ in refusals():
+        by_field.setdefault(pointer, []).append(_written(value))
+    rows = [[code(pointer), ", ".join(values)] for pointer, values in by_field.items()]
+    return table(["field of a job", "refused"], rows)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, float):
+        return "more than 0"
+    return code(value["method"] if isinstance(value, dict) else str(value).lower())
+
+
+def assumptions() -> str:
+    return table(
+        ["id", "what is taken for granted"], [[code(k), v] for k, v in ASSUMPTIONS.items()]
+    )
+
+
+class Constant(NamedTuple):
+    """A constant of a module and what the module says of it."""
+
+    name: str
+    value: object
+    about: str
+
+
+def constants(module: ModuleType) -> list[Constant]:
+    """The constants that a module defines, in its order."""
+    found: list[Constant] = []
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name.isupper():
+                found.append(Constant(name, getattr(module, name), ""))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and found:
+            found[-1] = found[-1]._replace(about=inspect.cleandoc(str(node.value.value)))
+    return found
+
+
+def _constants(module: ModuleType) -> str:
+    rows = [
+        [code(each.name), _shown(each), " ".join(each.about.split())]
+        for each in constants(module)
+        if each.name not in ("MIB", "GIB")
+    ]
+    return table(["constant", "value", "what it is"], rows)
+
+
+def _shown(constant: Constant) -> str:
+    """Bounds as low, expected, high; sizes of a MiB and more in MiB too."""
+    value = constant.value
+    if isinstance(value, Interval):
+        bounds = value.low, value.expected, value.high
+        if max(bounds) >= MIB:
+            return ", ".join(f"{each / MIB:,.0f}" for each in bounds) + " MiB"
+        return ", ".join(map(str, bounds))
+    if isinstance(value, int) and value >= MIB:
+        return f"{value:,} ({value / MIB:.4g} MiB)"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def overhead_constants() -> str:
+    return _constants(overhead)
+
+
+def buffer_constants() -> str:
+    return _constants(buffers)
+
+
+def layer_ledger() -> str:
+    """The tensors of one layer of the example."""
+    plan, _ = planned(LLAMA_8B)
+    sizes = legend_of(plan)
+    rows = []
+    for group in layer_operations(plan.model.layer_kinds[0], sizes, plan):
+        for operation in group:
+            name = operation.name
+            for tensor in operation.tensors:
+                if tensor.bytes:
+                    lifetime = tensor.lifetime.name.lower()
+                    dropped = ", ".join(tensor.dropped_by)
+                    rows.append(
+                        [name, tensor.name, lifetime, dropped, f"{tensor.bytes / MIB:,.1f}"]
+                    )
+                    name = ""
+    shown = {"n": sizes.n, "n'": sizes.n_shard, "h": sizes.h, "t": sizes.t}
+    words = ", ".join(f"{name} = {size:,}" for name, size in shown.items())
+    heads = ["operation", "tensor", "lifetime", "dropped by", "MiB"]
+    return f"Sizes: {words}; {sizes.bytes} bytes an element.\n\n{table(heads, rows, numbers=1)}"
+
+
+def lifetimes() -> str:
+    rows = [[code(each.name.lower()), each.value] for each in Lifetime]
+    return table(["lifetime", "how long the tensor lives"], rows)
+
+
+def moments() -> str:
+    """The moments of the example's step that a reader may ask for."""
+    plan, result = planned(LLAMA_8B)
+    (stage,) = result.stages
+    points = micro_batch(plan)
+    peak = max(points, key=lambda point: point.kept + point.borrowed)
+    standing = stage.allocated_bytes.expected - peak.kept - peak.borrowed
+    rows = []
+    for words, point in _named(points).items():
+        mark = " (the peak)" if point is peak else ""
+        sizes = (standing, point.kept, point.borrowed, standing + point.kept + point.borrowed)
+        rows.append([words + mark, point.operation, *(f"{each / GIB:.2f}" for each in sizes)])
+    step = plan.step.states.step
+    assert step == 0, "the optimizer step of the example borrows nothing"
+    rows.append(["optimizer step", "optimizer", f"{standing / GIB:.2f}", "0", "0", rows[0][2]])
+    heads = ["moment", "highest at", "standing", "kept", "borrowed", "allocated"]
+    return table(heads, rows, numbers=4)
+
+
+def _named(points: list[Point]) -> Mapping[str, Point]:
+    """The first and the last layer, the head and the embedding, there and back."""
+    ahead = [point for point in points if point.direction == "forward"]
+    back = points[len(ahead) :]
+    last = max(i for i, point in enumerate(ahead) if point.segment in ("dense", "moe"))
+    return {
+        "forward of the first layer": ahead[1],
+        "forward of the last layer": ahead[last],
+        "forward of the head": ahead[-1],
+        "backward of the head": back[0],
+        "backward of the last layer": back[len(ahead) - 1 - last],
+        "backward of the first layer": back[-2],
+        "backward of the embedding": back[-1],
+    }
+
+
+def model_types() -> str:
+    types = supported_model_types()
+    return f"{len(types)} types:\n\n{listing(_wrapped(types))}"
+
+
+def _wrapped(words: tuple[str, ...], width: int = 108) -> str:
+    lines, line = [], ""
+    for word in words:
+        if line and len(line) + 2 + len(word) > width:
+            lines.append(line)
+            line = word
+        else:
+            line = f"{line}  {word}" if line else word
+    return "\n".join([*lines, line])
+
+
+BLOCKS = {
+    "assumptions": assumptions,
+    "buffer-constants": buffer_constants,
+    "layer-ledger": layer_ledger,
+    "lifetimes": lifetimes,
+    "model-types": model_types,
+    "moments": moments,
+    "overhead-constants": overhead_constants,
+    "refused": refused,
+}

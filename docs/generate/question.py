@@ -1,0 +1,81 @@
+"""The question that opens the documentation, asked over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from httpx import ASGITransport, AsyncClient, Response
+
+from docs.generate.markdown import listing
+from trainfit.api.app import create_app
+from trainfit.api.examples import DEEPSEEK_V3
+from trainfit.api.settings import Settings
+
+
+def asked(
+    method: str,
+    path: str,
+    *,
+    body: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    content_type: str = "application/json",
+) -> Response:
+    """What the service answers."""
+
+    async def ask() -> Response:
+        transport = ASGITransport(create_app(Settings(**settings or {})))
+        async with AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+            headers = {"content-type": content_type} if body is not None else {}
+            headers["x-request-id"] = "example"
+            return await client.request(method, path, content=body, headers=headers)
+
+    return asyncio.run(ask())
+
+
+def laid_out(job: Mapping[str, Any]) -> str:
+    """A job as JSON with a line for each of its parts."""
+    parts = [f"  {json.dumps(name)}: {json.dumps(part)}" for name, part in job.items()]
+    return "{\n" + ",\n".join(parts) + "\n}"
+
+
+def command() -> str:
+    """The question as a command, and the answer cut down to the essential."""
+    job = laid_out(DEEPSEEK_V3)
+    curl = (
+        "curl --silent http://127.0.0.1:8080/v1/estimate "
+        f"--header 'Content-Type: application/json' --data '{job}' | python3 -m json.tool"
+    )
+    answer = asked("POST", "/v1/estimate", body=job).json()
+    return f"{listing(curl, 'sh')}\n\n{listing(_essential(answer), 'js')}"
+
+
+def _essential(answer: dict[str, Any]) -> str:
+    """Of each stage only its peak and its bytes, of the rest the model and what binds."""
+    parameters = {name: answer["model"]["parameters"][name] for name in ("total", "active")}
+    stages = ",\n".join(_stage(stage) for stage in answer["stages"])
+    return (
+        f'{{\n  "model": {{"parameters": {_open(parameters)}, ...}},\n'
+        f'  "stages": [\n{stages}\n  ],\n'
+        f'  "binding": {json.dumps(answer["binding"])},\n  ...\n}}'
+    )
+
+
+def _stage(stage: dict[str, Any]) -> str:
+    head = {name: stage[name] for name in ("pp_rank", "microbatches_in_flight", "peak")}
+    sizes = (
+        f'     "{name}": {json.dumps(bounds)}'
+        for name, bounds in stage.items()
+        if name.endswith("_bytes")
+    )
+    lines = ",\n".join([f"    {json.dumps(head)[:-1]}", *sizes])
+    return f"{lines}, ...}}"
+
+
+def _open(values: Mapping[str, Any]) -> str:
+    return json.dumps(values)[:-1] + ", ...}"
+
+
+BLOCKS = {"question": command}

@@ -1,0 +1,198 @@
+"""Operations, settings, metrics and problems of the service, as tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from prometheus_client import Metric
+
+from docs.generate.estimator import refusals
+from docs.generate.markdown import code, listing, table
+from docs.generate.question import asked, laid_out
+from trainfit.answer import answer
+from trainfit.api.app import create_app
+from trainfit.api.examples import DEEPSEEK_V3
+from trainfit.api.metrics import Metrics
+from trainfit.api.problems import INTERNAL_ERROR, KINDS, Kind, problem
+from trainfit.api.settings import Settings
+from trainfit.specs.job import Job
+
+DOCKERFILE = Path(__file__).parents[2] / "Dockerfile"
+
+
+def environment_variables() -> dict[str, str]:
+    """The variable that each setting is read from."""
+    prefix = Settings.model_config.get("env_prefix", "")
+    return {
+        name: str(field.validation_alias or f"{prefix}{name.upper()}")
+        for name, field in Settings.model_fields.items()
+    }
+
+
+def settings() -> str:
+    return _settings({}, "default")
+
+
+def settings_of_the_image() -> str:
+    """Defaults as the image has them."""
+    set_there = re.findall(r"\b([A-Z_]+)=(\S+)", DOCKERFILE.read_text("utf-8"))
+    return _settings(dict(set_there), "in the image")
+
+
+def _settings(elsewhere: Mapping[str, str], head: str) -> str:
+    rows = [
+        [
+            code(variable),
+            code(elsewhere.get(variable, Settings.model_fields[name].default)),
+            Settings.model_fields[name].description or "",
+        ]
+        for name, variable in environment_variables().items()
+    ]
+    return table(["variable", head, "meaning"], rows)
+
+
+def operations() -> str:
+    """The operations of the OpenAPI document."""
+    document = create_app(Settings()).openapi()
+    rows = [
+        [code(f"{method.upper()} {path}"), code(operation["operationId"]), operation["summary"]]
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    return table(["request", "operation", "what it does"], rows)
+
+
+def families() -> list[Metric]:
+    """The service's own metrics, each with a value, so that its labels show."""
+    metrics = Metrics()
+    job = Job.model_validate(DEEPSEEK_V3)
+    metrics.request_answered("estimate", "POST", HTTPStatus.OK, 0.001)
+    metrics.job_answered(job, answer(job), activations=True)
+    return [each for each in metrics.registry.collect() if each.name.startswith("trainfit_")]
+
+
+def metrics() -> str:
+    rows = []
+    for family in families():
+        labels = dict.fromkeys(
+            label for sample in family.samples for label in sample.labels if label != "le"
+        )
+        rows.append(
+            [
+                code(exposed(family)),
+                family.type,
+                ", ".join(map(code, labels)),
+                family.documentation,
+            ]
+        )
+    return table(["metric", "type", "labels", "meaning"], rows)
+
+
+def exposed(family: Metric) -> str:
+    """The name under which it is scraped: counters and infos have a suffix."""
+    return family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
+
+
+class Request(NamedTuple):
+    """A request that is answered with a problem."""
+
+    body: str | None
+    method: str = "POST"
+    path: str = "/v1/estimate"
+    content_type: str = "application/json"
+    note: str = ""
+    settings: Mapping[str, Any] = {}
+
+
+def _job(**parts: Any) -> str:
+    return laid_out(parts)
+
+
+def examples() -> dict[str, Request]:
+    """A request for every kind of problem that one can ask for."""
+    model = {"hf_id": "Qwen/Qwen3-8B"}
+    pointer, value, _ = refusals()[0]
+    _, part, field = pointer.split("/", 2)
+    return {
+        "invalid-json": Request('{"model": NaN}'),
+        "not-found": Request(None, "GET", "/v1/estimates"),
+        "method-not-allowed": Request(None, "GET"),
+        "too-large": Request(
+            _job(model=model), note="TRAINFIT_MAX_BODY_BYTES=16", settings={"max_body_bytes": 16}
+        ),
+        "unsupported-media-type": Request(_job(model=model), content_type="text/plain"),
+        "invalid-job": Request(_job(model=model, parallelism={"tp": "2"}, gpus="H100-80GB")),
+        "invalid-parameter": Request(_job(model=model), path="/v1/estimate?activation=false"),
+        "invalid-layout": Request(
+            _job(model={"hf_id": "Qwen/Qwen3-235B-A22B"}, parallelism={"tp": 8, "pp": 4, "ep": 4})
+        ),
+        "not-modelled": Request(_job(model=model, **{part: _nested(field, value)})),
+        "invalid-model": Request(
+            _job(model={"hf_config": {"model_type": "llama", "hidden_size": "wide"}})
+        ),
+        "unsupported-model": Request(_job(model={"hf_config": {"model_type": "my_model"}})),
+        "unknown-model": Request(_job(model={"hf_id": "Qwen/Qwen3-9B"})),
+        "unknown-gpu": Request(_job(model=model, gpu="A100")),
+    }
+
+
+def _nested(path: str, value: Any) -> dict[str, Any]:
+    name, _, rest = path.partition("/")
+    return {name: _nested(rest, value) if rest else value}
+
+
+def problems() -> str:
+    """Every kind with its meaning, a request that it answers and the answer."""
+    requests = examples()
+    return "\n\n".join(_kind(kind, requests.get(slug)) for slug, kind in KINDS.items())
+
+
+def _kind(kind: Kind, request: Request | None) -> str:
+    head = f"### `{kind.slug}`\n\n{kind.status}: {kind.title}. {kind.meaning}"
+    if request is None:
+        assert kind is INTERNAL_ERROR
+        body = asdict(problem(kind, kind.meaning)) | {"instance": "urn:request:example"}
+        return f"{head}\n\n{listing(_laid_out(body), 'json')}"
+    response = asked(
+        request.method,
+        request.path,
+        body=request.body,
+        settings=request.settings,
+        content_type=request.content_type,
+    )
+    body = response.json()
+    assert body["type"] == f"/problems/{kind.slug}", body
+    lines = [f"{request.method} {request.path}"]
+    if request.content_type != "application/json":
+        lines.append(f"Content-Type: {request.content_type}")
+    if request.note:
+        lines[0] += f"    ({request.note})"
+    asking = "\n".join([*lines, "", request.body] if request.body else lines)
+    return f"{head}\n\n{listing(asking, 'http')}\n\n{listing(_laid_out(body), 'json')}"
+
+
+def _laid_out(document: Mapping[str, Any]) -> str:
+    """A problem with a line for each member, and one for each error."""
+    lines = []
+    for name, value in document.items():
+        shown = json.dumps(value, ensure_ascii=False)
+        if isinstance(value, list) and value:
+            errors = (f"    {json.dumps(each, ensure_ascii=False)}" for each in value)
+            shown = "[\n" + ",\n".join(errors) + "\n  ]"
+        lines.append(f"  {json.dumps(name)}: {shown}")
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+BLOCKS = {
+    "metrics": metrics,
+    "operations": operations,
+    "problems": problems,
+    "settings": settings,
+    "settings-of-the-image": settings_of_the_image,
+}

@@ -1,0 +1,59 @@
+"""What the commands of the documentation print."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from functools import partial
+
+from docs.generate.markdown import listing
+
+COLUMNS = 110
+
+ESTIMATE = (
+    "trainfit estimate deepseek-ai/DeepSeek-V3 --tp 4 --pp 4 --ep 8 --num-gpus 128 "
+    "--num-layers-in-last-pipeline-stage 16"
+)
+UNEVEN = "trainfit estimate Qwen/Qwen3-235B-A22B --tp 8 --pp 4 --ep 4 --num-gpus 128"
+COMMANDS = {
+    "terminal": f"{ESTIMATE} --gpu H100-80GB",
+    "terminal-summary": f"{ESTIMATE} --summary gb",
+    "terminal-tree": f"{ESTIMATE} --tree --stage 0",
+    "terminal-refusal": UNEVEN,
+    "help": "trainfit --help",
+    "help-estimate": "trainfit estimate --help",
+    "help-models": "trainfit models --help",
+    "help-gpus": "trainfit gpus --help",
+    "help-serve": "trainfit serve --help",
+}
+"""The commands that are shown with what they print, by the name of their place."""
+
+
+def printed(command: str) -> str:
+    """Both streams of a command, run as a user does at a terminal of COLUMNS."""
+    program, *arguments = shlex.split(command)
+    assert program == "trainfit"
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TRAINFIT_", "HF_")) and name != "FORCE_COLOR"
+    }
+    run = subprocess.run(
+        [sys.executable, "-m", "trainfit", *arguments],
+        env={**environment, "COLUMNS": str(COLUMNS), "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        check=False,
+    )
+    return "\n".join(line.rstrip() for line in run.stdout.splitlines())
+
+
+def shown(command: str) -> str:
+    """A command and what it prints."""
+    return listing(f"$ {command}\n{printed(command)}", "console")
+
+
+BLOCKS = {name: partial(shown, command) for name, command in COMMANDS.items()}
