@@ -106,13 +106,13 @@ def test_the_value_of_a_continuous_integration_row_is_that_of_the_last_stage() -
 
 def test_an_argument_that_is_not_known_skips_the_row() -> None:
     row = measured_row()
-    row["training"]["raw_args"]["delay-wgrad-compute"] = True
-    assert only(row)["reason"] == "a job has no field for delay-wgrad-compute"
+    row["training"]["raw_args"]["use-torch-fsdp2"] = True
+    assert only(row)["reason"] == "a job has no field for use-torch-fsdp2"
 
 
 def test_what_the_service_refuses_skips_the_row_with_the_option() -> None:
     row = measured_row()
-    row["training"]["raw_args"]["optimizer"] = "muon"
+    row["training"]["raw_args"]["optimizer"] = "adafactor"
     assert only(row)["reason"].startswith("refused: /training/optimizer/name")
 
 

@@ -65,7 +65,7 @@ REFUSED = [
         "layers_not_divisible",
     ),
     (
-        changed("training.optimizer", {"name": "muon"}),
+        changed("training.optimizer", {"name": "adafactor"}),
         "not-modelled",
         "/training/optimizer/name",
         "not_modelled",

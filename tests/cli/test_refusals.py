@@ -38,7 +38,7 @@ QWEN = "estimate Qwen/Qwen3-8B"
             "  add --mtp-num-layers 0",
         ),
         (f"{QWEN} --tensor-model-parallel-size 1024", "trainfit: --tp: must be at most 512"),
-        (f"{QWEN} --precision fp8", "trainfit: --precision: the precision fp8"),
+        (f"{QWEN} --precision bf16-pure", "trainfit: --precision: the precision bf16-pure"),
         (f"{QWEN} --gpu H1000", "  use --gpu H100-80GB-SXM"),
         ("estimate qwen/qwen3-88", "  use Qwen/Qwen3-8B\n  or give the path of its config.json"),
         ("estimate no/such/model", "trainfit: MODEL: must be text that matches"),
