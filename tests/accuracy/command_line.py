@@ -61,11 +61,13 @@ PARALLELISM = {
     "pipeline-model-parallel-layout": "pipeline_model_parallel_layout",
     "cp-comm-type": "cp_comm_type",
     "num-distributed-optimizer-instances": "data_parallel_replicate_size",
+    "hierarchical-context-parallel-sizes": "hierarchical_context_parallel_sizes",
 }
 TRAINING = {
     "micro-batch-size": "micro_batch_size",
     "global-batch-size": "global_batch_size",
     "seq-length": "seq_length",
+    "offload-modules": "offload_modules",
 }
 RECOMPUTE = {
     "recompute-granularity": "granularity",
@@ -85,6 +87,7 @@ FRAMEWORK = {
     "deterministic-mode": "deterministic_mode",
     "overlap-moe-expert-parallel-comm": "overlap_moe_expert_parallel_comm",
     "wgrad-deferral-limit": "wgrad_deferral_limit",
+    "pad-buckets-for-high-nccl-busbw": "pad_buckets_for_high_nccl_busbw",
 }
 """Arguments whose value is that of a field of the job."""
 
@@ -116,7 +119,10 @@ READ = frozenset(
         "no-create-attention-mask-in-dataloader",
         "no-gradient-accumulation-fusion",
         "num-query-groups",
+        "fine-grained-activation-offloading",
         "optimizer",
+        "optimizer-cpu-offload",
+        "optimizer-offload-fraction",
         "overlap-grad-reduce",
         "overlap-param-gather",
         "recompute-modules",
@@ -125,6 +131,8 @@ READ = frozenset(
         "use-distributed-optimizer",
         "use-flash-attn",
         "use-megatron-fsdp",
+        "use-precision-aware-optimizer",
+        "use-rotary-position-embeddings",
         "vocab-size",
     }
 )
@@ -147,6 +155,9 @@ WITHOUT_EFFECT = frozenset(
         "ckpt-drop-redundant-extra-state",
         "ckpt-format",
         "clip-grad",
+        "ddp-average-in-collective",
+        "decoupled-lr",
+        "decoupled-min-lr",
         "dist-ckpt-optim-fully-reshardable",
         "dist-ckpt-strictness",
         "distributed-backend",
@@ -154,6 +165,7 @@ WITHOUT_EFFECT = frozenset(
         "fim-data",
         "fim-rate",
         "fim-spm-rate",
+        "finetune",
         "init-method-std",
         "logging-level",
         "manual-gc",
@@ -161,8 +173,12 @@ WITHOUT_EFFECT = frozenset(
         "mock-data",
         "no-check-for-nan-in-loss-and-grad",
         "num-workers",
+        "no-mmap-bin-files",
         "override-opt-param-scheduler",
         "override-opt_param-scheduler",
+        "rerun-mode",
+        "seed",
+        "te-rng-tracker",
         "test-mode",
         "tiktoken-pattern",
         "tokenizer-model",
@@ -175,7 +191,9 @@ WITHOUT_EFFECT = frozenset(
         "use-tp-pp-dp-mapping",
         "verify-integrity",
         # Arithmetic with the same tensors.
+        "apply-layernorm-1p",
         "apply-query-key-layer-scaling",
+        "apply-wd-to-qk-layernorm",
         "attention-softmax-in-fp32",
         "calculate-per-token-loss",
         "mscale",
@@ -184,6 +202,7 @@ WITHOUT_EFFECT = frozenset(
         "muon-extra-scale-factor",
         "muon-momentum",
         "muon-scale-mode",
+        "no-persist-layer-norm",
         "norm-epsilon",
         "rotary-base",
         "rotary-interleaved",
@@ -192,6 +211,8 @@ WITHOUT_EFFECT = frozenset(
         # Routing scores: a few values per token and expert, and a buffer of one per expert.
         "moe-aux-loss-coeff",
         "moe-router-bias-update-rate",
+        "moe-router-load-balancing-type",
+        "moe-z-loss-coeff",
         "moe-router-enable-expert-bias",
         "moe-router-group-topk",
         "moe-router-num-groups",
@@ -242,6 +263,8 @@ def _model(arguments: Arguments, vocabulary: int) -> Row:
     }
     if arguments.get("group-query-attention"):
         spec["num_query_groups"] = arguments["num-query-groups"]
+    if arguments.get("use-rotary-position-embeddings"):
+        spec["position_embedding_type"] = "rope"
     if arguments.get("squared-relu"):
         spec["activation_func"] = "squared_relu"
     if "moe-layer-freq" in arguments:
@@ -316,6 +339,10 @@ def _optimizer(arguments: Arguments) -> Row:
             "name": arguments.get("optimizer", "adam"),
             "exp_avg_dtype": arguments.get("exp-avg-dtype"),
             "exp_avg_sq_dtype": arguments.get("exp-avg-sq-dtype"),
+            "precision_aware": arguments.get("use-precision-aware-optimizer"),
+            "cpu_offload_fraction": arguments.get("optimizer-offload-fraction", 1.0)
+            if arguments.get("optimizer-cpu-offload")
+            else None,
         }
     )
 
