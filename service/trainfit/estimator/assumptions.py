@@ -1,10 +1,14 @@
 """What an estimate takes for granted, by an id that the documentation explains."""
 
+from trainfit.estimator.overhead import MEASURED_STAGES
 from trainfit.estimator.results import Assumption
 from trainfit.resolve.plan import Plan
 from trainfit.specs.blocks import Block, Experts, Opaque, Recurrence
 
 ASSUMPTIONS = {
+    "interval-basis": f"Low and high are engineering bounds on the ledger's sum. All "
+    f"{MEASURED_STAGES} measured peaks of Megatron-LM and Megatron-Bridge runs whose configuration "
+    "is known completely lie between those of allocated bytes.",
     "balanced-routing": "Every expert receives the same number of rows, times imbalance_factor.",
     "fixed-shapes": "Every micro-batch has the same shape.",
     "first-order-recurrence": "Of mixers that are linear in the sequence only the wide tensors are "
@@ -26,6 +30,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
     """The assumptions that bear on this plan, in the order of ASSUMPTIONS."""
     blocks = _blocks(plan)
     holds = {
+        "interval-basis": True,
         "balanced-routing": any(isinstance(b, Experts) for b in blocks)
         and not plan.routing.pad_to_capacity,
         "fixed-shapes": True,

@@ -1,6 +1,7 @@
 """estimate(plan) -> Estimate: the one public function of the core."""
 
 from functools import cache
+from operator import attrgetter
 from typing import NamedTuple
 
 from trainfit import __version__
@@ -149,20 +150,25 @@ def _stage(
     allocated = overhead.allocated(sum([tensor.bytes for tensor in tensors]), unbalanced)
     slack = overhead.slack(allocated, plan)
     reserved = _add(allocated, slack)
+    components = [
+        *tensors,
+        Component("allocator_slack", slack.expected),
+        Component("context_and_communicators", outside.expected),
+    ]
     return Stage(
         pp_rank=rank,
         chunks=list(map(chunk_result, placements, holding.chunks)),
         microbatches_in_flight=in_flight(plan, rank),
         peak=moving.peak,
-        components=[
-            *tensors,
-            Component("allocator_slack", slack.expected),
-            Component("context_and_communicators", outside.expected),
-        ],
+        binding_component=max(components, key=_size).name,
+        components=components,
         allocated_bytes=allocated,
         reserved_bytes=reserved,
         device_bytes=_add(reserved, outside),
     )
+
+
+_size = attrgetter("bytes")
 
 
 def _add(a: Interval, b: Interval) -> Interval:
@@ -171,5 +177,4 @@ def _add(a: Interval, b: Interval) -> Interval:
 
 def _binding(stages: list[Stage]) -> Binding:
     stage = max(stages, key=lambda each: each.device_bytes.expected)
-    component = max(stage.components, key=lambda each: each.bytes)
-    return Binding(stage.pp_rank, stage.peak.moment, component.name, stage.device_bytes)
+    return Binding(stage.pp_rank, stage.peak.moment, stage.binding_component, stage.device_bytes)

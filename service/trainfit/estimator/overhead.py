@@ -60,6 +60,8 @@ def _bounds(interval: Interval) -> tuple[int, int, int]:
     return interval.low, interval.expected, interval.high
 
 
+MEASURED_STAGES = 59
+"""Measured peaks of complete runs that the interval of allocated bytes holds for: all of them."""
 LEDGER_PERMILLE = 20
 """How far measured peaks stray from the ledger's sum to either side, in thousandths."""
 SMALL_BUFFERS = 32 * MIB

@@ -110,14 +110,16 @@ class Peak:
 class Stage:
     """One pipeline rank: what it holds and what that takes on each of its GPUs.
 
-    `components` add up to the expected `device_bytes`; without the last to `reserved_bytes`;
-    without the last two to `allocated_bytes`.
+    `binding_component` is the largest of `components`. They add up to the expected
+    `device_bytes`; without the last to `reserved_bytes`; without the last two to
+    `allocated_bytes`.
     """
 
     pp_rank: int
     chunks: list[Chunk]
     microbatches_in_flight: int
     peak: Peak
+    binding_component: ComponentName
     components: list[Component]
     allocated_bytes: Interval
     reserved_bytes: Interval
