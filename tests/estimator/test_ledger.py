@@ -247,3 +247,49 @@ def test_the_loaders_mask_is_alive_while_the_last_stage_runs_forward() -> None:
         for each in (base, masked)
     ]
     assert sizes[1] - sizes[0] == 4096 * 4096
+
+
+def test_recomputing_a_feed_forward_network_keeps_the_input_of_its_norm() -> None:
+    """6 f for SwiGLU, and 2 h for the norm that is one module with fc1."""
+    recompute = {"recompute": {"granularity": "selective", "modules": ["mlp"]}}
+    kept = saved_per_token(LLAMA_70B, 0) - saved_per_token(LLAMA_70B, 0, recompute)
+    assert kept == 6 * 28672 + 2 * 8192
+
+
+def test_a_rerun_of_the_experts_holds_what_their_forward_held() -> None:
+    """The backward of a layer whose experts are recomputed peaks no lower than their forward."""
+    recompute = {"recompute": {"granularity": "selective", "modules": ["moe"]}}
+    ledger = Ledger(plan_of(job(DEEPSEEK_V2, recompute, num_gpus=8, ep=8)))
+    everything = Ledger(plan_of(job(DEEPSEEK_V2, num_gpus=8, ep=8)))
+    layer, whole = (each.layer_segments[1] for each in (ledger, everything))
+    assert layer.saved < whole.saved
+    assert layer.backward.total >= whole.forward.total
+
+
+def test_unfused_attention_repeats_keys_and_values_for_every_head() -> None:
+    unfused = {"attention": {"backend": "unfused"}}
+    scores = 2 * 64 * 4096
+    logsumexp = 4 * 64
+    more = saved_per_token(LLAMA_70B, 0, unfused) - saved_per_token(LLAMA_70B, 0)
+    assert more == scores - logsumexp + 2 * 2 * (64 - 8) * 128
+
+
+def test_weight_gradients_are_made_apart_without_fusion() -> None:
+    base = job(LLAMA_70B, {"seq_length": 256}).model_dump(exclude_unset=True)
+    apart = base | {"framework": {"name": "megatron", "gradient_accumulation_fusion": False}}
+    fused, unfused = (
+        Ledger(plan_of(Job.model_validate(each))).layer_segments[0] for each in (base, apart)
+    )
+    fc1 = 2 * 8192 * 2 * 28672
+    assert unfused.backward.total > fc1
+    assert unfused.backward.total > fused.backward.total
+    assert unfused.saved == fused.saved
+
+
+def test_only_measured_kinds_have_a_narrow_interval() -> None:
+    def width(**parallelism: Any) -> float:
+        stage = answer(job(LLAMA_70B, pp=2, **parallelism)).stages[0].allocated_bytes
+        return (stage.high - stage.low) / stage.expected
+
+    assert width() < 0.05
+    assert width(pipeline_schedule="gpipe") > 0.19

@@ -3,7 +3,7 @@
 from trainfit.estimator.overhead import MEASURED_STAGES
 from trainfit.estimator.results import Assumption
 from trainfit.resolve.plan import Plan
-from trainfit.specs.blocks import Block, Experts, Opaque, Recurrence
+from trainfit.specs.blocks import Block, Experts, LatentAttention, Opaque, Recurrence
 
 ASSUMPTIONS = {
     "interval-basis": f"Low and high are engineering bounds on the ledger's sum. All "
@@ -71,5 +71,12 @@ def _blocks(plan: Plan) -> list[Block]:
 
 
 def _weights_only(plan: Plan) -> list[str]:
-    names = {block.name for block in _blocks(plan) if isinstance(block, Opaque)}
-    return sorted(names | {extra.name for extra in plan.model.extras})
+    names = {extra.name for extra in plan.model.extras}
+    for block in _blocks(plan):
+        if isinstance(block, Opaque):
+            names.add(block.name)
+        elif isinstance(block, LatentAttention) and block.indexer is not None:
+            names.add("indexer of sparse attention")
+        elif isinstance(block, Experts) and block.latent is not None:
+            names.add("latent projections of experts")
+    return sorted(names)

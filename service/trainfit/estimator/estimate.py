@@ -44,6 +44,7 @@ def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
     table = ParameterTable(plan)
     ledger = Ledger(plan)
     outside = overhead.context_and_communicators(plan)
+    measured = overhead.is_measured(plan)
     hold = cache(lambda contents: _holding(contents, table, ledger))
     price = cache(lambda content: price_chunk(ledger, content))
     stages = []
@@ -55,7 +56,7 @@ def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
             firsts = [placement.layers.start for placement in placements]
             running = stage_peak(ledger, [price(content) for content in contents], firsts, rank)
             highest = max(running, highest, key=lambda moment: moment.total)
-        stages.append(_stage(rank, placements, holding, highest, outside, plan))
+        stages.append(_stage(rank, placements, holding, highest, outside, measured, plan))
     return Estimate(
         estimator_version=__version__,
         model=_model(plan, table),
@@ -137,6 +138,7 @@ def _stage(
     holding: Holding,
     moving: Activations,
     outside: Interval,
+    measured: bool,
     plan: Plan,
 ) -> Stage:
     buffers = holding.buffers
@@ -147,7 +149,9 @@ def _stage(
         Component("framework_buffers", moving.pipeline + buffers.framework),
     )
     unbalanced = moving.kept + moving.borrowed if holding.dropless else 0
-    allocated = overhead.allocated(sum([tensor.bytes for tensor in tensors]), unbalanced)
+    allocated = overhead.allocated(
+        sum([tensor.bytes for tensor in tensors]), unbalanced, measured=measured
+    )
     slack = overhead.slack(allocated, plan)
     reserved = _add(allocated, slack)
     components = [

@@ -39,8 +39,8 @@ class Lifetime(Enum):
 
 
 class Tensor(NamedTuple):
-    """Bytes with a name and a lifetime. `dropped_by` names the recompute modules that drop it,
-    the widest first.
+    """Bytes with a name and a lifetime. `dropped_by` names the modules that drop just this tensor:
+    recomputed ones that discard an output, and offloaded ones.
     """
 
     name: str
@@ -69,11 +69,14 @@ class Operation(NamedTuple):
     """One step of a block's forward with the tensors it makes.
 
     `gemm` is the (out, in) shape of its weight on one rank where a TransformerEngine linear runs.
+    `scopes` are the recompute modules that hold the whole operation and drop all that it saves,
+    the widest first.
     """
 
     name: str
     tensors: tuple[Tensor, ...]
     gemm: tuple[int, int] | None = None
+    scopes: tuple[str, ...] = ()
 
 
 Group = tuple[Operation, ...]

@@ -5,6 +5,7 @@ These are not derived but taken from published runs (docs/assumptions.md), so ea
 
 from trainfit.estimator.results import Interval
 from trainfit.resolve.plan import Plan
+from trainfit.specs.blocks import Recurrence
 
 MIB = 2**20
 
@@ -64,6 +65,8 @@ MEASURED_STAGES = 59
 """Measured peaks of complete runs that the interval of allocated bytes holds for: all of them."""
 LEDGER_PERMILLE = 20
 """How far measured peaks stray from the ledger's sum to either side, in thousandths."""
+UNMEASURED_PERMILLE = 100
+"""The same where no run was measured: mixers priced to first order, schedules by their bounds."""
 SMALL_BUFFERS = 32 * MIB
 """Buffers below the ledger's notice: of the order of the deficits of runs of 1 to 5 GiB."""
 IMBALANCE_PERCENT = 20
@@ -71,11 +74,22 @@ IMBALANCE_PERCENT = 20
 6 to 21 % of the activations in published runs without a capacity."""
 
 
-def allocated(expected: int, unbalanced: int) -> Interval:
+def is_measured(plan: Plan) -> bool:
+    """Whether runs of this kind are among the measured ones."""
+    mixers = any(
+        isinstance(block, Recurrence)
+        for kind in plan.model.layer_kinds
+        for sublayer in kind.sublayers
+        for block in sublayer.blocks
+    )
+    return plan.layout.schedule in ("1f1b", "interleaved") and not mixers
+
+
+def allocated(expected: int, unbalanced: int, *, measured: bool) -> Interval:
     """The ledger's sum with the bounds that measured runs have kept. `unbalanced` bytes of it are
     activations, and what operations borrow, of ranks whose experts take whatever is routed there.
     """
-    stray = expected * LEDGER_PERMILLE // 1000
+    stray = expected * (LEDGER_PERMILLE if measured else UNMEASURED_PERMILLE) // 1000
     imbalance = unbalanced * IMBALANCE_PERCENT // 100
     return Interval(
         expected - stray,

@@ -70,12 +70,13 @@ def walk(name: str, table: list[list[Sums]], gradient: int) -> Segment:
 
 def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
     saved = held = forward = backward = dropped = 0
-    dropper = ""
+    dropper = _first_of(operation.scopes, modules) if modules else ""
+    whole = bool(dropper)
     for _, size, lifetime, dropped_by in operation.tensors:
         if lifetime is SAVED:
-            by = _dropper(dropped_by, modules) if dropped_by and modules else ""
-            if by:
-                dropped, dropper = dropped + size, by
+            by = _first_of(dropped_by, modules) if modules and not whole else ""
+            if by or whole:
+                dropped, dropper = dropped + size, dropper or by
             else:
                 saved += size
         elif lifetime is BACKWARD:
@@ -87,8 +88,8 @@ def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
     return Sums(operation.name, saved, held, forward, backward, dropped, dropper)
 
 
-def _dropper(dropped_by: tuple[str, ...], modules: frozenset[str]) -> str:
-    return next((module for module in dropped_by if module in modules), "")
+def _first_of(names: tuple[str, ...], modules: frozenset[str]) -> str:
+    return next((name for name in names if name in modules), "")
 
 
 def _forward(table: list[list[Sums]]) -> Moment:
@@ -107,21 +108,21 @@ def _forward(table: list[list[Sums]]) -> Moment:
 
 
 def _backward(flat: list[Sums], saved: int, gradient: int) -> Moment:
-    """What a module dropped is made again, or fetched, when the walk comes to the last operation
-    that it ran; a rerun borrows what its forward borrowed.
+    """What a module dropped is made again, or fetched, when the walk comes to the module's last
+    operation; a rerun holds and borrows what the module's forward did.
     """
     highest, best = -1, Moment("", 0, 0)
     live = saved
     restored: dict[str, int] = {}
     for sums in reversed(flat):
         again = remade = 0
-        if sums.dropped and sums.dropped_by not in restored:
+        if sums.dropped_by and sums.dropped_by not in restored:
             module = [each for each in flat if each.dropped_by == sums.dropped_by]
             restored[sums.dropped_by] = sum(each.dropped for each in module)
             again = 0 if sums.dropped_by.startswith(OFFLOADED) else _rerun_peak(module)
         if restored:
             remade = sum(restored.values())
-        borrowed = remade + gradient + max(sums.backward, again)
+        borrowed = gradient + max(remade + sums.backward, again)
         if live + borrowed > highest:
             highest = live + borrowed
             best = Moment(sums.name, live, borrowed)
@@ -132,11 +133,11 @@ def _backward(flat: list[Sums], saved: int, gradient: int) -> Moment:
 
 
 def _rerun_peak(module: list[Sums]) -> int:
-    """What a module's forward holds and borrows at most while it is run again."""
-    held = best = 0
+    """What a module's forward makes, holds and borrows at most while it is run again."""
+    live = best = 0
     for sums in module:
-        held += sums.held
-        best = max(best, held + sums.forward)
+        live += sums.dropped + sums.held
+        best = max(best, live + sums.forward)
     return best
 
 

@@ -233,20 +233,41 @@ def attention_backend(job: Job, card: Card) -> Literal["flash", "fused", "unfuse
     return backend
 
 
-def _check_attention(job: Job, findings: Findings) -> None:
+def _check_implementation(job: Job, layout: Layout, findings: Findings) -> None:
+    """What only TransformerEngine runs, or only its fused attention.
+
+    Source: dot_product_attention.py and transformer_config.py of megatron-core,
+    TransformerEngine's dot_product_attention/utils.py.
+    """
     local = isinstance(job.framework, Megatron) and job.framework.transformer_impl == "local"
-    if local and job.training.attention.backend not in ("auto", "unfused"):
+    backend = job.training.attention.backend
+    if local and backend not in ("auto", "unfused"):
         findings.add(
             "/training/attention/backend",
             "conflict",
             "the local implementation has unfused attention only",
             put("/training/attention/backend", "unfused"),
         )
+    if local and resolve_precision(job.training).fp8_recipe is not None:
+        findings.add(
+            "/framework/transformer_impl",
+            "conflict",
+            "fp8 needs TransformerEngine",
+            put("/framework/transformer_impl", "transformer_engine"),
+        )
+    if layout.cp > 1 and (local or backend == "unfused"):
+        pointer = "/framework/transformer_impl" if local else "/training/attention/backend"
+        findings.add(
+            pointer,
+            "conflict",
+            "context parallelism needs TransformerEngine's fused or flash attention",
+            put(pointer, "transformer_engine" if local else "auto"),
+        )
 
 
 def resolve_step(job: Job, layout: Layout, layers: int, card: Card, findings: Findings) -> Step:
     training = job.training
-    _check_attention(job, findings)
+    _check_implementation(job, layout, findings)
     precision = resolve_precision(training)
     cross_entropy = training.loss.cross_entropy
     assert cross_entropy in ("unfused", "native_fused", "te_fused")

@@ -72,7 +72,9 @@ class Recompute(Part):
         description="full: every group of num_layers layers, or the first num_layers of a chunk.",
     )
     num_layers: Annotated[int, Field(ge=0, le=2048)] | None = Field(
-        None, validation_alias=AliasChoices("num_layers", "recompute_num_layers")
+        None,
+        validation_alias=AliasChoices("num_layers", "recompute_num_layers"),
+        description="full: layers of a group (uniform) or of a chunk (block). Unset: 1.",
     )
     modules: tuple[RecomputeModule, ...] | None = Field(
         None,
@@ -105,7 +107,9 @@ class Loss(Part):
 class MoeOptions(Part):
     """How tokens reach their experts."""
 
-    token_dispatcher_type: Literal["alltoall", "allgather", "flex"] = Field("alltoall")
+    token_dispatcher_type: Literal["alltoall", "allgather", "flex"] = Field(
+        "alltoall", description="How tokens travel between expert-parallel ranks."
+    )
     expert_capacity_factor: Annotated[float, Field(gt=0.0, le=1024.0)] | None = Field(
         None, description="Rows an expert takes, as a multiple of its balanced share."
     )

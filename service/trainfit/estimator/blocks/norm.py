@@ -23,12 +23,13 @@ def statistics_bytes(norm: Norm) -> int:
 def fused_with_linear(norm: Norm, sizes: Legend, place: str) -> Operation:
     """A norm in one module with the linear that reads it, and keeps its output.
 
-    Source: TransformerEngine's layernorm_linear.py. `place` names the norm where it is offloaded.
+    Source: TransformerEngine's layernorm_linear.py. `place` names the norm where it is offloaded;
+    recompute `mlp` runs the one before a feed-forward network again.
     """
     output = sizes.kept(norm.width * sizes.n_shard * sizes.bytes)
-    linear = (OFFLOADED + "qkv_linear",) if place == "attn_norm" else ()
+    linear = OFFLOADED + "qkv_linear" if place == "attn_norm" else "mlp"
     return Operation(
-        "norm", (*_input(norm, sizes, place), saved("norm output [n', h]", output, *linear))
+        "norm", (*_input(norm, sizes, place), saved("norm output [n', h]", output, linear))
     )
 
 

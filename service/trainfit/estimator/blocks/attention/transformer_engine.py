@@ -23,6 +23,8 @@ def operations(block: Attention, sizes: Legend, plan: Plan) -> tuple[Operation, 
     a_t, g_t = block.heads // sizes.t, max(1, block.kv_heads // sizes.t)
     q, k, v = a_t * d * n * width, g_t * d * n * width, g_t * d_v * n * width
     out = a_t * d_v * n * width
+    unfused = plan.step.attention_backend == "unfused"
+    keys, values = (q, out) if unfused else (k, v)
     gate = block.gate_width // sizes.t * n * width
     packed = q + k + v + gate
     qkv_rows = (block.heads * d + block.kv_heads * (d + d_v) + block.gate_width) // sizes.t
@@ -58,10 +60,10 @@ def operations(block: Attention, sizes: Legend, plan: Plan) -> tuple[Operation, 
             "core_attention",
             (
                 saved("q [n, a d / t]", q, OFFLOADED + "core_attn"),
-                saved("k [n, g d / t]", k, OFFLOADED + "core_attn"),
-                saved("v [n, g d_v / t]", v, OFFLOADED + "core_attn"),
+                saved("k [n, g d / t], repeated to a where unfused", keys, OFFLOADED + "core_attn"),
+                saved("v [n, g d_v / t], likewise", values, OFFLOADED + "core_attn"),
                 *kernel(a_t, out, k + v, sizes, plan),
-                backward("gradients of q, k, v", q + k + v),
+                backward("gradients of q, k, v", q + keys + values),
                 backward("gradient of the output", out),
             ),
         )
@@ -105,6 +107,9 @@ def kernel(
         copied = copied or exchanged or transposed
     if copied:
         table.append(saved("output in the kernel's layout [n, a d_v / t]", out, "core_attn"))
+    if sizes.c > 1 and plan.layout.cp_comm_type == "p2p":
+        steps = sizes.c * (out + keys_and_values)
+        table.append(forward("outputs, keys and values of all c steps", steps))
     if sizes.c > 1 and plan.layout.cp_comm_type == "all_gather":
         together = 2 * sizes.c * keys_and_values
         table.append(forward("keys and values of all ranks, in two orders", together))

@@ -17,14 +17,14 @@ def operations(block: Mlp, sizes: Legend) -> tuple[Operation, ...]:
         h_in=block.input_size or sizes.h,
         h_out=block.output_size or sizes.h,
         sizes=sizes,
-        dropped_by=("mlp",),
+        scopes=("mlp",),
     )
 
 
 def feed_forward(
-    ffn: int, gated: bool, h_in: int, h_out: int, sizes: Legend, dropped_by: tuple[str, ...]
+    ffn: int, gated: bool, h_in: int, h_out: int, sizes: Legend, scopes: tuple[str, ...]
 ) -> tuple[Operation, ...]:
-    """A network of `ffn` = f / t features on this rank over all n tokens."""
+    """A network of `ffn` = f / t features on this rank over all n tokens, within `scopes`."""
     n, width = sizes.n, sizes.bytes
     inputs = 2 if gated else 1
     product = ffn * n * width
@@ -39,23 +39,26 @@ def feed_forward(
                 backward("output gradient [n, 2f / t]", inputs * product),
             ),
             gemm=(inputs * ffn, h_in),
+            scopes=scopes,
         ),
         Operation(
             "activation",
             (
-                saved("fc1 output [n, 2f / t]", inputs * product, *dropped_by),
+                saved("fc1 output [n, 2f / t]", inputs * product),
                 backward("gradient of fc1 output [n, 2f / t]", inputs * product),
                 backward("gradient of its own output [n, f / t]", product),
             ),
+            scopes=scopes,
         ),
         Operation(
             "linear_fc2",
             (
-                saved("activation output [n, f / t]", sizes.kept(product), *dropped_by),
+                saved("activation output [n, f / t]", sizes.kept(product)),
                 forward("output before its reduction [n, h]", h_out * n * width),
                 backward("gathered gradient [n, h]", h_out * sizes.n_gathered * width),
                 backward("input gradient [n, f / t]", product),
             ),
             gemm=(h_out, ffn),
+            scopes=scopes,
         ),
     )

@@ -36,10 +36,10 @@ def dispatch(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> lis
         Operation(
             "permute",
             (
-                saved("local routing map [n_g, E_l], twice", 2 * gathered * local, "moe"),
-                saved("local probabilities [n_g, E_l]", probabilities * local, "moe"),
-                saved("token indices [T_r] int64", INDEX_BYTES * rows.received, "moe"),
-                saved("permuted rows = fc1 input [T_r, h]", sizes.kept(permuted), "moe", FC1),
+                saved("local routing map [n_g, E_l], twice", 2 * gathered * local),
+                saved("local probabilities [n_g, E_l]", probabilities * local),
+                saved("token indices [T_r] int64", INDEX_BYTES * rows.received),
+                saved("permuted rows = fc1 input [T_r, h]", sizes.kept(permuted), FC1),
                 backward("gradient of the permuted rows [T_r, h]", permuted),
             ),
         ),

@@ -13,8 +13,10 @@ class Rows(NamedTuple):
 
     sent: int
     """T: n' k when no token is dropped, E ceil(n' k f / E) when experts are filled to capacity."""
+    arrived: int
+    """T_a: T for balanced routing, times the imbalance."""
     received: int
-    """T_r: T for balanced routing, gathered over x, times the imbalance."""
+    """T_r: those that arrived at all x ranks which share an expert, gathered."""
 
 
 def rows_of(block: Experts, sizes: Legend, routing: Routing) -> Rows:
@@ -24,6 +26,5 @@ def rows_of(block: Experts, sizes: Legend, routing: Routing) -> Rows:
         capacity = ceil(sent * routing.capacity_factor / block.experts)
         full = block.experts * capacity
         sent = full if routing.pad_to_capacity else min(sent, full)
-    if routing.pad_to_capacity:
-        return Rows(sent, sent * sizes.x)
-    return Rows(sent, ceil(sent * routing.imbalance_factor) * sizes.x)
+    arrived = sent if routing.pad_to_capacity else ceil(sent * routing.imbalance_factor)
+    return Rows(sent, arrived, arrived * sizes.x)

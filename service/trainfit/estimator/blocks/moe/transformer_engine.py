@@ -26,7 +26,7 @@ def operations(block: Experts, sizes: Legend, plan: Plan) -> tuple[Operation, ..
     table += dispatcher.dispatch(block, sizes, rows, routing)
     table += _experts(block, sizes, rows, routing)
     table += dispatcher.combine(block, sizes, rows)
-    return tuple(table)
+    return tuple([each._replace(scopes=("moe", *each.scopes)) for each in table])
 
 
 def _router(block: Experts, sizes: Legend, routing: Routing) -> Operation:
@@ -35,11 +35,11 @@ def _router(block: Experts, sizes: Legend, routing: Routing) -> Operation:
     return Operation(
         "router",
         (
-            saved("softmax [n', E]", 4 * scores, "moe"),
-            saved("softmax of the auxiliary loss [n', E]", 4 * scores, "moe"),
-            saved("masks [n', E] twice", 2 * scores, "moe"),
-            saved("probabilities [n', E]", routing.probability_bytes * scores, "moe"),
-            saved("routing map [n', E]", scores, "moe"),
+            saved("softmax [n', E]", 4 * scores),
+            saved("softmax of the auxiliary loss [n', E]", 4 * scores),
+            saved("masks [n', E] twice", 2 * scores),
+            saved("probabilities [n', E]", routing.probability_bytes * scores),
+            saved("routing map [n', E]", scores),
             forward("logits [n', E]", 4 * scores),
             backward("gradient of the logits [n', E]", 4 * scores),
         ),
@@ -52,14 +52,14 @@ def _shared_experts(block: Experts, width: int, sizes: Legend, routing: Routing)
     """
     gathered = sizes.h * sizes.n_gathered * sizes.bytes * routing.shared_expert_overlap
     in_fp8 = sizes.copied(sizes.act)
-    kept = saved("gathered input [n, h]", max(gathered, in_fp8), "moe", "shared_experts")
+    kept = saved("gathered input [n, h]", max(gathered, in_fp8))
     fc1, activation, fc2 = feed_forward(
         ffn=width // sizes.t,
         gated=block.shared_gated,
         h_in=sizes.h,
         h_out=sizes.h,
         sizes=sizes,
-        dropped_by=("moe", "shared_experts"),
+        scopes=("shared_experts",),
     )
     output = held("shared output [n', h]", sizes.act)
     return [
@@ -79,7 +79,7 @@ def _experts(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> lis
     received = h * rows.received * width
     product = f * rows.received * width
     fused = block.gated and routing.grouped_gemm
-    weighted = () if fused else (saved("activation before its weight", product, "moe"),)
+    weighted = () if fused else (saved("activation before its weight", product, "moe_act"),)
     apart = 0 if routing.grouped_gemm else received
     return [
         Operation(
@@ -93,8 +93,8 @@ def _experts(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> lis
         Operation(
             "experts_activation",
             (
-                saved("fc1 output [T_r, 2f_e / x]", inputs * product, "moe", OFFLOADED + "moe_act"),
-                saved("row probabilities [T_r]", routing.probability_bytes * rows.received, "moe"),
+                saved("fc1 output [T_r, 2f_e / x]", inputs * product, OFFLOADED + "moe_act"),
+                saved("row probabilities [T_r]", routing.probability_bytes * rows.received),
                 *weighted,
                 backward("gradient of fc1 output [T_r, 2f_e / x]", inputs * product),
                 backward("gradient of its own output [T_r, f_e / x]", product),
@@ -103,7 +103,7 @@ def _experts(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> lis
         Operation(
             "experts_fc2",
             (
-                saved("activation output [T_r, f_e / x]", sizes.kept(product), "moe", "moe_act"),
+                saved("activation output [T_r, f_e / x]", sizes.kept(product), "moe_act"),
                 forward("output [T_r, h]", received),
                 forward("outputs of single experts [T_r, h]", apart),
                 backward("output gradient [T_r, h]", received),

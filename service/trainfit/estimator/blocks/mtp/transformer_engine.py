@@ -13,6 +13,7 @@ def projection(mtp: MultiTokenPrediction, sizes: Legend) -> Operation:
     """Both norms, their concatenation, and eh_proj [h, 2h], whose output is gathered."""
     n, width, act = sizes.n, sizes.bytes, sizes.act
     statistics = sum(statistics_bytes(norm) for norm in mtp.norms[:2])
+    embedding = sizes.V * sizes.h * width // sizes.t
     gathered = 2 * sizes.h * sizes.n_gathered * width
     return Operation(
         "eh_proj",
@@ -25,6 +26,7 @@ def projection(mtp: MultiTokenPrediction, sizes: Legend) -> Operation:
             forward("output before it is scattered [n, h]", sizes.h * n * width),
             backward("gathered concatenation [n, 2h]", gathered),
             backward("input gradient [n, 2h]", 2 * sizes.h * n * width),
+            backward("embedding's weight gradient [V / t, h]", embedding),
         ),
         gemm=(sizes.h // sizes.t, 2 * sizes.h),
     )

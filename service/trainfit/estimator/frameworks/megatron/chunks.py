@@ -36,7 +36,7 @@ class Ledger:
         self.sizes = legend_of(plan)
         self.kinds = [layer_operations(k, self.sizes, plan) for k in plan.model.layer_kinds]
         self._sums = [self._add_up(groups) for groups in self.kinds]
-        self._layers = [
+        self.layer_segments = [
             walk("moe" if has_experts(kind) else "dense", sums, self.sizes.act)
             for kind, sums in zip(plan.model.layer_kinds, self._sums, strict=True)
         ]
@@ -132,11 +132,13 @@ class Ledger:
         rerun_count = policy.num_layers if policy.full == "block" else 0
         for position, kind in enumerate(kinds):
             again = position < rerun_count
-            yield PlacedSegment(self._rerun([kind]) if again else self._layers[kind], position)
+            yield PlacedSegment(
+                self._rerun([kind]) if again else self.layer_segments[kind], position
+            )
 
     def _rerun(self, kinds: Sequence[int]) -> Segment:
         """Full recompute keeps the input [n', h] of the group, or its share of it."""
-        parts = [self._layers[kind] for kind in kinds]
+        parts = [self.layer_segments[kind] for kind in kinds]
         act = self.sizes.act
         shared = self.plan.step.recompute.distribute_saved_activations
         return rerun(parts[-1].name, parts, act // self.sizes.t if shared else act, act)

@@ -14,7 +14,7 @@ from trainfit.estimator.blocks.mla import transformer_engine as mla
 from trainfit.estimator.blocks.mlp import transformer_engine as mlp
 from trainfit.estimator.blocks.moe import transformer_engine as moe
 from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
-from trainfit.estimator.ledger import Group, Operation, saved
+from trainfit.estimator.ledger import Group, Operation, backward, saved
 from trainfit.estimator.legend import Legend
 from trainfit.resolve.plan import Plan
 from trainfit.specs.blocks import (
@@ -69,6 +69,24 @@ def _inputs(sublayer: Sublayer, sizes: Legend, plan: Plan) -> Iterator[Operation
 
 
 def block_operations(block: Block, sizes: Legend, plan: Plan) -> Group:
+    """One block's table, with weight gradients where they are not added within the GEMM."""
+    table = _table(block, sizes, plan)
+    if plan.framework.gradient_accumulation_fusion:
+        return table
+    experts = block.experts // sizes.e if isinstance(block, Experts) else 1
+    return tuple([_with_weight_gradient(each, experts, sizes) for each in table])
+
+
+def _with_weight_gradient(operation: Operation, experts: int, sizes: Legend) -> Operation:
+    if operation.gemm is None:
+        return operation
+    rows, columns = operation.gemm
+    matrices = experts if operation.name.startswith("experts_") else 1
+    gradient = backward("weight gradient", matrices * rows * columns * sizes.bytes)
+    return operation._replace(tensors=(*operation.tensors, gradient))
+
+
+def _table(block: Block, sizes: Legend, plan: Plan) -> Group:
     """One block's table. A block known by its weights alone has none."""
     match block:
         case Attention():

@@ -1,0 +1,192 @@
+"""Jobs that do not hold together, and what would."""
+
+from typing import Any
+
+import pytest
+
+from trainfit.answer import plan_of
+from trainfit.resolve.findings import RefusedError
+from trainfit.specs.job import Job
+
+LLAMA = {"hf_id": "meta-llama/Llama-3.1-8B"}
+QWEN_MOE = {"hf_id": "Qwen/Qwen3-30B-A3B"}
+DEEPSEEK = {"hf_id": "deepseek-ai/DeepSeek-V3"}
+
+
+def refusal(job: dict[str, Any]) -> RefusedError:
+    with pytest.raises(RefusedError) as refused:
+        plan_of(Job.model_validate(job))
+    return refused.value
+
+
+@pytest.mark.parametrize(
+    ("model", "parallelism", "pointer", "words"),
+    [
+        (LLAMA, {"num_gpus": 12, "tp": 8}, "num_gpus", "no multiple of tp * pp * cp = 8"),
+        (QWEN_MOE, {"num_gpus": 8, "ep": 8, "tp": 2}, "num_gpus", "pp * ep * etp = 16"),
+        (LLAMA, {"tp": 3}, "tp", "32 attention heads do not divide by tp = 3; by 2 they do"),
+        (LLAMA, {"tp": 16, "num_gpus": 16}, None, ""),
+        (QWEN_MOE, {"ep": 5}, "ep", "128 experts do not divide by ep = 5; by 4 they do"),
+        (LLAMA, {"ep": 2}, "ep", "no experts to divide"),
+        (QWEN_MOE, {"tp": 2, "sequence_parallel": False}, "sequence_parallel", "needs sequence"),
+        (LLAMA, {"pp": 3}, "pp", "32 layers do not divide over 3 pipeline stages; 11+11+10 does"),
+        (DEEPSEEK, {"pp": 16}, "pp", "61 layers do not divide"),
+        (LLAMA, {"vpp": 2}, "vpp", "vpp > 1 needs pp > 1"),
+        (LLAMA, {"pp": 4, "vpp": 3}, "pp", "of 3 chunks"),
+        (LLAMA, {"pp": 4, "vpp": 2, "pipeline_schedule": "1f1b"}, "pipeline_schedule", "one chunk"),
+        (LLAMA, {"pp": 4, "pipeline_schedule": "interleaved"}, "vpp", "needs vpp > 1"),
+        (
+            LLAMA,
+            {"pp": 2, "pipeline_model_parallel_layout": "Et*16|t*15L"},
+            "pipeline_model_parallel_layout",
+            "names 31 t; the model has 32",
+        ),
+        (
+            DEEPSEEK,
+            {"pp": 2, "pipeline_model_parallel_layout": "Et*30|t*31L"},
+            "pipeline_model_parallel_layout",
+            "names 0 m; the model trains 1",
+        ),
+        (
+            LLAMA,
+            {
+                "pp": 2,
+                "use_distributed_optimizer": False,
+                "data_parallel_sharding_strategy": "optim",
+            },
+            "use_distributed_optimizer",
+            "says the opposite",
+        ),
+        (
+            LLAMA,
+            {"num_gpus": 6, "data_parallel_replicate_size": 4},
+            "data_parallel_replicate_size",
+            "do not divide into 4 groups",
+        ),
+        ({"hf_id": "state-spaces/mamba-2.8b-hf"}, {"tp": 3}, "tp", "does not divide by tp = 3"),
+    ],
+)
+def test_layouts(
+    model: dict[str, str], parallelism: dict[str, Any], pointer: str | None, words: str
+) -> None:
+    job = {"model": model, "parallelism": parallelism}
+    if pointer is None:
+        plan_of(Job.model_validate(job))
+        return
+    findings = refusal(job).findings
+    found = [f for f in findings if f.pointer == f"/parallelism/{pointer}"]
+    assert any(words in finding.message for finding in found), findings
+
+
+@pytest.mark.parametrize(
+    ("training", "framework", "pointer", "words"),
+    [
+        ({"global_batch_size": 3, "micro_batch_size": 2}, {}, "global_batch_size", "4 are"),
+        ({"global_batch_size": 8, "num_microbatches": 3}, {}, "num_microbatches", "makes 8"),
+        ({"recompute": {"method": "uniform"}}, {}, "recompute/method", "granularity full"),
+        ({"recompute": {"modules": ["mlp"]}}, {}, "recompute/modules", "granularity selective"),
+        (
+            {"recompute": {"granularity": "full", "num_layers": 99}},
+            {},
+            "recompute/num_layers",
+            "32 layers",
+        ),
+        (
+            {"attention": {"backend": "flash"}},
+            {"transformer_impl": "local"},
+            "attention/backend",
+            "unfused attention only",
+        ),
+        (
+            {"moe": {"pad_expert_input_to_capacity": True}},
+            {},
+            "moe/expert_capacity_factor",
+            "needs a capacity factor",
+        ),
+        ({"mtp": {"num_layers": 1}}, {}, "mtp/num_layers", "declares no"),
+        (
+            {"recompute": {"granularity": "full"}, "offload_modules": ["core_attn"]},
+            {},
+            "offload_modules",
+            "nothing to offload",
+        ),
+    ],
+)
+def test_steps(
+    training: dict[str, Any], framework: dict[str, Any], pointer: str, words: str
+) -> None:
+    named = {"name": "megatron"} | framework
+    findings = refusal({"model": LLAMA, "training": training, "framework": named}).findings
+    found = [f for f in findings if f.pointer == f"/training/{pointer}"]
+    assert any(words in finding.message for finding in found), findings
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "training", "framework"),
+    [
+        ({"cp": 2}, {"attention": {"backend": "unfused"}}, {}),
+        ({"cp": 2}, {}, {"transformer_impl": "local"}),
+        ({}, {"precision": "fp8"}, {"transformer_impl": "local"}),
+    ],
+)
+def test_what_only_transformer_engine_runs(
+    parallelism: dict[str, Any], training: dict[str, Any], framework: dict[str, Any]
+) -> None:
+    job = {
+        "model": LLAMA,
+        "parallelism": parallelism,
+        "training": training,
+        "framework": {"name": "megatron"} | framework,
+    }
+    assert {finding.code for finding in refusal(job).findings} == {"conflict"}
+
+
+def test_a_sequence_divides_by_twice_the_context_parallel_ranks() -> None:
+    job = {"model": LLAMA, "parallelism": {"cp": 4}, "training": {"seq_length": 4100}}
+    (finding,) = refusal(job).findings
+    assert finding.message == ("a sequence of 4100 tokens does not divide by 8 (2 * cp); 4096 does")
+    assert finding.suggestion[0].value == 4096
+
+
+def test_multi_token_prediction_recomputes_uniformly_one_layer_at_a_time() -> None:
+    for recompute in ({"method": "block", "num_layers": 2}, {"num_layers": 2}):
+        job = {
+            "model": DEEPSEEK,
+            "training": {"recompute": {"granularity": "full"} | recompute},
+        }
+        assert {finding.code for finding in refusal(job).findings} == {"recompute"}
+
+
+@pytest.mark.parametrize("pp", [2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16])
+def test_the_split_that_is_offered_works(pp: int) -> None:
+    job: dict[str, Any] = {"model": DEEPSEEK, "parallelism": {"pp": pp}}
+    (finding,) = refusal(job).findings
+    assert finding.suggestion
+    for change in finding.suggestion:
+        job["parallelism"][change.path.rsplit("/", 1)[-1]] = change.value
+    plan = plan_of(Job.model_validate(job))
+    layers = [stage.layers for stage in plan.layout.virtual_stages]
+    assert sum(layers) == 61
+    assert max(layers) - min(layers) <= max(1, pp // 2)
+
+
+def test_every_finding_is_told_at_once() -> None:
+    job = {
+        "model": DEEPSEEK,
+        "parallelism": {"tp": 3, "pp": 4, "ep": 7},
+        "training": {"seq_length": 4097},
+    }
+    pointers = {finding.pointer for finding in refusal(job).findings}
+    assert {"/parallelism/tp", "/parallelism/pp", "/parallelism/ep"} <= pointers
+    assert "/training/seq_length" in pointers
+
+
+def test_every_default_is_echoed_with_its_origin() -> None:
+    plan = plan_of(Job.model_validate({"model": DEEPSEEK, "parallelism": {"tp": 4, "pp": 61}}))
+    defaults = {default.pointer: default for default in plan.defaults}
+    assert defaults["/parallelism/etp"].value == 4
+    assert defaults["/parallelism/etp"].origin == "framework"
+    assert defaults["/parallelism/num_gpus"].value == 244
+    assert defaults["/training/mtp"].origin == "config"
+    assert "/parallelism/tp" not in defaults
+    assert all(default.why for default in plan.defaults)
