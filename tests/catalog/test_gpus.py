@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import subprocess
 import sys
 from collections import Counter
+from importlib.resources import files
 from typing import get_args
 
 import pytest
 
-from trainfit.catalog.gpus import Confidence, Gpu, UnknownGpuError, find_gpu, gpus, spelling_key
+from trainfit.catalog.gpus import (
+    Confidence,
+    Gpu,
+    Mig,
+    MigProfile,
+    UnknownGpuError,
+    find_gpu,
+    gpus,
+    spelling_key,
+)
 
 GIB = 2**30
 MAX_SAFE_INTEGER = 2**53 - 1
+CATALOGUE = files("trainfit.catalog").joinpath("gpus.json")
 
 every_gpu = pytest.mark.parametrize("gpu", gpus(), ids=lambda gpu: gpu.name)
+
+SLICES = [(gpu, gpu.mig, each) for gpu in gpus() if gpu.mig for each in gpu.mig.profiles]
+every_slice = pytest.mark.parametrize(
+    ("gpu", "mig", "profile"), SLICES, ids=[f"{gpu.name} {each.name}" for gpu, _, each in SLICES]
+)
 
 
 @every_gpu
@@ -70,6 +87,72 @@ def test_the_card_is_found_by_its_name_and_every_alias(gpu: Gpu) -> None:
         assert find_gpu(name.lower().replace("-", "")) is gpu
 
 
+@every_slice
+def test_a_slice_is_a_share_of_its_card(gpu: Gpu, mig: Mig, profile: MigProfile) -> None:
+    assert mig.confidence in get_args(Confidence)
+    assert mig.source
+    assert profile.instances * profile.memory_eighths <= 8
+    share = gpu.reported_bytes * profile.memory_eighths / 8
+    assert 0.91 * share <= profile.reported_bytes <= share
+
+
+@every_slice
+def test_a_slice_is_named_after_its_compute_and_memory(
+    gpu: Gpu, mig: Mig, profile: MigProfile
+) -> None:
+    named = re.fullmatch(r"(\d)g\.(\d+)gb", profile.name)
+    assert named is not None
+    most_compute = max(int(each.name[0]) for each in mig.profiles)
+    assert int(named[1]) * profile.instances <= most_compute
+    assert 0.88 <= profile.reported_bytes / (int(named[2]) * GIB) <= 1
+    assert find_gpu(f"{gpu.name} {profile.name}").marketing_gb == int(named[2])
+
+
+@every_slice
+def test_a_slice_is_found_as_a_card_of_its_own(gpu: Gpu, mig: Mig, profile: MigProfile) -> None:
+    for name in (gpu.name, *gpu.aliases):
+        for spelling in (f"{name} {profile.name}", f"{name} MIG {profile.name}+me"):
+            found = find_gpu(spelling)
+            assert found.name == f"{gpu.name} {profile.name}"
+            assert found.reported_bytes == profile.reported_bytes
+            assert found.compute_capability == gpu.compute_capability
+            assert found.confidence == mig.confidence
+            assert found.mig is None
+            assert found.bf16_flops is not None
+            assert gpu.bf16_flops is not None
+            assert found.bf16_flops <= gpu.bf16_flops
+    assert find_gpu(found.name) == found
+
+
+def test_slices_are_of_cards_that_have_them() -> None:
+    named = [
+        name
+        for family in json.loads(CATALOGUE.read_text("utf-8"))["mig"]
+        for name in family["cards"]
+    ]
+    assert len(set(named)) == len(named)
+    assert set(named) == {gpu.name for gpu in gpus() if gpu.mig is not None}
+
+
+@pytest.mark.parametrize(
+    ("spelling", "close"),
+    [
+        ("A100 3g.40gb", {"A100-80GB-SXM 3g.40gb", "A100-80GB-PCIe 3g.40gb"}),
+        ("A100 1g.5gb", {"A100-40GB 1g.5gb"}),
+        ("B300 1g.23gb", {"B300 1g.34gb", "B300 4g.135gb"}),
+        ("L4 1g.5gb", set()),
+        ("3g.40gb", set()),
+    ],
+)
+def test_a_slice_that_no_card_has_is_refused_with_those_that_are_near(
+    spelling: str, close: set[str]
+) -> None:
+    with pytest.raises(UnknownGpuError) as caught:
+        find_gpu(spelling)
+    assert close <= set(caught.value.close_matches)
+    assert bool(close) == bool(caught.value.close_matches)
+
+
 def test_no_name_or_alias_stands_for_two_cards() -> None:
     keys = Counter(spelling_key(name) for gpu in gpus() for name in (gpu.name, *gpu.aliases))
     assert [key for key, count in keys.items() if count > 1] == []
@@ -92,6 +175,10 @@ def test_no_name_or_alias_stands_for_two_cards() -> None:
         ("a6000", "RTX A6000"),
         ("mi300x", "MI300X"),
         ("b200", "B200"),
+        ("H100 MIG 3g.40gb", "H100-80GB-SXM 3g.40gb"),
+        ("A100-40GB-SXM 1g.5gb", "A100-40GB 1g.5gb"),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "A100-40GB 1g.5gb"),
+        ("h200_1g.18gb+me", "H200-141GB 1g.18gb"),
     ],
 )
 def test_what_people_type_finds_the_card(spelling: str, name: str) -> None:

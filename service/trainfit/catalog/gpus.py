@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
 Confidence = Literal["sourced", "sourced-by-value", "estimate", "general"]
 
 _SEPARATORS = str.maketrans("", "", " -_")
 _MATCHES_OFFERED = 5
+_MIB = 2**20
+_SLICE = re.compile(r"(?P<card>.+?)(?:mig)?(?P<profile>\dg\.\d+gb)(?:\+me|\+gfx)?")
+"""A slice in `spelling_key`'s form; media and graphics engines take no memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigProfile:
+    """One way to cut a slice from a card: of "3g.40gb", three compute slices of the card's seven.
+
+    `memory_eighths` of the card's memory belong to the slice, which reports `reported_bytes`; a
+    card holds `instances` of it at most.
+    """
+
+    name: str
+    instances: int
+    memory_eighths: int
+    reported_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mig:
+    """How NVIDIA's Multi-Instance GPU divides a card; `confidence` and `source` as of a `Gpu`."""
+
+    confidence: Confidence
+    source: str
+    profiles: tuple[MigProfile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +69,8 @@ class Gpu:
     interconnect: str
     gpus_per_node: int
     """Devices in the usual node."""
+    mig: Mig | None
+    """Its slices, each a device of its own: "H100 3g.40gb" names one. None where it has none."""
 
 
 class UnknownGpuError(ValueError):
@@ -56,14 +85,19 @@ class UnknownGpuError(ValueError):
 @cache
 def gpus() -> tuple[Gpu, ...]:
     """Every card, in the catalogue's order."""
-    cards = json.loads(files("trainfit.catalog").joinpath("gpus.json").read_text("utf-8"))
-    return tuple(Gpu(**{**card, "aliases": tuple(card["aliases"])}) for card in cards)
+    catalogue = json.loads(files("trainfit.catalog").joinpath("gpus.json").read_text("utf-8"))
+    mig = {name: _mig(family) for family in catalogue["mig"] for name in family["cards"]}
+    return tuple(
+        Gpu(**{**card, "aliases": tuple(card["aliases"]), "mig": mig.get(card["name"])})
+        for card in catalogue["cards"]
+    )
 
 
 def find_gpu(name: str) -> Gpu:
     """The card of this name or alias, whatever its case, spaces, dashes and underscores.
 
-    A bare family name sold in several sizes ("A100") is no alias: half the memory is no detail.
+    A card's name and a profile, with or without "MIG" between them, is that slice of the card. A
+    bare family name sold in several sizes ("A100") is no alias: half the memory is no detail.
 
     Raises:
         UnknownGpuError: nothing in the catalogue has this name.
@@ -72,10 +106,9 @@ def find_gpu(name: str) -> Gpu:
     by_key = _gpus_by_key()
     if key in by_key:
         return by_key[key]
-    near = [known for known in by_key if key and known.startswith(key)]
-    near += get_close_matches(key, by_key, n=_MATCHES_OFFERED)
-    names = dict.fromkeys(by_key[known].name for known in near)
-    raise UnknownGpuError(tuple(names)[:_MATCHES_OFFERED])
+    if sliced := _SLICE.fullmatch(key):
+        return _find_slice(sliced["card"], sliced["profile"])
+    raise UnknownGpuError(tuple(gpu.name for gpu in _near(key))[:_MATCHES_OFFERED])
 
 
 def spelling_key(name: str) -> str:
@@ -86,3 +119,61 @@ def spelling_key(name: str) -> str:
 @cache
 def _gpus_by_key() -> dict[str, Gpu]:
     return {spelling_key(name): gpu for gpu in gpus() for name in (gpu.name, *gpu.aliases)}
+
+
+def _near(key: str) -> list[Gpu]:
+    by_key = _gpus_by_key()
+    near = [known for known in by_key if key and known.startswith(key)]
+    near += get_close_matches(key, by_key, n=_MATCHES_OFFERED)
+    return list({by_key[known].name: by_key[known] for known in near}.values())
+
+
+def _mig(family: dict[str, Any]) -> Mig:
+    profiles = (
+        MigProfile(
+            profile["name"],
+            profile["instances"],
+            profile["memory_eighths"],
+            profile["reported_mib"] * _MIB,
+        )
+        for profile in family["profiles"]
+    )
+    return Mig(family["confidence"], family["source"], tuple(profiles))
+
+
+def _find_slice(card_key: str, profile_name: str) -> Gpu:
+    card = _gpus_by_key().get(card_key)
+    slices = [
+        (gpu, gpu.mig, profile)
+        for gpu in ([card] if card else _near(card_key))
+        if gpu.mig is not None
+        for profile in gpu.mig.profiles
+    ]
+    asked = [each for each in slices if each[2].name == profile_name]
+    if card is not None and asked:
+        return _slice(*asked[0])
+    names = tuple(f"{gpu.name} {profile.name}" for gpu, _, profile in asked or slices)
+    raise UnknownGpuError(names[:_MATCHES_OFFERED])
+
+
+def _slice(card: Gpu, mig: Mig, profile: MigProfile) -> Gpu:
+    """The slice as the device that a process sees: its shares of memory and of compute."""
+    compute = int(profile.name[0])
+    all_compute = max(int(each.name[0]) for each in mig.profiles)
+    return replace(
+        card,
+        name=f"{card.name} {profile.name}",
+        aliases=(),
+        marketing_gb=int(profile.name[:-2].split(".")[1]),
+        reported_bytes=profile.reported_bytes,
+        confidence=mig.confidence,
+        source=mig.source,
+        memory_bandwidth_bytes_per_second=(
+            card.memory_bandwidth_bytes_per_second * profile.memory_eighths // 8
+        ),
+        bf16_flops=card.bf16_flops and card.bf16_flops * compute // all_compute,
+        fp8_flops=card.fp8_flops and card.fp8_flops * compute // all_compute,
+        interconnect="none: slices do not reach each other",
+        gpus_per_node=card.gpus_per_node * profile.instances,
+        mig=None,
+    )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from cyclopts import Parameter
+from rich.table import Table
 
 from trainfit.catalog.configs import bundled_ids
+from trainfit.catalog.gpus import MigProfile
 from trainfit.catalog.gpus import gpus as cards
 from trainfit.cli.quantities import gib
 from trainfit.cli.terminal import print_all, print_json, table
@@ -41,4 +43,18 @@ def _print_gpus() -> None:
     rows.add_column("also known as")
     for card in cards():
         rows.add_row(card.name, card.vendor, gib(card.reported_bytes), ", ".join(card.aliases))
-    print_all(rows)
+    print_all(rows, _slices())
+
+
+def _slices() -> Table:
+    """A row for each set of profiles, with the cards that have it."""
+    rows = table(["MIG slices, as in H100 3g.40gb"], [])
+    rows.add_column("GiB")
+    alike: dict[tuple[MigProfile, ...], list[str]] = {}
+    for card in cards():
+        if card.mig is not None:
+            alike.setdefault(card.mig.profiles, []).append(card.name)
+    for profiles, names in alike.items():
+        sizes = ", ".join(f"{each.name} {gib(each.reported_bytes)}" for each in profiles)
+        rows.add_row(", ".join(names), sizes)
+    return rows
