@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import Interval
 
 GIB = 2**30
@@ -46,7 +47,7 @@ class Fit:
     """Whether a configuration ran, and what the service says the card's memory would take."""
 
     fits: bool
-    verdict: Literal["fits", "tight", "does_not_fit"]
+    verdict: Verdict
     capacity_bytes: int
     low_bytes: int
     expected_bytes: int

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from tests.accuracy import published_runs
+from tests.accuracy import performance_recipes, published_runs
 from tests.accuracy.cards import card_of
 from tests.accuracy.measured import check_usable
 from tests.accuracy.outcomes import Fit, UnusableRowError
-from trainfit.answer import answer
-from trainfit.estimator.results import Interval
+from trainfit.answer import price as price_job
+from trainfit.decisions.verdict import verdict
 
 Row = dict[str, Any]
 
@@ -43,11 +43,12 @@ def price(row: Row, folder: Path) -> dict[str, Fit]:  # noqa: ARG001
     if card is None:
         raise UnusableRowError(f"the catalogue has no {row['gpu']['type']}")
     check_expressible(row)
-    needed = answer(published_runs.job_of(row)).binding.device_bytes
+    estimate = price_job(performance_recipes.completed(row, published_runs.job_of(row)))
+    needed = estimate.binding.device_bytes
     return {
         "": Fit(
             fits=row["fits"],
-            verdict=verdict(needed, card.reported_bytes),
+            verdict=verdict(estimate, card.reported_bytes),
             capacity_bytes=card.reported_bytes,
             low_bytes=needed.low,
             expected_bytes=needed.expected,
@@ -76,10 +77,3 @@ def check_expressible(row: Row) -> None:
 def _overlaps_nothing(overlap: str, tp: int) -> bool:
     """Tensor-parallel communication is there to overlap only where tp > 1."""
     return "=True" not in (overlap if tp > 1 else overlap.replace("tp_comm_overlap=True", ""))
-
-
-def verdict(needed: Interval, capacity_bytes: int) -> Literal["fits", "tight", "does_not_fit"]:
-    """What the interval of the binding rank says about a card."""
-    if needed.high <= capacity_bytes:
-        return "fits"
-    return "does_not_fit" if needed.low > capacity_bytes else "tight"

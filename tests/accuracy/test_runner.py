@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.accuracy import command_line, schemas
+from tests.accuracy import command_line, published_runs, schemas
 from tests.accuracy.__main__ import main
 from tests.accuracy.cards import card_of
 from tests.accuracy.command_line import layer_frequency
+from tests.accuracy.performance_recipes import completed
 from tests.accuracy.published_runs import precision_of
-from tests.accuracy.runs import verdict
 from tests.accuracy.schemas import outcomes_of_row
-from trainfit.estimator.results import Interval
+from trainfit.specs.training import Precision
 
 Row = dict[str, Any]
 
@@ -242,8 +242,24 @@ def test_cards_by_type_and_memory(gpu: Row, name: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("needed", "said"),
-    [((1, 2, 3), "fits"), ((1, 2, 4), "tight"), ((4, 5, 6), "does_not_fit")],
+    ("name", "recomputed", "gathered_in_fp8"),
+    [
+        ("bridge-perf-095-GPT-B200-BF16", ("layernorm", "moe_act"), False),
+        ("bridge-perf-046-GPT-B300-MXFP8", None, True),
+    ],
 )
-def test_verdicts(needed: tuple[int, int, int], said: str) -> None:
-    assert verdict(Interval(*needed), capacity_bytes=3) == said
+def test_rows_of_tables_are_completed_from_their_recipes(
+    name: str, recomputed: tuple[str, ...] | None, gathered_in_fp8: bool
+) -> None:
+    row = next(row for row in published_rows() if row["id"] == name)
+    job = completed(row, published_runs.job_of(row))
+    assert isinstance(job.training.precision, Precision)
+    assert job.training.precision.gradients == "bf16"
+    assert job.training.precision.fp8_param_gather is gathered_in_fp8
+    assert job.training.recompute.modules == recomputed
+    assert job.training.loss.cross_entropy == "te_fused"
+
+
+def published_rows() -> list[Row]:
+    lines = (Path(__file__).parent.parent / "data" / "corpus" / "runs.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in lines.splitlines()]

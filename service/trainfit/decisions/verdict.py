@@ -1,4 +1,4 @@
-"""Whether a job fits a card."""
+"""Whether a job fits a card: the one rule."""
 
 from typing import Literal
 
@@ -7,15 +7,15 @@ from trainfit.estimator.results import Estimate
 Verdict = Literal["fits", "tight", "does_not_fit", "unknown"]
 
 
-def verdict(estimate: Estimate, memory_bytes: int) -> Verdict:
-    """fits: the high bound of every stage is within the card's memory; does_not_fit: the low bound
-    of some stage exceeds it; tight: between the two. unknown: it fits as far as it is counted, but
-    something that needs memory is not counted.
+def verdict(estimate: Estimate, usable_bytes: int, headroom_bytes: int = 0) -> Verdict:
+    """fits: the high bound of every stage leaves the headroom free of what is usable of the card;
+    does_not_fit: the low bound of some stage exceeds all that is usable; tight: between the two.
+    unknown: it fits as far as it is counted, but something that needs memory is not counted.
     """
-    if any(stage.device_bytes.low > memory_bytes for stage in estimate.stages):
+    if any(stage.device_bytes.low > usable_bytes for stage in estimate.stages):
         return "does_not_fit"
     if estimate.warnings:
         return "unknown"
-    if all(stage.device_bytes.high <= memory_bytes for stage in estimate.stages):
+    if all(stage.device_bytes.high <= usable_bytes - headroom_bytes for stage in estimate.stages):
         return "fits"
     return "tight"

@@ -1,6 +1,7 @@
 """Every value that the caller left open, with where it comes from."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from trainfit.resolve.plan import Default, Layout, Origin
@@ -10,20 +11,32 @@ from trainfit.specs.part import Part
 
 def resolved_defaults(job: Job, derived: dict[str, tuple[Any, Origin, str]]) -> tuple[Default, ...]:
     """Defaults of all parts of the job; `derived` has those that depend on other values."""
-    found = {default.pointer: default for default in _declared(job, "")}
+    found: dict[str, Default] = {}
+    _collect(job, _explained(Job), "", found)
     for pointer, (value, origin, why) in derived.items():
         found[pointer] = Default(pointer, value, origin, why)
-    return tuple(default for default in found.values() if default.value is not None)
+    return tuple([default for default in found.values() if default.value is not None])
 
 
-def _declared(part: Part, path: str) -> Iterator[Default]:
-    for name, field in type(part).model_fields.items():
+def _collect(
+    part: Part, fields: tuple[tuple[str, str], ...], path: str, found: dict[str, Default]
+) -> None:
+    """Add the part's defaults and those of its parts; a model has none to tell."""
+    given = part.model_fields_set
+    for name, why in fields:
         value = getattr(part, name)
         pointer = f"{path}/{name}"
-        if isinstance(value, Part) and not pointer.startswith("/model/"):
-            yield from _declared(value, pointer)
-        elif name not in part.model_fields_set and not pointer.startswith("/model/"):
-            yield Default(pointer, value, "framework", field.description or "")
+        if isinstance(value, Part):
+            if pointer != "/model":
+                _collect(value, _explained(type(value)), pointer, found)
+        elif name not in given:
+            found[pointer] = Default(pointer, value, "framework", why)
+
+
+@cache
+def _explained(kind: type[Part]) -> tuple[tuple[str, str], ...]:
+    """The fields of a part, each with what it means."""
+    return tuple((name, field.description or "") for name, field in kind.model_fields.items())
 
 
 def derived_layout(job: Job, layout: Layout) -> Iterator[tuple[str, Any, Origin, str]]:

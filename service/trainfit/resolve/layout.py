@@ -6,7 +6,7 @@ from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.pipeline import split, virtual_pipeline_size
 from trainfit.resolve.plan import Layout
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp
+from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp, Recurrence
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import (
     MAX_GPUS,
@@ -63,6 +63,15 @@ def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findin
 def smallest_world(given: Parallelism, etp: int) -> int:
     """The smallest number of GPUs that tp * pp * cp and pp * ep * etp both divide."""
     return given.pp * lcm(given.tp * given.cp, given.ep * etp)
+
+
+def sequence_multiple(given: Parallelism) -> int:
+    """What a sequence has to be a multiple of: load-balanced context parallelism halves the share
+    of each rank, and sequence parallelism shares it out again.
+    """
+    parts = 2 * given.cp if given.cp > 1 else 1
+    shared_out = given.tp > 1 and given.sequence_parallel is not False
+    return lcm(parts, given.cp * given.tp) if shared_out else parts
 
 
 def sharding_strategy(given: Parallelism, findings: Findings) -> ShardingStrategy:
@@ -148,6 +157,9 @@ def _check_blocks(
                 )
             case Experts():
                 _check_experts(given.ep, etp, block, findings)
+            case Recurrence() if block.inner_width % given.tp:
+                what = f"a mixer's width of {block.inner_width}"
+                _indivisible("tp", given.tp, "mixer_not_divisible", what, findings)
             case _:
                 pass
     if given.ep > 1 and not experts:
@@ -216,9 +228,7 @@ def _check_experts(ep: int, etp: int, block: Experts, findings: Findings) -> Non
 
 def _check_sequence(job: Job, sequence_parallel: bool, findings: Findings) -> None:
     given, length = job.parallelism, job.training.seq_length
-    parts = 2 * given.cp if given.cp > 1 else 1
-    if sequence_parallel:
-        parts = lcm(parts, given.cp * given.tp)
+    parts = sequence_multiple(given)
     if length % parts:
         nearest = max(1, round(length / parts)) * parts
         why = "2 * cp" if given.cp > 1 else "tp, with sequence parallelism"

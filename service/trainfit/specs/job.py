@@ -1,6 +1,8 @@
 """A job: the five parts that a caller describes."""
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import Field, WithJsonSchema
 
 from trainfit.specs.framework import Framework, Megatron
 from trainfit.specs.gpu import Gpu
@@ -11,7 +13,9 @@ from trainfit.specs.training import Training
 
 
 class Job(Part):
-    """One training run: a model, its layout, a step, a framework and a card."""
+    """One training run: a model, its layout, a step, a framework and a card. With the version of
+    an estimator, it is answered by that one or not at all.
+    """
 
     model: Model
     parallelism: Parallelism = Field(default_factory=Parallelism)
@@ -20,3 +24,10 @@ class Job(Part):
     gpu: Gpu | None = Field(
         None, description="Catalogue name or alias, or memory_bytes. Unset: no verdict is sought."
     )
+    estimator_version: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        None, description="Version of the estimator that is to answer. Unset: whichever is served."
+    )
+
+
+AS_JOB = WithJsonSchema({"allOf": [{"$ref": "#/components/schemas/Job"}]})
+"""Describes a value that is a Job in JSON, but not read as one."""

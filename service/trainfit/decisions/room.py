@@ -1,0 +1,43 @@
+"""The room on a card: what the driver reports, less what others hold and what is to stay free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from trainfit.catalog.gpus import find_gpu
+from trainfit.decisions.verdict import Verdict, verdict
+from trainfit.estimator.results import Estimate, Interval
+from trainfit.specs.gpu import CustomGpu, Gpu
+from trainfit.specs.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Bytes of one card. `usable_bytes` is what a job may take, the headroom included."""
+
+    capacity_bytes: int
+    reserved_other_bytes: int
+    usable_bytes: int
+    headroom_bytes: int
+
+    def verdict(self, estimate: Estimate) -> Verdict:
+        return verdict(estimate, self.usable_bytes, self.headroom_bytes)
+
+    def margin(self, needed: Interval) -> Interval:
+        """Usable bytes that stay free; below zero, those that are missing."""
+        usable = self.usable_bytes
+        return Interval(usable - needed.high, usable - needed.expected, usable - needed.low)
+
+
+def room_on(gpu: Gpu, policy: Policy) -> Room:
+    """The room that a policy leaves on a card. Raises UnknownGpuError."""
+    reserved = policy.reserved_other_bytes
+    if isinstance(gpu, CustomGpu):
+        capacity = gpu.memory_bytes
+        reserved += gpu.reserved_other_bytes
+    else:
+        capacity = find_gpu(gpu).reported_bytes
+    usable = max(0, capacity - reserved)
+    headroom = max(policy.headroom_bytes, ceil(usable * policy.headroom_ratio))
+    return Room(capacity, reserved, usable, headroom)

@@ -1,0 +1,115 @@
+"""Changes that help a job that does not fit, each verified by an estimate of the changed job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations, islice
+
+from pydantic import ValidationError
+
+from trainfit.decisions.candidates import Candidate, Price, candidates, together
+from trainfit.decisions.patch import apply, patch
+from trainfit.decisions.room import Room
+from trainfit.decisions.verdict import Verdict
+from trainfit.estimator.results import ComponentName, Estimate
+from trainfit.resolve.findings import Change, RefusedError
+from trainfit.specs.job import Job
+
+OFFERED = 12
+"""The most suggestions in an answer."""
+PAIRS_TRIED = 20
+PAIRS_WANTED = 4
+"""Pairs are priced until so many of them fit."""
+
+RANK: dict[Verdict, int] = {"fits": 0, "unknown": 1, "tight": 1, "does_not_fit": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A JSON Patch on the job, what it saves on the stage that binds, and what it costs.
+
+    `saves_bytes` is by how much the expected device bytes of the stage that needs most fall.
+    """
+
+    patch: list[Change]
+    saves_bytes: int
+    cost: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A candidate that holds together and saves something; `needs` are bytes by component."""
+
+    candidate: Candidate
+    suggestion: Suggestion
+    needs: dict[ComponentName, int]
+
+    @property
+    def order(self) -> tuple[int, Price, int]:
+        """By what it makes of the verdict, then by what it costs, then by what it saves."""
+        suggestion = self.suggestion
+        return RANK[suggestion.verdict], self.candidate.price, -suggestion.saves_bytes
+
+
+def suggestions(
+    job: Job, estimate: Estimate, price: Callable[[Job], Estimate], room: Room
+) -> list[Suggestion]:
+    """What helps, best first: single changes, and pairs of them where no single one is enough."""
+
+    def verified(proposed: Iterable[Candidate]) -> Iterator[Verified]:
+        for candidate in proposed:
+            changes = patch(job, candidate.values)
+            try:
+                changed = price(apply(job, changes))
+            except (RefusedError, ValidationError):
+                continue
+            saved = _needed(estimate) - _needed(changed)
+            if saved > 0:
+                suggestion = Suggestion(list(changes), saved, candidate.cost, room.verdict(changed))
+                yield Verified(candidate, suggestion, _needs(changed))
+
+    found = list(verified(candidates(job, estimate.parallelism.num_gpus)))
+    best = _best_verdict(estimate)
+    if all(each.suggestion.verdict != best for each in found):
+        proposed = islice(_pairs(found, estimate, room), PAIRS_TRIED)
+        fitting = (each for each in verified(proposed) if each.suggestion.verdict == best)
+        found += islice(fitting, PAIRS_WANTED)
+    found.sort(key=lambda each: each.order)
+    return [each.suggestion for each in found[:OFFERED]]
+
+
+def _needed(estimate: Estimate) -> int:
+    return estimate.binding.device_bytes.expected
+
+
+def _best_verdict(estimate: Estimate) -> Verdict:
+    """What a change can achieve: nothing more than unknown where something is not counted."""
+    return "unknown" if estimate.warnings else "fits"
+
+
+def _needs(estimate: Estimate) -> dict[ComponentName, int]:
+    """What the stage that binds needs, by component."""
+    stage = estimate.stages[estimate.binding.pp_rank]
+    return {component.name: component.bytes for component in stage.components}
+
+
+def _pairs(found: list[Verified], estimate: Estimate, room: Room) -> Iterator[Candidate]:
+    """Pairs that go together: first those that are likely to fit, the cheapest first.
+
+    Of each component the second change is taken to leave the same share as it does by itself.
+    """
+    before = _needs(estimate)
+    bounds = estimate.binding.device_bytes
+    likely = (room.usable_bytes - room.headroom_bytes) * bounds.expected / bounds.high
+
+    def order(pair: tuple[Verified, Verified]) -> tuple[bool, Price, float]:
+        a, b = pair
+        needed = sum(a.needs[name] * b.needs[name] / size for name, size in before.items() if size)
+        return needed > likely, max(a.candidate.price, b.candidate.price), needed
+
+    for a, b in sorted(combinations(found, 2), key=order):
+        both = together(a.candidate, b.candidate)
+        if both is not None:
+            yield both

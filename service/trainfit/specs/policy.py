@@ -1,0 +1,56 @@
+"""A question about fit: a job, the caller's policy, and what else to look for."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trainfit.specs.gpu import Gpu
+from trainfit.specs.job import Job
+from trainfit.specs.part import MAX_SAFE_INTEGER, Part
+
+Bytes = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
+
+
+class Override(Part):
+    """A verdict that passes nevertheless, and why."""
+
+    verdict: Literal["tight", "unknown"] = Field(..., description="What is let through.")
+    reason: Annotated[str, Field(min_length=1, max_length=500)] = Field(
+        ..., description="Who decided so and why; repeated in the answer."
+    )
+
+
+class Policy(Part):
+    """What the caller keeps free of the card, and which verdicts pass besides fits.
+
+    Nothing is kept free unless asked for: the interval of an estimate is its margin.
+    """
+
+    headroom_ratio: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
+        0.0, description="Share of the usable memory to stay free; the larger headroom holds."
+    )
+    headroom_bytes: Bytes = Field(0, description="Bytes to stay free; the larger headroom holds.")
+    reserved_other_bytes: Bytes = Field(
+        0,
+        description="What other processes hold on the card, beside what gpu.reserved_other_bytes "
+        "says.",
+    )
+    allow: Annotated[tuple[Override, ...], Field(strict=False, max_length=8)] = Field(
+        (), description="Verdicts that pass besides fits, each with a reason."
+    )
+
+
+class Limits(Part):
+    """Which largest values that still fit are looked for."""
+
+    micro_batch_size: bool = Field(False, description="The largest micro_batch_size that fits.")
+    seq_length: bool = Field(False, description="The longest seq_length that fits.")
+
+
+class FitCheckRequest(Job):
+    """A job, the card that it is to fit, and the policy."""
+
+    gpu: Gpu = Field(..., description="Catalogue name or alias, or memory_bytes.")
+    policy: Policy = Field(default_factory=Policy)
+    limits: Limits = Field(default_factory=Limits)
+    suggest: bool = Field(True, description="Look for changes that help where it does not fit.")

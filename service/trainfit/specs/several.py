@@ -1,0 +1,95 @@
+"""Questions about several jobs at once."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from trainfit.specs.job import AS_JOB, Job
+from trainfit.specs.part import Part
+
+MAX_JOBS = 64
+MAX_OPERATIONS = 32
+UNCHANGED = "job"
+"""The id of the job to which changes are compared."""
+
+
+Id = Annotated[str, Field(min_length=1, max_length=128)]
+
+
+class NamedJob(Part):
+    """A job and what the caller calls it. The job is read by itself, so that what is wrong with it
+    is told of it alone.
+    """
+
+    id: Id = Field(..., description="Repeated in the answer.")
+    job: Annotated[Any, AS_JOB]
+
+
+class Operation(Part):
+    """One operation of a JSON Patch (RFC 6902) on a job."""
+
+    op: Literal["add", "replace", "remove"]
+    path: Annotated[str, Field(max_length=256)]
+    value: Any = None
+
+
+class NamedChange(Part):
+    """A change to a job and what the caller calls it."""
+
+    id: Id = Field(..., description="Repeated in the answer.")
+    patch: Annotated[tuple[Operation, ...], Field(strict=False, max_length=MAX_OPERATIONS)] = Field(
+        ..., description="A JSON Patch (RFC 6902); paths lead through objects."
+    )
+
+
+Jobs = Annotated[tuple[NamedJob, ...], Field(strict=False, min_length=1, max_length=MAX_JOBS)]
+Changes = Annotated[tuple[NamedChange, ...], Field(strict=False, min_length=1, max_length=MAX_JOBS)]
+
+
+class BatchRequest(Part):
+    """Jobs to be answered one by one."""
+
+    jobs: Jobs
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        _check_distinct(each.id for each in self.jobs)
+        return self
+
+
+class CompareRequest(Part):
+    """Either jobs, or one job and changes to it."""
+
+    jobs: Jobs | None = Field(None, description="Jobs side by side.")
+    baseline: Id | None = Field(
+        None,
+        description="The id of one of the jobs, which the others differ from. Unset: the first.",
+    )
+    job: Job | None = Field(
+        None, description=f'A job that changes are compared to; its id is "{UNCHANGED}".'
+    )
+    changes: Changes | None = Field(None, description="Changes to the job, each by itself.")
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if self.jobs is not None and self.job is None and self.changes is None:
+            ids = [each.id for each in self.jobs]
+            if self.baseline is not None and self.baseline not in ids:
+                raise ValueError("baseline is the id of none of the jobs")
+        elif self.jobs is None and self.job is not None and self.changes is not None:
+            ids = [UNCHANGED, *(each.id for each in self.changes)]
+            if self.baseline is not None:
+                raise ValueError("changes are compared to the job; leave baseline out")
+        else:
+            raise ValueError("give either jobs, or job and changes")
+        _check_distinct(ids)
+        return self
+
+
+def _check_distinct(ids: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for each in ids:
+        if each in seen:
+            raise ValueError("two have the same id")
+        seen.add(each)

@@ -1,0 +1,53 @@
+"""What Megatron-Bridge's performance recipes say that its tables of throughput leave out.
+
+Source: NVIDIA-NeMo/Megatron-Bridge, scripts/performance/configs of v0.2.0 to v0.4.1 and
+src/megatron/bridge/perf_recipes at 067f987df03b, which agree on everything here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.accuracy.outcomes import UnusableRowError
+from trainfit.decisions.patch import apply, patch
+from trainfit.specs.job import Job
+from trainfit.specs.training import Precision
+
+Row = dict[str, Any]
+
+READ = ("GPT-OSS-120B", "Llama-3-70B", "Qwen3-30B-A3B")
+"""Models whose recipes were read."""
+
+MISPRINTED = ("bridge-perf-167-LLAMA3_70B-GB300-MXFP8",)
+"""Rows of a table that the recipe of its release contradicts: there it has micro-batches of 1 and
+5 chunks per rank, as in the tables before and after it."""
+
+RECOMPUTED = re.compile(r"bridge-perf-\d+-GPT-(GB200|B200|H100)-BF16")
+"""Rows of recipes that recompute layernorm and moe_act; the others of `READ` recompute nothing."""
+
+
+def completed(row: Row, job: Job) -> Job:
+    """The job of a row of a table, with what its recipe adds: a fused loss, gradients in bf16,
+    weights of linears in fp8 only where the fp8 recipe gathers them so, and selective recompute.
+    """
+    if not row["id"].startswith("bridge-perf-"):
+        return job
+    if row["id"] in MISPRINTED:
+        raise UnusableRowError("the recipe of its release says other than the row")
+    if row["model"]["name"] not in READ:
+        return job
+    precision = job.training.precision
+    assert isinstance(precision, Precision)
+    values: Row = {
+        "/training/precision/gradients": "bf16",
+        "/training/loss/cross_entropy": "te_fused",
+    }
+    if precision.fp8_recipe in ("mxfp8", "tensorwise"):
+        values["/training/precision/fp8_param_gather"] = True
+    if RECOMPUTED.fullmatch(row["id"]):
+        values["/training/recompute"] = {
+            "granularity": "selective",
+            "modules": ["layernorm", "moe_act"],
+        }
+    return apply(job, patch(job, values))
