@@ -1,18 +1,22 @@
 """From a job to its estimate: the one path, shared by HTTP and the terminal."""
 
+from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import Annotated, Any
 
+from trainfit import __version__
 from trainfit.architectures.megatron import from_transformer_config
 from trainfit.architectures.registry import parse_config
 from trainfit.catalog.configs import bundled_config, close_bundled_ids
 from trainfit.catalog.gpus import find_gpu
+from trainfit.digest import catalogue_version, normalised, request_digest
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.results import Estimate
 from trainfit.resolve.job import NO_CARD, resolve
 from trainfit.resolve.plan import Card, Plan, Source
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.gpu import CustomGpu, Gpu
-from trainfit.specs.job import Job
+from trainfit.specs.job import AS_JOB, Job
 from trainfit.specs.model import Model
 
 
@@ -25,16 +29,61 @@ class UnknownModelError(ValueError):
         self.close_matches = close_matches
 
 
-def answer(job: Job, *, activations: bool = True) -> Estimate:
-    """The estimate of a job. Errors are those of `plan_of`."""
-    return estimate(plan_of(job), activations=activations)
+class VersionNotServedError(ValueError):
+    """The job is to be answered by a version of the estimator that is not this one."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the version that is served is {__version__}")
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateAnswer(Estimate):
+    """An estimate with what it is a function of. Equal digests have equal answers.
+
+    `request_digest` is a SHA-256 of what was asked of the normalised `job`, the revision of its
+    model and both versions; `job` is the request with every default in its place.
+    """
+
+    catalogue_version: str
+    request_digest: str
+    job: Annotated[dict[str, Any], AS_JOB]
+
+
+def answer(job: Job, *, activations: bool = True) -> EstimateAnswer:
+    """The estimate of a job, as it is sent. Errors are those of `plan_of`."""
+    plan = plan_of(job)
+    return signed(job, plan, estimate(plan, activations=activations), activations=activations)
+
+
+def signed(job: Job, plan: Plan, result: Estimate, *, activations: bool) -> EstimateAnswer:
+    """An estimate, as it is sent."""
+    document = normalised(job, plan)
+    options = {"activations": activations}
+    return EstimateAnswer(
+        **fields_of(result),
+        catalogue_version=catalogue_version(),
+        request_digest=request_digest("estimate", document, options, plan.source.revision),
+        job=document,
+    )
+
+
+def price(job: Job) -> Estimate:
+    """The estimate of a job, for a decision. Errors are those of `plan_of`."""
+    return estimate(plan_of(job))
+
+
+def fields_of(result: Any) -> dict[str, Any]:
+    """The fields of a dataclass by their names, each as it is."""
+    return {field.name: getattr(result, field.name) for field in fields(result)}
 
 
 def plan_of(job: Job) -> Plan:
     """The Plan of a job.
 
-    Raises UnknownModelError, ConfigError, UnknownGpuError and RefusedError.
+    Raises VersionNotServedError, UnknownModelError, ConfigError, UnknownGpuError and RefusedError.
     """
+    if job.estimator_version not in (None, __version__):
+        raise VersionNotServedError
     model, source = resolve_model(job.model)
     return resolve(job, model, source, card_of(job.gpu))
 

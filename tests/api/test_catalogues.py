@@ -27,6 +27,14 @@ async def test_every_card_is_listed_with_its_memory(client: AsyncClient) -> None
     cards = (await client.get("/v1/gpus")).json()["gpus"]
     assert [card["name"] for card in cards] == [gpu.name for gpu in gpus()]
     assert all(card["reported_bytes"] > 2**30 for card in cards)
+    listed = {card["name"]: card for card in cards}
+    assert listed["L4"]["mig"] is None
+    assert listed["A30"]["mig"]["profiles"][0] == {
+        "name": "1g.6gb",
+        "instances": 4,
+        "memory_eighths": 2,
+        "reported_bytes": 5952 * 2**20,
+    }
 
 
 async def test_every_listed_model_and_card_can_be_asked_for(client: AsyncClient) -> None:

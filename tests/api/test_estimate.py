@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from httpx import AsyncClient
-from pydantic import TypeAdapter
 
+from trainfit import __version__
 from trainfit.answer import answer
 from trainfit.api.examples import DEEPSEEK_V3, ESTIMATE_EXAMPLES
-from trainfit.estimator.results import Estimate
 from trainfit.specs.job import Job
+from trainfit.wire import to_json
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -33,7 +33,8 @@ async def test_the_documented_examples_are_answered(client: AsyncClient, name: s
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
     expected = answer(Job.model_validate(job))
-    assert response.content == TypeAdapter(Estimate).dump_json(expected)
+    assert response.content == to_json(expected)
+    assert response.headers["etag"] == f'"{expected.request_digest}"'
 
 
 async def test_one_stage_for_every_pipeline_rank(client: AsyncClient) -> None:
@@ -46,7 +47,21 @@ async def test_one_stage_for_every_pipeline_rank(client: AsyncClient) -> None:
 async def test_activations_can_be_left_out(client: AsyncClient) -> None:
     response = await client.post("/v1/estimate?activations=false", json=DEEPSEEK_V3)
     expected = answer(Job.model_validate(DEEPSEEK_V3), activations=False)
-    assert response.content == TypeAdapter(Estimate).dump_json(expected)
+    assert response.content == to_json(expected)
+
+
+async def test_a_version_may_be_pinned(client: AsyncClient) -> None:
+    served = await client.post(
+        "/v1/estimate", json={**DEEPSEEK_V3, "estimator_version": __version__}
+    )
+    assert served.content == (await client.post("/v1/estimate", json=DEEPSEEK_V3)).content
+    other = await client.post("/v1/estimate", json={**DEEPSEEK_V3, "estimator_version": "0.0.1"})
+    assert other.status_code == 409
+    assert other.json()["type"] == "/problems/version-not-served"
+    (error,) = other.json()["errors"]
+    assert error["suggestion"] == [
+        {"op": "replace", "path": "/estimator_version", "value": __version__}
+    ]
 
 
 async def test_a_parameter_may_name_its_charset(client: AsyncClient) -> None:

@@ -32,6 +32,8 @@ JSON = {"content-type": "application/json"}
         (b'{"a":' * 100_000, "the body is nested too deeply"),
         (b'{"a": 1, "b": [{"c/d": 1, "c/d": 2}]}', "/b/0/c~1d: is given twice in one object"),
         (b'[{"a": 1, "a": 2}, x', "the body: is given twice in one object"),
+        (b'{"a": ["\\ud83d"]}', "a string has half a surrogate pair"),
+        (b'{"\\uDE00": 1}', "a string has half a surrogate pair"),
     ],
 )
 async def test_what_is_not_strict_json_is_refused(
@@ -42,6 +44,12 @@ async def test_what_is_not_strict_json_is_refused(
     assert response.status_code == problem["status"] == 400
     assert problem["type"] == "/problems/invalid-json"
     assert problem["detail"] == detail
+
+
+async def test_a_whole_surrogate_pair_is_a_character(client: AsyncClient) -> None:
+    body = b'{"model": {"hf_id": "gpt2"}, "gpu": {"name": "\\ud83d\\ude00", "memory_bytes": 1}}'
+    response = await client.post("/v1/estimate", content=body, headers=JSON)
+    assert response.json()["job"]["gpu"]["name"] == "\U0001f600"
 
 
 async def test_a_name_that_is_given_twice_is_pointed_at(client: AsyncClient) -> None:

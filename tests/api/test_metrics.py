@@ -52,6 +52,26 @@ async def test_estimates_are_counted_by_outcome(client: AsyncClient) -> None:
     assert await value(client, total, outcome="not-modelled", framework="torchtitan") == 1
 
 
+async def test_verdicts_are_counted(client: AsyncClient) -> None:
+    await client.post("/v1/fit-check", json=LLAMA_8B)
+    await client.post("/v1/fit-check", json={**LLAMA_8B, "training": {"precision": "bf16-pure"}})
+    await client.post("/v1/fit-check", json={**LLAMA_8B, "gpu": "none"})
+    verdicts, jobs = "trainfit_fit_checks_total", "trainfit_estimates_total"
+    assert await value(client, verdicts, verdict="fits") == 1
+    assert await value(client, verdicts, verdict="unknown") == 1
+    assert await value(client, jobs, outcome="answered", framework="megatron") == 1
+    assert await value(client, jobs, outcome="not-modelled", framework="megatron") == 1
+    assert await value(client, jobs, outcome="unknown-gpu", framework="megatron") == 1
+
+
+async def test_jobs_of_a_batch_are_counted_one_by_one(client: AsyncClient) -> None:
+    jobs = [{"id": str(number), "job": LLAMA_8B} for number in range(3)]
+    for path in ("/v1/estimate:batch", "/v1/compare"):
+        await client.post(path, json={"jobs": jobs})
+    total = "trainfit_estimates_total"
+    assert await value(client, total, outcome="answered", framework="megatron") == 6
+
+
 async def test_the_peak_is_observed_where_there_is_one(client: AsyncClient) -> None:
     response = await client.post("/v1/estimate", json=DEEPSEEK_V3)
     await client.post("/v1/estimate?activations=false", json=DEEPSEEK_V3)

@@ -15,11 +15,17 @@ def test_defaults_serve_this_machine_only() -> None:
 
 def test_every_field_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"HOST": "0.0.0.0", "PORT": "0", "MAX_BODY_BYTES": "1024", "LOG_LEVEL": "debug"}
+    given["MAX_CONCURRENT_REQUESTS"] = "7"
     for name, value in given.items():
         monkeypatch.setenv(f"TRAINFIT_{name}", value)
     monkeypatch.setenv("WEB_CONCURRENCY", "3")
     assert Settings() == Settings.model_construct(
-        host="0.0.0.0", port=0, max_body_bytes=1024, log_level="debug", workers=3
+        host="0.0.0.0",
+        port=0,
+        max_body_bytes=1024,
+        max_concurrent_requests=7,
+        log_level="debug",
+        workers=3,
     )
     assert {f"{name.lower()}" for name in given} | {"workers"} == Settings.model_fields.keys()
 

@@ -5,9 +5,14 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from itertools import product
+from typing import Any
 
+import httpx
+
+from tests.serving import running_service
 from trainfit.answer import plan_of
 from trainfit.estimator.estimate import estimate
 from trainfit.resolve.plan import Plan
@@ -53,6 +58,38 @@ def cold_cpu_seconds() -> float:
     return min(once() for _ in range(ROUNDS))
 
 
+def layouts() -> Iterator[dict[str, Any]]:
+    """64 layouts of DeepSeek-V3."""
+    for tp, pp, ep, seq_length in product((1, 2, 4, 8), (8, 16), (8, 16, 32, 64), (4096, 8192)):
+        last = {8: 5, 16: 1}[pp]
+        split = {"pp": pp, "num_layers_in_last_pipeline_stage": last}
+        yield {
+            "model": JOB["model"],
+            "parallelism": {"num_gpus": 8192, "tp": tp, "ep": ep, **split},
+            "training": {"seq_length": seq_length},
+        }
+
+
+def compare_beside_estimates() -> tuple[float, float]:
+    """Seconds of a compare of 64 layouts, and on average of one of their estimates, over HTTP."""
+    jobs = list(layouts())
+    body = {"jobs": [{"id": str(number), "job": job} for number, job in enumerate(jobs)]}
+
+    def seconds(path: str, content: object) -> float:
+        start = time.perf_counter()
+        answer = client.post(path, json=content)
+        assert answer.status_code == 200
+        return time.perf_counter() - start
+
+    with (
+        running_service(TRAINFIT_LOG_LEVEL="error") as service,
+        httpx.Client(base_url=service.url) as client,
+    ):
+        together = min(seconds("/v1/compare", body) for _ in range(ROUNDS))
+        alone = [min(seconds("/v1/estimate", job) for _ in range(ROUNDS)) for job in jobs]
+    return together, sum(alone) / len(alone)
+
+
 def with_microbatches(plan: Plan, count: int) -> Plan:
     return replace(plan, batch=replace(plan.batch, num_microbatches=count))
 
@@ -60,8 +97,8 @@ def with_microbatches(plan: Plan, count: int) -> Plan:
 def main() -> None:
     job = Job.model_validate(JOB)
     plan = plan_of(job)
-    answer = estimate(plan)
-    plain = asdict(answer)
+    result = estimate(plan)
+    plain = asdict(result)
     dumps = microseconds(lambda: json.dumps(plain))
     rows = [
         ("warm estimate, DeepSeek-V3 on 16 x 2 stages", microseconds(lambda: estimate(plan))),
@@ -70,11 +107,14 @@ def main() -> None:
             microseconds(lambda: estimate(with_microbatches(plan, 100_000))),
         ),
         ("job to plan: lookup, checks, defaults", microseconds(lambda: plan_of(job))),
-        ("answer to JSON", microseconds(lambda: to_json(answer))),
+        ("answer to JSON", microseconds(lambda: to_json(result))),
         ("json.dumps of the answer, for scale", dumps),
     ]
     for name, cost in rows:
         print(f"{name:48s} {cost:9.0f} us  {cost / dumps:6.2f} x json.dumps")
+    together, alone = compare_beside_estimates()
+    ratio = f"{together / alone:6.1f} x one of them"
+    print(f"{'compare of 64 layouts of DeepSeek-V3, HTTP':48s} {together * 1e6:9.0f} us  {ratio}")
     print(f"{'cold trainfit estimate, CPU':48s} {cold_cpu_seconds():9.2f} s")
 
 

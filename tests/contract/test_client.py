@@ -12,7 +12,7 @@ import pytest
 
 from tests.contract.openapi import DOCUMENT
 from tests.serving import running_service
-from trainfit.api.examples import DEEPSEEK_V3
+from trainfit.api.examples import COMPARE_EXAMPLES, DEEPSEEK_V3
 
 PACKAGE = "generated_trainfit_client"
 
@@ -43,10 +43,11 @@ def test_the_generated_client_asks_and_reads_a_typed_answer(
     with running_service() as service, client_module.Client(base_url=service.url) as client:
         job = models.Job.from_dict(DEEPSEEK_V3)
         answer = estimate.sync(client=client, body=job)
-        assert isinstance(answer, models.Estimate)
+        assert isinstance(answer, models.EstimateAnswer)
         assert [stage.pp_rank for stage in answer.stages] == [0, 1, 2, 3]
         assert answer.model.parameters.total == 671_026_404_352
         assert isinstance(answer.binding.device_bytes.expected, int)
+        assert estimate.sync(client=client, body=answer.job).request_digest == answer.request_digest
 
         job.gpu = "H1000"
         refusal = estimate.sync_detailed(client=client, body=job)
@@ -56,3 +57,29 @@ def test_the_generated_client_asks_and_reads_a_typed_answer(
 
         cards = list_gpus.sync(client=client)
         assert "H100-80GB" in {alias for card in cards.gpus for alias in (card.name, *card.aliases)}
+
+
+def test_the_generated_client_checks_and_compares(
+    generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(generated)
+    client_module: Any = importlib.import_module(PACKAGE)
+    models: Any = importlib.import_module(f"{PACKAGE}.models")
+    fit_check: Any = importlib.import_module(f"{PACKAGE}.api.decisions.fit_check")
+    compare: Any = importlib.import_module(f"{PACKAGE}.api.decisions.compare")
+    batch: Any = importlib.import_module(f"{PACKAGE}.api.estimates.estimate_batch")
+
+    with running_service() as service, client_module.Client(base_url=service.url) as client:
+        question = models.FitCheckRequest.from_dict(DEEPSEEK_V3)
+        verdict = fit_check.sync(client=client, body=question)
+        assert isinstance(verdict, models.FitCheckAnswer)
+        assert verdict.verdict == "does_not_fit"
+
+        changes = models.CompareRequest.from_dict(COMPARE_EXAMPLES["changes"]["value"])
+        sides = compare.sync(client=client, body=changes)
+        assert [job.id for job in sides.jobs] == ["tp 4", "full recompute"]
+        assert sides.jobs[0].comparison.stages[0].difference_bytes < 0
+
+        named = models.NamedJob("v3", models.Job.from_dict(DEEPSEEK_V3))
+        (item,) = batch.sync(client=client, body=models.BatchRequest([named])).jobs
+        assert item.estimate.model.parameters.total == 671_026_404_352

@@ -16,6 +16,9 @@ from trainfit.api.settings import Settings
 
 OPERATIONS = {
     "estimate": ("post", "/v1/estimate"),
+    "estimateBatch": ("post", "/v1/estimate:batch"),
+    "fitCheck": ("post", "/v1/fit-check"),
+    "compare": ("post", "/v1/compare"),
     "listModels": ("get", "/v1/models"),
     "listGpus": ("get", "/v1/gpus"),
 }
@@ -81,8 +84,10 @@ def test_every_error_is_documented_as_a_problem(document: dict[str, Any]) -> Non
             assert response["content"] == {
                 "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
             }
-    _, _, estimate = next(each for each in operations(document) if each[0] == "post")
-    assert {"400", "413", "415", "422"} <= estimate["responses"].keys()
+    posted = [operation for method, _, operation in operations(document) if method == "post"]
+    for operation in posted:
+        assert {"400", "413", "415", "422", "503"} <= operation["responses"].keys()
+        assert "Retry-After" in operation["responses"]["503"]["headers"]
 
 
 def test_a_job_shows_examples(document: dict[str, Any]) -> None:
@@ -90,6 +95,12 @@ def test_a_job_shows_examples(document: dict[str, Any]) -> None:
     assert list(content) == ["application/json"]
     assert content["application/json"]["schema"] == {"$ref": "#/components/schemas/Job"}
     assert len(content["application/json"]["examples"]) >= 2
+
+
+def test_a_job_inside_a_request_or_an_answer_is_described_as_one(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    for name in ("NamedJob", "EstimateAnswer", "FitCheckAnswer"):
+        assert schemas[name]["properties"]["job"]["allOf"] == [{"$ref": "#/components/schemas/Job"}]
 
 
 def test_unknown_fields_of_a_job_are_refused_by_the_schema_too(document: dict[str, Any]) -> None:

@@ -5,10 +5,18 @@ from starlette.middleware import Middleware
 
 import trainfit
 from trainfit.api import openapi
+from trainfit.api.admission import Admission
 from trainfit.api.failures import answer_with_problems
 from trainfit.api.metrics import Metrics
 from trainfit.api.middleware import LastResort, RequestIds, RequestRecords, SafeHeaders
-from trainfit.api.routes import catalogues, documentation, estimate, operations
+from trainfit.api.routes import (
+    catalogues,
+    compare,
+    documentation,
+    estimate,
+    fit_check,
+    operations,
+)
 from trainfit.api.settings import Settings
 
 
@@ -35,7 +43,10 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.metrics = metrics
+    app.state.admission = Admission(settings.max_concurrent_requests)
     app.include_router(estimate.router)
+    app.include_router(fit_check.router)
+    app.include_router(compare.router)
     app.include_router(catalogues.router)
     answer_with_problems(app)
     return app

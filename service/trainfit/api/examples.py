@@ -37,3 +37,53 @@ ESTIMATE_EXAMPLES: dict[str, Example] = {
     },
     "llama-3.1-8b": {"summary": "Llama-3.1-8B on one node of eight GPUs", "value": LLAMA_8B},
 }
+
+FIT_CHECK_EXAMPLES: dict[str, Example] = {
+    "deepseek-v3": {
+        "summary": "DeepSeek-V3 on H200s, of which 5 % stay free",
+        "value": {**DEEPSEEK_V3, "gpu": "H200", "policy": {"headroom_ratio": 0.05}},
+    },
+    "llama-3.1-8b": {
+        "summary": "Llama-3.1-8B on one node, and the largest micro-batch that fits",
+        "value": {**LLAMA_8B, "limits": {"micro_batch_size": True}},
+    },
+}
+COMPARE_EXAMPLES: dict[str, Example] = {
+    "changes": {
+        "summary": "What tensor parallelism and recompute would save",
+        "value": {
+            "job": LLAMA_8B,
+            "changes": [
+                {
+                    "id": "tp 4",
+                    "patch": [{"op": "replace", "path": "/parallelism/tp", "value": 4}],
+                },
+                {
+                    "id": "full recompute",
+                    "patch": [
+                        {
+                            "op": "replace",
+                            "path": "/training/recompute",
+                            "value": {"granularity": "full", "method": "uniform", "num_layers": 1},
+                        }
+                    ],
+                },
+            ],
+        },
+    },
+    "jobs": {
+        "summary": "Two models beside one another",
+        "value": {
+            "jobs": [{"id": "small", "job": LLAMA_8B}, {"id": "large", "job": DEEPSEEK_V3}],
+            "baseline": "small",
+        },
+    },
+}
+BATCH_EXAMPLES: dict[str, Example] = {
+    "two": {
+        "summary": "Two jobs",
+        "value": {
+            "jobs": [{"id": "small", "job": LLAMA_8B}, {"id": "large", "job": DEEPSEEK_V3}],
+        },
+    },
+}

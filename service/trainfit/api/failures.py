@@ -33,8 +33,8 @@ BY_STATUS = {
 class ProblemError(HTTPException):
     """A problem on its way to the response."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.status, problem.detail)
+    def __init__(self, problem: Problem, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(problem.status, problem.detail, headers)
         self.problem = problem
 
 
@@ -60,7 +60,7 @@ def answer_with_problems(app: FastAPI) -> None:
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if isinstance(error, ProblemError):
-        return ProblemResponse(request, error.problem)
+        return ProblemResponse(request, error.problem, error.headers)
     kind = BY_STATUS.get(error.status_code, INTERNAL_ERROR)
     return ProblemResponse(request, problem(kind, kind.meaning), error.headers)
 

@@ -26,6 +26,7 @@ WANTED: Mapping[str, tuple[str, str]] = {
     "string_too_long": ("out_of_bounds", "at most {max_length} characters long"),
     "string_too_short": ("out_of_bounds", "at least {min_length} character(s) long"),
     "too_long": ("out_of_bounds", "a list of at most {max_length}"),
+    "too_short": ("out_of_bounds", "a list of at least {min_length}"),
     "string_pattern_mismatch": ("malformed", "text that matches {pattern}"),
     "literal_error": ("not_one_of", "{expected}"),
     "union_tag_invalid": ("not_one_of", "one of {expected_tags}"),

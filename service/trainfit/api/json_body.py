@@ -1,4 +1,4 @@
-"""How a JSON body is read: of the right media type, bounded, and strict."""
+"""How a JSON body is read: of the right media type, bounded, strict, and not too many at once."""
 
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
@@ -47,9 +47,10 @@ class JsonRoute(APIRoute):
         async def handle_json(request: Request) -> Response:
             media_type = request.headers.get("content-type", "").partition(";")[0].strip()
             if media_type.lower() != "application/json" or "content-encoding" in request.headers:
-                detail = "send the job as Content-Type: application/json, without Content-Encoding"
+                detail = "send the body as Content-Type: application/json, without Content-Encoding"
                 raise ProblemError(problem(UNSUPPORTED_MEDIA_TYPE, detail))
-            return await handle(JsonRequest(request.scope, request.receive))
+            with request.app.state.admission:
+                return await handle(JsonRequest(request.scope, request.receive))
 
         return handle_json
 

@@ -12,7 +12,8 @@ from prometheus_client import (
 )
 
 import trainfit
-from trainfit.api.problems import Problem
+from trainfit.api.problems import NOT_MODELLED, Problem
+from trainfit.decisions.fit_check import FitCheck
 from trainfit.estimator.results import Estimate
 from trainfit.specs.job import Job
 
@@ -54,6 +55,12 @@ class Metrics:
             ("outcome", "framework"),
             registry=self.registry,
         )
+        self._verdicts = Counter(
+            "trainfit_fit_checks_total",
+            "Fit-checks that were answered.",
+            ("verdict",),
+            registry=self.registry,
+        )
         self._peak_bytes = Histogram(
             "trainfit_estimated_peak_bytes",
             "Device memory expected on the GPU of an answered job that needs most.",
@@ -69,15 +76,25 @@ class Metrics:
         self._requests.labels(operation, known_method, str(status)).inc()
         self._request_seconds.labels(operation).observe(seconds)
 
-    def job_answered(self, job: Job, estimate: Estimate, *, activations: bool) -> None:
-        """Count a job that was priced; without activations there is no peak to speak of."""
-        self._estimates.labels("answered", job.framework.name).inc()
-        if activations:
-            self._peak_bytes.observe(estimate.binding.device_bytes.expected)
+    def job_asked(self, job: Job, result: Estimate | Problem, *, activations: bool = True) -> None:
+        """Count a job and what came of it; without activations there is no peak to speak of."""
+        outcome = "answered"
+        if isinstance(result, Problem):
+            outcome = result.type.rpartition("/")[2]
+        elif activations:
+            self._peak_bytes.observe(result.binding.device_bytes.expected)
+        self._estimates.labels(outcome, job.framework.name).inc()
 
-    def job_refused(self, job: Job, problem: Problem) -> None:
-        """Count a job that was refused with this problem."""
-        self._estimates.labels(problem.type.rpartition("/")[2], job.framework.name).inc()
+    def fit_checked(self, job: Job, result: FitCheck | Problem) -> None:
+        """Count a job that was checked, and the verdict on it."""
+        if isinstance(result, Problem):
+            self.job_asked(job, result)
+            return
+        self._verdicts.labels(result.verdict).inc()
+        if result.estimate is not None:
+            self.job_asked(job, result.estimate)
+        else:
+            self._estimates.labels(NOT_MODELLED.slug, job.framework.name).inc()
 
     def exposition(self) -> bytes:
         """Every metric in Prometheus's text format."""

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import TypeAdapter
 
-from trainfit.api.problems import Kind, Problem
+from trainfit.api.problems import OVERLOADED, Kind, Problem
 
 SUMMARY = "How much GPU memory every rank of an LLM training run will need, before it starts."
 DESCRIPTION = (
@@ -17,8 +17,18 @@ DESCRIPTION = (
 )
 TAGS = [
     {"name": "estimates", "description": "The memory that a job needs."},
+    {"name": "decisions", "description": "Whether a job fits, and how jobs differ."},
     {"name": "catalogues", "description": "The models and GPUs that are known by name."},
 ]
+RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
+SIGNED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "headers": {
+            "ETag": {"description": "The request_digest, quoted.", "schema": {"type": "string"}}
+        }
+    }
+}
+"""An answer that carries its digest."""
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
 
 
@@ -31,6 +41,8 @@ def problem_responses(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
             "description": "; ".join(titles),
             "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}},
         }
+    if OVERLOADED.status in responses:
+        responses[OVERLOADED.status]["headers"] = RETRY_AFTER
     return responses
 
 

@@ -5,13 +5,20 @@ so the terminal answers with the same words.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainfit.answer import UnknownModelError
+from trainfit import __version__
+from trainfit.answer import UnknownModelError, VersionNotServedError
 from trainfit.architectures.config import ConfigError, UnsupportedModelTypeError
 from trainfit.catalog.gpus import UnknownGpuError
 from trainfit.resolve.findings import Change, Finding, RefusedError
 from trainfit.specs.job import Job
 
-ANSWER_ERRORS = (RefusedError, ConfigError, UnknownModelError, UnknownGpuError)
+ANSWER_ERRORS = (
+    RefusedError,
+    ConfigError,
+    UnknownModelError,
+    UnknownGpuError,
+    VersionNotServedError,
+)
 """What `answer` raises for a job that it does not price."""
 
 MAX_ERRORS = 32
@@ -47,6 +54,13 @@ METHOD_NOT_ALLOWED = Kind(
     "The path has no such method",
     "The path exists, but not with this method. The Allow header names those that it has.",
 )
+VERSION_NOT_SERVED = Kind(
+    "version-not-served",
+    409,
+    "The version is not served",
+    "The job asks to be answered by one version of the estimator, and this service is another. "
+    "Each answer names the version that made it.",
+)
 TOO_LARGE = Kind(
     "too-large",
     413,
@@ -58,14 +72,14 @@ UNSUPPORTED_MEDIA_TYPE = Kind(
     "unsupported-media-type",
     415,
     "The body is of a wrong media type",
-    "A job is sent as Content-Type: application/json, without a Content-Encoding.",
+    "A request is sent as Content-Type: application/json, without a Content-Encoding.",
 )
 INVALID_JOB = Kind(
     "invalid-job",
     422,
     "The job has fields that are wrong",
-    "The body is JSON but not a job: a field is unknown, missing, of a wrong type or out of "
-    f"bounds. Each error points at its field; at most {MAX_ERRORS} are listed.",
+    "The body is JSON but not what the operation takes: a field is unknown, missing, of a wrong "
+    f"type or out of bounds. Each error points at its field; at most {MAX_ERRORS} are listed.",
 )
 INVALID_PARAMETER = Kind(
     "invalid-parameter",
@@ -87,6 +101,13 @@ NOT_MODELLED = Kind(
     "The job uses what is not modelled",
     "An option changes memory in a way that the estimator does not model. It is refused by name "
     "rather than priced wrongly.",
+)
+INVALID_PATCH = Kind(
+    "invalid-patch",
+    422,
+    "The patch leads nowhere",
+    "A path of a JSON Patch (RFC 6902) names nothing that the job has, or leads through something "
+    "that is no object. What a job leaves out is added, not replaced.",
 )
 INVALID_MODEL = Kind(
     "invalid-model",
@@ -123,24 +144,44 @@ INTERNAL_ERROR = Kind(
     "A fault of the service, not of the request. The log has it under the request id that ends "
     "the problem's instance.",
 )
+OVERLOADED = Kind(
+    "overloaded",
+    503,
+    "The service is busy",
+    "As many requests as the service takes at once are under way (TRAINFIT_MAX_CONCURRENT_REQUESTS)"
+    ". Ask again after the seconds that the Retry-After header gives.",
+)
 
-JOB_PROBLEMS = (
+BODY_PROBLEMS = (
     INVALID_JSON,
     TOO_LARGE,
     UNSUPPORTED_MEDIA_TYPE,
     INVALID_JOB,
     INVALID_PARAMETER,
+    INTERNAL_ERROR,
+    OVERLOADED,
+)
+"""What may be wrong with any request that has a body."""
+
+JOB_PROBLEMS = (
+    *BODY_PROBLEMS,
+    VERSION_NOT_SERVED,
     INVALID_LAYOUT,
     NOT_MODELLED,
     INVALID_MODEL,
     UNSUPPORTED_MODEL,
     UNKNOWN_MODEL,
     UNKNOWN_GPU,
-    INTERNAL_ERROR,
 )
-"""What may be wrong with a request that sends a job."""
+"""What may be wrong with a request that sends one job."""
 
-KINDS = {kind.slug: kind for kind in (NOT_FOUND, METHOD_NOT_ALLOWED, *JOB_PROBLEMS)}
+KINDS = {
+    kind.slug: kind
+    for kind in sorted(
+        (NOT_FOUND, METHOD_NOT_ALLOWED, INVALID_PATCH, *JOB_PROBLEMS), key=lambda kind: kind.status
+    )
+}
+"""Every kind by its slug, in the order of their statuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +219,10 @@ def problem_of(error: Exception, job: Job) -> Problem:
             modelled = all(finding.code != "not_modelled" for finding in error.findings)
             kind = INVALID_LAYOUT if modelled else NOT_MODELLED
             return problem(kind, summary(error.findings), error.findings)
+        case VersionNotServedError():
+            change = Change("replace", "/estimator_version", __version__)
+            finding = Finding("/estimator_version", "version_not_served", str(error), (change,))
+            return problem(VERSION_NOT_SERVED, str(error), [finding])
         case UnsupportedModelTypeError():
             finding = Finding(_in_model(job, error.key), "unsupported_model_type", error.message)
             return problem(UNSUPPORTED_MODEL, error.message, [finding])

@@ -18,6 +18,11 @@ class Settings(BaseSettings):
     max_body_bytes: Annotated[int, Field(ge=1)] = Field(
         1_048_576, description="Largest request body; a longer one is answered with 413."
     )
+    max_concurrent_requests: Annotated[int, Field(ge=1)] = Field(
+        64,
+        description="Requests with a body that are under way at once; one more is answered with "
+        "503 and Retry-After.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe entry that is logged; each request is an info."
     )

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Any, Never
 
 from trainfit.api.json_pointer import json_pointer
@@ -10,6 +11,9 @@ from trainfit.resolve.findings import Finding
 
 MAX_VALUES = 10_000
 """A config.json has some hundred values; each that is wrong would cost an error report."""
+
+HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
+"""What may be one: only then is it worth looking whether the other follows."""
 
 
 class JsonError(ValueError):
@@ -34,7 +38,12 @@ def parse_json(body: bytes) -> Any:
         raise JsonError(TOO_LARGE, f"the body may have at most {MAX_VALUES} values")
     try:
         text = body.decode()
-        return _STRICT.decode(text)
+        value = _STRICT.decode(text)
+        if HALF_A_PAIR.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        raise JsonError(INVALID_JSON, "a string has half a surrogate pair") from None
     except UnicodeDecodeError:
         raise JsonError(INVALID_JSON, "the body is not UTF-8") from None
     except json.JSONDecodeError as error:

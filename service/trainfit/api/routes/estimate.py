@@ -1,19 +1,22 @@
-"""POST /v1/estimate: the memory that a job needs."""
+"""POST /v1/estimate and /v1/estimate:batch: the memory that jobs need."""
 
+from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Query, Request
+from fastapi import APIRouter, Body, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from trainfit.answer import answer
-from trainfit.api.examples import ESTIMATE_EXAMPLES
+from trainfit.answer import EstimateAnswer, answer
+from trainfit.api.examples import BATCH_EXAMPLES, ESTIMATE_EXAMPLES
 from trainfit.api.failures import ProblemError
+from trainfit.api.jobs import answered
 from trainfit.api.json_body import JsonRoute
 from trainfit.api.metrics import metrics_of
-from trainfit.api.openapi import problem_responses
-from trainfit.api.problems import ANSWER_ERRORS, JOB_PROBLEMS, problem_of
-from trainfit.estimator.results import Estimate
+from trainfit.api.openapi import SIGNED, problem_responses
+from trainfit.api.problems import BODY_PROBLEMS, JOB_PROBLEMS, Problem
+from trainfit.api.several import Batch, estimate_batch
 from trainfit.specs.job import Job
+from trainfit.specs.several import BatchRequest
 
 router = APIRouter(prefix="/v1", tags=["estimates"], route_class=JsonRoute)
 
@@ -33,23 +36,41 @@ class EstimateOptions(BaseModel):
     operation_id="estimate",
     summary="Estimate the memory of every pipeline rank",
     response_description="The memory of every pipeline rank and what it is made of.",
-    responses=problem_responses(*JOB_PROBLEMS),
+    responses=SIGNED | problem_responses(*JOB_PROBLEMS),
 )
 async def estimate(
     request: Request,
+    response: Response,
     job: Annotated[Job, Body(openapi_examples=ESTIMATE_EXAMPLES)],
     options: Annotated[EstimateOptions, Query()],
-) -> Estimate:
+) -> EstimateAnswer:
     """Per pipeline rank: weights, gradients, optimizer states, activations, buffers and what the
     allocator and CUDA add, at the moment of a step that needs most. A job that fits no card is
     answered like any other.
     """
-    metrics = metrics_of(request)
-    try:
-        result = answer(job, activations=options.activations)
-    except ANSWER_ERRORS as error:
-        problem = problem_of(error, job)
-        metrics.job_refused(job, problem)
-        raise ProblemError(problem) from error
-    metrics.job_answered(job, result, activations=options.activations)
+    result = answered(job, partial(answer, activations=options.activations))
+    metrics_of(request).job_asked(job, result, activations=options.activations)
+    if isinstance(result, Problem):
+        raise ProblemError(result)
+    response.headers["etag"] = f'"{result.request_digest}"'
     return result
+
+
+# Not a coroutine: it runs in a thread, so that the service answers others meanwhile.
+@router.post(
+    "/estimate:batch",
+    operation_id="estimateBatch",
+    summary="Estimate up to 64 jobs",
+    response_description="For each job, in order, its estimate or a problem in its place.",
+    responses=problem_responses(*BODY_PROBLEMS),
+)
+def batch(
+    request: Request,
+    jobs: Annotated[BatchRequest, Body(openapi_examples=BATCH_EXAMPLES)],
+    options: Annotated[EstimateOptions, Query()],
+) -> Batch:
+    """Each job is answered as if it were sent alone. One that is refused spoils no other; the
+    pointers of its problem lead into that job.
+    """
+    told = partial(metrics_of(request).job_asked, activations=options.activations)
+    return estimate_batch(jobs, told, activations=options.activations)

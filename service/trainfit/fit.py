@@ -1,0 +1,44 @@
+"""From a job and a card to the verdict that is sent: one path, for HTTP and the terminal."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from trainfit import __version__
+from trainfit.answer import fields_of, plan_of, price
+from trainfit.decisions.fit_check import FitCheck, fit_check
+from trainfit.digest import catalogue_version, normalised, request_digest
+from trainfit.specs.job import AS_JOB
+from trainfit.specs.policy import FitCheckRequest
+
+
+@dataclass(frozen=True, slots=True)
+class FitCheckAnswer(FitCheck):
+    """A verdict with what it is a function of. Equal digests have equal answers.
+
+    `request_digest` is a SHA-256 of the policy and all else that was asked of the normalised `job`,
+    the revision of its model and both versions; `job` is the request with every default in its
+    place.
+    """
+
+    estimator_version: str
+    catalogue_version: str
+    request_digest: str
+    job: Annotated[dict[str, Any], AS_JOB]
+
+
+def check_fit(request: FitCheckRequest) -> FitCheckAnswer:
+    """The verdict on a job, as it is sent. Errors are those of `plan_of`; a job that is refused
+    for nothing but what is not modelled is answered.
+    """
+    decision = fit_check(request, price)
+    plan = plan_of(request) if decision.estimate is not None else None
+    document = normalised(request, plan)
+    options = request.model_dump(mode="json", include={"policy", "limits", "suggest"})
+    revision = plan.source.revision if plan is not None else request.model.revision
+    return FitCheckAnswer(
+        **fields_of(decision),
+        estimator_version=__version__,
+        catalogue_version=catalogue_version(),
+        request_digest=request_digest("fit-check", document, options, revision),
+        job=document,
+    )
