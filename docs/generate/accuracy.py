@@ -175,6 +175,7 @@ WHY_SKIPPED = {
     "the framework ": "the framework is not modelled",
     "no valid job": "the run uses an option in a form that a job does not take",
     "the row says": "the row says that it is not to be trusted",
+    "the recipe": "the recipe of the run says other than the row",
 }
 """Beginnings of reasons, the longer before the shorter, and what they come to."""
 

@@ -19,9 +19,11 @@ from trainfit.answer import answer
 from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3
 from trainfit.api.metrics import Metrics
-from trainfit.api.problems import INTERNAL_ERROR, KINDS, Kind, problem
+from trainfit.api.problems import INTERNAL_ERROR, KINDS, OVERLOADED, Kind, problem
 from trainfit.api.settings import Settings
+from trainfit.fit import check_fit
 from trainfit.specs.job import Job
+from trainfit.specs.policy import FitCheckRequest
 
 DOCKERFILE = Path(__file__).parents[2] / "Dockerfile"
 
@@ -73,7 +75,8 @@ def families() -> list[Metric]:
     metrics = Metrics()
     job = Job.model_validate(DEEPSEEK_V3)
     metrics.request_answered("estimate", "POST", HTTPStatus.OK, 0.001)
-    metrics.job_answered(job, answer(job), activations=True)
+    metrics.job_asked(job, answer(job))
+    metrics.fit_checked(job, check_fit(FitCheckRequest.model_validate(DEEPSEEK_V3)))
     return [each for each in metrics.registry.collect() if each.name.startswith("trainfit_")]
 
 
@@ -123,6 +126,7 @@ def examples() -> dict[str, Request]:
         "invalid-json": Request('{"model": NaN}'),
         "not-found": Request(None, "GET", "/v1/estimates"),
         "method-not-allowed": Request(None, "GET"),
+        "version-not-served": Request(_job(model=model, estimator_version="0.0.1")),
         "too-large": Request(
             _job(model=model), note="TRAINFIT_MAX_BODY_BYTES=16", settings={"max_body_bytes": 16}
         ),
@@ -133,6 +137,18 @@ def examples() -> dict[str, Request]:
             _job(model={"hf_id": "Qwen/Qwen3-235B-A22B"}, parallelism={"tp": 8, "pp": 4, "ep": 4})
         ),
         "not-modelled": Request(_job(model=model, **{part: _nested(field, value)})),
+        "invalid-patch": Request(
+            _job(
+                job={"model": model},
+                changes=[
+                    {
+                        "id": "wider",
+                        "patch": [{"op": "replace", "path": "/parallelism/tp", "value": 2}],
+                    }
+                ],
+            ),
+            path="/v1/compare",
+        ),
         "invalid-model": Request(
             _job(model={"hf_config": {"model_type": "llama", "hidden_size": "wide"}})
         ),
@@ -156,7 +172,7 @@ def problems() -> str:
 def _kind(kind: Kind, request: Request | None) -> str:
     head = f"### `{kind.slug}`\n\n{kind.status}: {kind.title}. {kind.meaning}"
     if request is None:
-        assert kind is INTERNAL_ERROR
+        assert kind in (INTERNAL_ERROR, OVERLOADED)
         body = asdict(problem(kind, kind.meaning)) | {"instance": "urn:request:example"}
         return f"{head}\n\n{listing(_laid_out(body), 'json')}"
     response = asked(
@@ -167,6 +183,8 @@ def _kind(kind: Kind, request: Request | None) -> str:
         content_type=request.content_type,
     )
     body = response.json()
+    if "jobs" in body:  # a problem in the place of a job's answer
+        body = body["jobs"][0]["problem"]
     assert body["type"] == f"/problems/{kind.slug}", body
     lines = [f"{request.method} {request.path}"]
     if request.content_type != "application/json":

@@ -7,9 +7,11 @@ import shlex
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 from docs.generate.markdown import listing
 
+ROOT = Path(__file__).parents[2]
 COLUMNS = 110
 
 ESTIMATE = (
@@ -22,8 +24,12 @@ COMMANDS = {
     "terminal-summary": f"{ESTIMATE} --summary gb",
     "terminal-tree": f"{ESTIMATE} --tree --stage 0",
     "terminal-refusal": UNEVEN,
+    "terminal-fit-check": "trainfit fit-check deploy/ci/example-jobs.yaml",
+    "terminal-compare": "trainfit compare deploy/ci/example-jobs.yaml",
     "help": "trainfit --help",
+    "help-compare": "trainfit compare --help",
     "help-estimate": "trainfit estimate --help",
+    "help-fit-check": "trainfit fit-check --help",
     "help-models": "trainfit models --help",
     "help-gpus": "trainfit gpus --help",
     "help-serve": "trainfit serve --help",
@@ -42,6 +48,7 @@ def printed(command: str) -> str:
     }
     run = subprocess.run(
         [sys.executable, "-m", "trainfit", *arguments],
+        cwd=ROOT,
         env={**environment, "COLUMNS": str(COLUMNS), "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -142,6 +142,7 @@ def test_the_catalogues(run: Run) -> None:
     assert run("models").out.splitlines() == list(bundled_ids())
     listed = run("gpus").out
     assert all(gpu.name in listed for gpu in gpus())
+    assert "H100-80GB-SXM, H100-80GB-PCIe, H800-80GB   1g.10gb 9.8, 1g.20gb 19.6" in listed
 
 
 def test_the_version(run: Run) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
+from trainfit.api.jobs import read_job
 from trainfit.cli.flags import flag_at, flags
-from trainfit.cli.jobs import job_document, parse_job
+from trainfit.cli.jobs import job_document
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import Parallelism
 
@@ -41,7 +42,7 @@ modules = ["moe_act"]
 
 
 def job_of(document: dict[str, Any]) -> Job:
-    job = parse_job(document)
+    job = read_job(document, Job)
     assert isinstance(job, Job)
     return job
 

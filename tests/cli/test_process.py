@@ -6,8 +6,10 @@ import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.serving import free_port, wait_until_ready
 
@@ -16,6 +18,7 @@ QUESTION = (
     "--num-layers-in-last-pipeline-stage 16"
 )
 ESTIMATE = ["estimate", *QUESTION.split()]
+JOBS = str(Path(__file__).parents[2] / "deploy" / "ci" / "example-jobs.yaml")
 COLD_CPU_SECONDS = 0.5
 SERVICE_ONLY = (
     "fastapi",
@@ -44,12 +47,23 @@ def test_a_cold_estimate_is_quick() -> None:
     assert any(cold_cpu_seconds() < COLD_CPU_SECONDS for _ in range(5))
 
 
-def test_an_estimate_loads_nothing_of_the_service() -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ESTIMATE,
+        ["fit-check", JOBS, "--gpu", "B200", "--format", "sarif"],
+        ["compare", JOBS],
+    ],
+    ids=["estimate", "fit-check", "compare"],
+)
+def test_a_command_loads_nothing_of_the_service(words: list[str]) -> None:
     script = (
-        "import sys; from trainfit.cli import main; main(sys.argv[1:]); "
+        "import sys; from trainfit.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as stop: assert stop.code == 1, stop.code\n"
         f"assert not {{*{SERVICE_ONLY}}} & {{*sys.modules}}, 'loaded'"
     )
-    subprocess.run([sys.executable, "-c", script, *ESTIMATE], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", script, *words], check=True, capture_output=True)
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from cyclopts import App, CycloptsError
 
 from trainfit import __version__
 from trainfit.cli.errors import REFUSED, RefusedCommandError
+
+FIT_CHECK = "Check whether the jobs of files fit, and exit accordingly."
+EXIT_CODES = (
+    "Exit code 0: all fit, or pass. 1: a job does not fit. 2: a file or a job is wrong. 3: tight, "
+    "with --fail-on tight. 4: something that changes memory is not modelled. 5: nobody could "
+    "answer. Of several, the first in the order 1, 2, 5, 4, 3 decides."
+)
 
 app = App(
     name="trainfit",
@@ -21,6 +29,8 @@ app = App(
     print_error=False,
 )
 app.command("trainfit.cli.estimate:estimate", help="Estimate the memory of every pipeline rank.")
+app.command("trainfit.cli.fit_check:fit_check", help=f"{FIT_CHECK}\n\n{EXIT_CODES}")
+app.command("trainfit.cli.compare:compare", help="Put the jobs of files side by side.")
 app.command("trainfit.cli.catalogues:models", help="List the models that need no config.json.")
 app.command("trainfit.cli.catalogues:gpus", help="List the GPUs that are known by name.")
 app.command("trainfit.cli.serve:serve", help="Answer over HTTP.")
@@ -30,10 +40,15 @@ def main(tokens: Sequence[str] | None = None) -> None:
     """Run a command line, by default this process's.
 
     Raises:
-        SystemExit: 2, after a message on stderr, where the command cannot be answered.
+        SystemExit: the code of a command that has one; 2, after a message on stderr, where the
+            command cannot be answered.
     """
+    code: int | None = None
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A sign that the terminal lacks must not end a gate with the code of a job that is too big.
+        sys.stdout.reconfigure(errors="replace")
     try:
-        app(sys.argv[1:] if tokens is None else tokens)
+        code = app(sys.argv[1:] if tokens is None else tokens)
         sys.stdout.flush()
     except CycloptsError as error:
         _refuse(f"trainfit: {error}")
@@ -42,6 +57,8 @@ def main(tokens: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         # The reader left, as `head` does. What is still buffered would fail once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if code:
+        raise SystemExit(code)
 
 
 def _refuse(message: str) -> None:

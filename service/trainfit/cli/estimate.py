@@ -7,15 +7,17 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from trainfit.answer import plan_of
+from trainfit.answer import plan_of, signed
+from trainfit.api.jobs import read_job
 from trainfit.api.problems import ANSWER_ERRORS, Problem, problem_of
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import takes_job_flags
-from trainfit.cli.jobs import job_document, parse_job
+from trainfit.cli.jobs import job_document
 from trainfit.cli.refusals import refusal
 from trainfit.cli.terminal import print_json
 from trainfit.estimator.estimate import estimate as estimate_plan
 from trainfit.resolve.plan import Plan
+from trainfit.specs.job import Job
 from trainfit.wire import to_json
 
 OUTPUT = Group("Output", sort_key=-1)
@@ -60,10 +62,10 @@ def estimate(
         raise RefusedCommandError("trainfit: give one of --tree, --summary and --json")
     if stage is not None and not tree:
         raise RefusedCommandError("trainfit: --stage: goes with --tree")
-    plan = _plan(job_document(model, job, flags), as_json=as_json)
+    asked, plan = _resolved(job_document(model, job, flags), as_json=as_json)
     result = estimate_plan(plan, activations=activations)
     if as_json:
-        print_json(to_json(result))
+        print_json(to_json(signed(asked, plan, result, activations=activations)))
     elif summary is not None:
         from trainfit.cli.summary import summary_line
 
@@ -82,13 +84,13 @@ def estimate(
             print_details(result)
 
 
-def _plan(document: dict[str, Any], *, as_json: bool) -> Plan:
-    """The plan of a job, or RefusedCommandError with the problem in words or as JSON."""
-    job = parse_job(document)
+def _resolved(document: dict[str, Any], *, as_json: bool) -> tuple[Job, Plan]:
+    """A job and its plan, or RefusedCommandError with the problem in words or as JSON."""
+    job = read_job(document, Job)
     if isinstance(job, Problem):
         raise _refused(job, document, as_json=as_json)
     try:
-        return plan_of(job)
+        return job, plan_of(job)
     except ANSWER_ERRORS as error:
         raise _refused(problem_of(error, job), document, as_json=as_json) from None
 

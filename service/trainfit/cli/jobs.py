@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from trainfit.api.invalid_fields import invalid_fields
-from trainfit.api.problems import INVALID_JOB, Problem, problem, summary
+from trainfit.cli.documents import FileError, read_config, read_documents
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import Flag, flags
-from trainfit.specs.job import Job
 
 
 def job_document(
@@ -23,7 +18,7 @@ def job_document(
 
     Raises RefusedCommandError where a file cannot be read or no model is named.
     """
-    document = _read_job(job_file) if job_file is not None else {}
+    document = _object(job_file, _job) if job_file is not None else {}
     if model is not None:
         document["model"] = _model(model)
     elif "model" not in document:
@@ -34,15 +29,6 @@ def job_document(
         if given.get(flag.keyword) is not None:
             _put(document, flag, given[flag.keyword])
     return document
-
-
-def parse_job(document: Mapping[str, Any]) -> Job | Problem:
-    """The job, or what is wrong with its fields."""
-    try:
-        return Job.model_validate(document)
-    except ValidationError as error:
-        findings = invalid_fields(error.errors(), Job)
-        return problem(INVALID_JOB, summary(findings), findings)
 
 
 def _put(document: dict[str, Any], flag: Flag, value: Any) -> None:
@@ -65,34 +51,20 @@ def _model(named: str) -> dict[str, Any]:
     if path.joinpath("config.json").is_file():
         path = path / "config.json"
     if path.is_file() or named.endswith(".json"):
-        return {"hf_config": _read(path, json.loads)}
+        return {"hf_config": _object(path, read_config)}
     return {"hf_id": named}
 
 
-def _read_job(path: Path) -> dict[str, Any]:
-    match path.suffix:
-        case ".json":
-            return _read(path, json.loads)
-        case ".toml":
-            import tomllib
-
-            return _read(path, tomllib.loads)
-        case _:
-            import yaml
-
-            return _read(path, yaml.safe_load, yaml.YAMLError)
+def _job(path: Path) -> Any:
+    """The value of a file that holds one."""
+    documents = read_documents(path)
+    return documents[0].value if len(documents) == 1 else None
 
 
-def _read(
-    path: Path, parse: Callable[[str], Any], syntax_error: type[Exception] = ValueError
-) -> dict[str, Any]:
+def _object(path: Path, read: Callable[[Path], Any]) -> dict[str, Any]:
     try:
-        content = parse(path.read_text("utf-8"))
-    except OSError as error:
-        raise RefusedCommandError(f"trainfit: {path}: {error.strerror}") from None
-    except RecursionError:
-        raise RefusedCommandError(f"trainfit: {path}: is nested too deeply") from None
-    except (ValueError, syntax_error) as error:
+        content = read(path)
+    except FileError as error:
         raise RefusedCommandError(f"trainfit: {path}: {error}") from None
     if not isinstance(content, dict):
         raise RefusedCommandError(f"trainfit: {path}: holds no object")

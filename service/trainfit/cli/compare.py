@@ -1,0 +1,127 @@
+"""`trainfit compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, count
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.text import Text
+
+from trainfit.api.several import ComparedJob, SideBySide, compare_jobs
+from trainfit.cli.documents import FileError
+from trainfit.cli.errors import REFUSED, RefusedCommandError
+from trainfit.cli.gate.table import STYLES
+from trainfit.cli.gate.words import WORDS, wrong
+from trainfit.cli.job_files import JobEntry, read_jobs
+from trainfit.cli.quantities import GIB, gib, gib_range
+from trainfit.cli.terminal import labelled, print_all, print_json, table
+from trainfit.estimator.results import ComponentName
+from trainfit.specs.job import Job
+from trainfit.specs.policy import FitCheckRequest
+from trainfit.specs.several import MAX_JOBS, CompareRequest, NamedJob
+from trainfit.wire import to_json
+
+BESIDE_A_JOB = FitCheckRequest.model_fields.keys() - Job.model_fields.keys()
+STATES: Sequence[ComponentName] = "weights", "gradients", "optimizer_states", "activations"
+
+FILES = Parameter(help="Jobs in JSON, YAML or TOML; a file may hold several.")
+GPU = Parameter(help="Compare every job on this card instead of its own.")
+BASELINE = Parameter(help="The job that the others differ from, by its name. Unset: the first.")
+JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
+
+
+def compare(
+    files: Annotated[list[Path], FILES],
+    /,
+    *,
+    gpu: Annotated[str | None, GPU] = None,
+    baseline: Annotated[str | None, BASELINE] = None,
+    as_json: Annotated[bool, JSON] = False,
+) -> int:
+    """Put the jobs of the files side by side. The exit code is 2 where one of them is refused."""
+    jobs = [NamedJob(id=name, job=job) for name, job in _named(_entries(files), gpu)]
+    if len(jobs) > MAX_JOBS:
+        raise RefusedCommandError(f"trainfit: there are {len(jobs)} jobs; at most {MAX_JOBS} go")
+    if baseline is not None and baseline not in [each.id for each in jobs]:
+        names = ", ".join(each.id for each in jobs)
+        raise RefusedCommandError(f"trainfit: --baseline: no job has this name; there are {names}")
+    result = compare_jobs(CompareRequest(jobs=tuple(jobs), baseline=baseline), lambda *_: None)
+    if as_json:
+        print_json(to_json(result))
+    else:
+        _print(result)
+    return REFUSED if any(each.problem is not None for each in result.jobs) else 0
+
+
+def _entries(files: Sequence[Path]) -> Iterator[JobEntry]:
+    for path in files:
+        try:
+            yield from read_jobs(path)
+        except FileError as error:
+            raise RefusedCommandError(f"trainfit: {path}:{error.line}: {error}") from None
+
+
+def _named(entries: Iterator[JobEntry], gpu: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each job under its name, numbered where it is not the first of that name. A policy is left
+    aside: what is compared is what jobs need.
+    """
+    seen: set[str] = set()
+    for entry in entries:
+        numbered = (f"{entry.name} ({number})" for number in count(2))
+        name = next(each for each in chain([entry.name], numbered) if each not in seen)
+        seen.add(name)
+        job = {key: part for key, part in entry.job.items() if key not in BESIDE_A_JOB}
+        yield name, job if gpu is None else {**job, "gpu": gpu}
+
+
+def _print(result: SideBySide) -> None:
+    numbers = (
+        "weights",
+        "gradients",
+        "optimizer states",
+        "activations",
+        "rest",
+        "expected",
+        "bounds",
+    )
+    rows = table(["job"], ["GPUs", "stage", *numbers, "difference"])
+    for name in ("verdict", "needs less than"):
+        rows.add_column(name, no_wrap=True)
+    for each in result.jobs:
+        rows.add_row(each.id, *_cells(each, result.baseline.id))
+    rows.caption = (
+        "GiB on each GPU of the stage that needs most, at its peak; "
+        f"differences are to {result.baseline.id}"
+    )
+    refused = [line for each in result.jobs for line in _refused(each)]
+    print_all(rows, *([labelled(refused)] if refused else []))
+
+
+def _cells(job: ComparedJob, baseline: str) -> list[str | Text]:
+    comparison = job.comparison
+    if comparison is None:
+        return [*[""] * 10, Text("refused", STYLES["invalid"])]
+    binding = comparison.binding
+    stage = comparison.stages[binding.pp_rank]
+    sizes = {each.name: each.bytes for each in stage.components}
+    difference, verdict = comparison.difference_bytes, comparison.verdict
+    return [
+        str(comparison.parallelism.num_gpus),
+        str(binding.pp_rank),
+        *(gib(sizes.pop(name)) for name in STATES),
+        gib(sum(sizes.values())),
+        gib(binding.device_bytes.expected),
+        gib_range(binding.device_bytes),
+        "" if difference is None or job.id == baseline else f"{difference / GIB:+.1f}",
+        "" if verdict is None else Text(WORDS[verdict], STYLES[verdict]),
+        ", ".join(comparison.dominates),
+    ]
+
+
+def _refused(job: ComparedJob) -> Iterator[tuple[str, str]]:
+    if job.problem is not None:
+        for index, finding in enumerate(job.problem.errors):
+            yield "" if index else job.id, wrong(finding)

@@ -1,0 +1,176 @@
+"""`trainfit fit-check`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from pydantic import ValidationError
+
+from trainfit.api.problems import INVALID_JSON, problem
+from trainfit.cli.documents import Document, FileError
+from trainfit.cli.errors import RefusedCommandError
+from trainfit.cli.gate.asking import Ask, ask_here, asking
+from trainfit.cli.gate.cases import Case, Gate
+from trainfit.cli.gate.document import document
+from trainfit.cli.gate.github import append_summary, workflow_commands
+from trainfit.cli.gate.junit import junit
+from trainfit.cli.gate.sarif import sarif
+from trainfit.cli.gate.table import print_table
+from trainfit.cli.job_files import JobEntry, read_jobs, readable
+from trainfit.specs.policy import Override
+
+Format = Literal["table", "json", "github", "junit", "sarif"]
+
+REPORTS: Mapping[Format, Callable[[Sequence[Case], Gate], str] | None] = {
+    "table": None,
+    "json": document,
+    "github": workflow_commands,
+    "junit": junit,
+    "sarif": sarif,
+}
+"""What makes each format; a table is printed as it is made."""
+
+
+def _about(text: str, **options: Any) -> Parameter:
+    return Parameter(help=text, show_default=False, negative=(), **options)
+
+
+FILES = _about("Jobs in JSON, YAML or TOML; a file may hold several.")
+GPU = _about("Check every job on this card instead of its own. May be repeated.")
+FAIL_ON = _about("does-not-fit unless given; tight fails on what may fit and may not, too.")
+ON_ERROR = _about("Whether the gate opens where nobody could answer. Unset: fail.")
+SERVER = _about("Ask the service at this URL. Unset: nothing is asked of a network.")
+FORMAT = _about("table unless given; github also adds to the summary of the step.")
+OUTPUT = _about("Write the format to this file, and print the table.")
+RATIO = _about("Share of the usable memory to stay free.")
+BYTES = _about("Bytes to stay free; of both headrooms the larger one holds.")
+ALLOW = _about("Let tight or unknown pass, and say why: tight=REASON.", name="--allow")
+SUGGEST = Parameter(help="Look for changes that would help.", show_default=False)
+
+
+def fit_check(
+    files: Annotated[list[Path], FILES],
+    /,
+    *,
+    gpu: Annotated[list[str] | None, GPU] = None,
+    fail_on: Annotated[Literal["does-not-fit", "tight"], FAIL_ON] = "does-not-fit",
+    on_error: Annotated[Literal["pass", "fail"], ON_ERROR] = "fail",
+    server: Annotated[str | None, SERVER] = None,
+    format: Annotated[Format, FORMAT] = "table",
+    output: Annotated[Path | None, OUTPUT] = None,
+    headroom_ratio: Annotated[float | None, RATIO] = None,
+    headroom_bytes: Annotated[int | None, BYTES] = None,
+    allow: Annotated[list[str] | None, ALLOW] = None,
+    suggest: Annotated[bool | None, SUGGEST] = None,
+) -> int:
+    """Check every job of the files on every card, tell what came of it, and return the exit code.
+
+    A reader that leaves before all is told changes nothing about the code.
+    """
+    if output is not None and format == "table":
+        raise RefusedCommandError("trainfit: --output: goes with another --format")
+    headroom = {"headroom_ratio": headroom_ratio, "headroom_bytes": headroom_bytes}
+    given = {name: value for name, value in headroom.items() if value is not None}
+    policy = {**given, **({"allow": [_override(each) for each in allow]} if allow else {})}
+    ask = ask_here if server is None else asking(_checked(server))
+    gate = Gate(fail_on_tight=fail_on == "tight", fail_on_error=on_error == "fail")
+    cases = list(_cases(files, gpu, policy, suggest, ask))
+    with suppress(BrokenPipeError):
+        _tell(format, output, cases, gate)
+    return gate.exit_code(cases)
+
+
+def _cases(
+    files: Sequence[Path],
+    gpus: Sequence[str] | None,
+    policy: Mapping[str, Any],
+    suggest: bool | None,
+    ask: Ask,
+) -> Iterator[Case]:
+    for path in files:
+        try:
+            entries = read_jobs(path)
+        except FileError as error:
+            yield _unreadable(path, error)
+            continue
+        for entry in entries:
+            for gpu in gpus or (None,):
+                request = _request(entry.job, gpu, policy, suggest)
+                yield Case(entry, _shown(request.get("gpu")), ask(request))
+
+
+def _request(
+    job: Mapping[str, Any], gpu: str | None, policy: Mapping[str, Any], suggest: bool | None
+) -> dict[str, Any]:
+    """The job with what the command line says in the place of what the file says."""
+    request = dict(job)
+    if gpu is not None:
+        request["gpu"] = gpu
+    if suggest is not None:
+        request["suggest"] = suggest
+    own = request.get("policy", {})
+    if policy and isinstance(own, dict):  # of anything else validation tells what is wrong
+        request["policy"] = {**own, **policy}
+    return request
+
+
+def _unreadable(path: Path, error: FileError) -> Case:
+    nothing = Document(None, {"": error.line})
+    entry = JobEntry(path, readable(path.name), {}, nothing, "")
+    return Case(entry, "any GPU", problem(INVALID_JSON, str(error)))
+
+
+def _shown(gpu: Any) -> str:
+    """What to call the card that a job names."""
+    if isinstance(gpu, dict):
+        gpu = gpu.get("name", "custom")
+    return gpu if isinstance(gpu, str) else "no GPU"
+
+
+def _override(text: str) -> dict[str, str]:
+    verdict, _, reason = text.partition("=")
+    try:
+        Override.model_validate({"verdict": verdict, "reason": reason})
+    except ValidationError:
+        words = "must be tight=REASON or unknown=REASON, of at most 500 characters"
+        raise RefusedCommandError(f"trainfit: --allow: {words}") from None
+    return {"verdict": verdict, "reason": reason}
+
+
+def _checked(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise RefusedCommandError("trainfit: --server: must be an http or https URL")
+    return url
+
+
+def _tell(format: Format, output: Path | None, cases: Sequence[Case], gate: Gate) -> None:
+    """Print the report; or write it, and print the table."""
+    if format == "github":
+        _sum_up(cases, gate)
+    report = REPORTS[format]
+    text = f"{report(cases, gate)}\n" if report is not None else ""
+    if output is not None:
+        _write(output, text)
+    if output is not None or report is None:
+        print_table(cases, gate)
+    else:
+        sys.stdout.write(text)
+
+
+def _sum_up(cases: Sequence[Case], gate: Gate) -> None:
+    try:
+        append_summary(cases, gate)
+    except OSError as error:  # the verdict counts for more than its summary
+        print(f"trainfit: the summary of the step: {error.strerror}", file=sys.stderr)
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        output.write_text(text, "utf-8")
+    except OSError as error:
+        raise RefusedCommandError(f"trainfit: --output: {output}: {error.strerror}") from None

@@ -1,0 +1,96 @@
+"""What came of each job on each card, and the exit code that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from trainfit.api.problems import (
+    NOT_MODELLED,
+    UNKNOWN_MODEL,
+    UNSUPPORTED_MODEL,
+    VERSION_NOT_SERVED,
+    Problem,
+)
+from trainfit.cli.job_files import JobEntry, readable
+from trainfit.fit import FitCheckAnswer
+
+Outcome = Literal["fits", "tight", "does_not_fit", "unknown", "invalid", "unavailable"]
+"""A verdict, or that there is none: the job is wrong, or nobody could answer."""
+
+EXIT_CODES: Mapping[Outcome, int] = {
+    "fits": 0,
+    "does_not_fit": 1,
+    "invalid": 2,
+    "tight": 3,
+    "unknown": 4,
+    "unavailable": 5,
+}
+SEVERITY: Sequence[Outcome] = ("does_not_fit", "invalid", "unavailable", "unknown", "tight")
+"""Which outcome of several decides: what is certain, what was not checked, what is in doubt."""
+
+NOT_OF_THE_JOB = (404, 405, 429)
+"""Statuses below 500 with which a service says nothing of the job."""
+UNSUPPORTED = (NOT_MODELLED.slug, UNSUPPORTED_MODEL.slug)
+ANSWERED_ELSEWHERE = (UNKNOWN_MODEL.slug, VERSION_NOT_SERVED.slug)
+"""No fault of the job: another estimator may know the model, or be of the version that is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One job of a file on one card, and the answer."""
+
+    entry: JobEntry
+    gpu: str
+    answer: FitCheckAnswer | Problem
+
+    @property
+    def path(self) -> str:
+        """The file, with slashes whatever the system, in characters that every format can carry."""
+        return readable(self.entry.path.as_posix())
+
+    @property
+    def outcome(self) -> Outcome:
+        """The verdict, or what a problem means for a gate."""
+        answer = self.answer
+        if isinstance(answer, FitCheckAnswer):
+            return answer.verdict
+        slug = answer.type.rpartition("/")[2]
+        if slug in UNSUPPORTED:
+            return "unknown"
+        unanswered = answer.status >= 500 or answer.status in NOT_OF_THE_JOB
+        return "unavailable" if unanswered or slug in ANSWERED_ELSEWHERE else "invalid"
+
+    @property
+    def allowed(self) -> str | None:
+        """The reason with which the caller lets this verdict through."""
+        if isinstance(self.answer, Problem) or not self.answer.policy.overridden:
+            return None
+        return self.answer.policy.overridden[0].reason
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Which outcomes close the gate."""
+
+    fail_on_tight: bool
+    fail_on_error: bool
+
+    def fails(self, case: Case) -> bool:
+        match case.outcome:
+            case "fits":
+                return False
+            case "tight":
+                return self.fail_on_tight and case.allowed is None
+            case "unknown":
+                return case.allowed is None
+            case "unavailable":
+                return self.fail_on_error
+            case _:
+                return True
+
+    def exit_code(self, cases: Sequence[Case]) -> int:
+        """The code of the most severe outcome among the cases that fail, else 0."""
+        failed = {case.outcome for case in cases if self.fails(case)}
+        return next((EXIT_CODES[each] for each in SEVERITY if each in failed), 0)

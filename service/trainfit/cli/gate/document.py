@@ -1,0 +1,51 @@
+"""The answers as one JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainfit.api.problems import Problem
+from trainfit.cli.gate.cases import Case, Gate, Outcome
+from trainfit.fit import FitCheckAnswer
+from trainfit.wire import to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A job on a card. `fit_check` is what HTTP answers; null where there is a `problem`."""
+
+    path: str
+    line: int
+    name: str
+    gpu: str
+    outcome: Outcome
+    failed: bool
+    fit_check: FitCheckAnswer | None
+    problem: Problem | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All of them, in the order of the files, and the exit code."""
+
+    exit_code: int
+    checks: list[Checked]
+
+
+def document(cases: Sequence[Case], gate: Gate) -> str:
+    """The report as JSON."""
+    checks = [
+        Checked(
+            path=case.path,
+            line=case.entry.line,
+            name=case.entry.name,
+            gpu=case.gpu,
+            outcome=case.outcome,
+            failed=gate.fails(case),
+            fit_check=case.answer if isinstance(case.answer, FitCheckAnswer) else None,
+            problem=case.answer if isinstance(case.answer, Problem) else None,
+        )
+        for case in cases
+    ]
+    return to_json(Report(gate.exit_code(cases), checks)).decode()

@@ -1,0 +1,63 @@
+"""JUnit XML, which GitLab and Jenkins show: one test case for each job on each card."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from trainfit.cli.gate.cases import Case, Gate
+from trainfit.cli.gate.words import WORDS, advice, notes
+
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(cases: Sequence[Case], gate: Gate) -> str:
+    """The report. What is unknown is skipped: nothing was found against it, nor for it."""
+    found = [_case(case, gate) for case in cases]
+    counts = {
+        kind: str(sum(case.find(tag) is not None for case in found))
+        for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
+    }
+    suite = {"name": "trainfit fit-check", "tests": str(len(found)), **counts}
+    root = ElementTree.Element("testsuites")
+    ElementTree.SubElement(root, "testsuite", suite).extend(found)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, "unicode", xml_declaration=False)
+
+
+def _case(case: Case, gate: Gate) -> ElementTree.Element:
+    about = {
+        "classname": case.path,
+        "name": f"{case.entry.name} on {case.gpu}",
+        "file": case.path,
+        "line": str(case.entry.line),
+    }
+    made = ElementTree.Element("testcase", {key: _text(value) for key, value in about.items()})
+    why = [note.text for note in notes(case)]
+    if case.allowed is not None:
+        why.append(f"allowed: {case.allowed}")
+    details = _text("\n".join([*why, *advice(case)]))
+    tag = _tag(case, gate)
+    told = ElementTree.SubElement(made, tag)
+    if tag != "system-out":
+        told.set("message", _text(f"{WORDS[case.outcome]}: {why[0]}"))
+    if tag in ("failure", "error"):
+        told.set("type", case.outcome)
+    told.text = details
+    return made
+
+
+def _tag(case: Case, gate: Gate) -> str:
+    if case.outcome == "unknown":
+        return "skipped"
+    if case.outcome == "unavailable":
+        return "error" if gate.fails(case) else "skipped"
+    if gate.fails(case):
+        return "error" if case.outcome == "invalid" else "failure"
+    return "system-out"
+
+
+def _text(text: str) -> str:
+    """Without the characters that XML cannot carry."""
+    return NOT_XML.sub("\ufffd", text)

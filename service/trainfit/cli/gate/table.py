@@ -1,0 +1,57 @@
+"""A table for people, and below it why and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.text import Text
+
+from trainfit.cli.gate.cases import Case, Gate, Outcome
+from trainfit.cli.gate.words import WORDS, advice, notes
+from trainfit.cli.quantities import gib, gib_range
+from trainfit.cli.terminal import labelled, print_all, table
+from trainfit.fit import FitCheckAnswer
+
+STYLES: Mapping[Outcome, str] = {
+    "fits": "green",
+    "tight": "yellow",
+    "does_not_fit": "bold red",
+    "unknown": "magenta",
+    "invalid": "bold red",
+    "unavailable": "magenta",
+}
+
+
+def print_table(cases: Sequence[Case], gate: Gate) -> None:
+    """A row for each job and card; what closes the gate is marked."""
+    rows = table(["", "job", "GPU", "verdict"], ["needs (GiB)", "usable (GiB)"])
+    rows.add_column("where", no_wrap=True)
+    for case in cases:
+        outcome = Text(WORDS[case.outcome], STYLES[case.outcome])
+        mark = "✗" if gate.fails(case) else ""
+        rows.add_row(mark, case.entry.name, case.gpu, outcome, *_cells(case))
+    explained = [line for case in cases for line in _explained(case)]
+    print_all(rows, *([labelled(explained)] if explained else []))
+
+
+def _cells(case: Case) -> tuple[str, str, str]:
+    place = f"{case.path}:{case.entry.line}"
+    if not isinstance(case.answer, FitCheckAnswer):
+        return "", "", place
+    binding = case.answer.binding
+    needed = gib_range(binding.device_bytes) if binding is not None else ""
+    return needed, gib(case.answer.usable_bytes), place
+
+
+def _explained(case: Case) -> Iterator[tuple[str, str | Text]]:
+    changes = list(advice(case))
+    if case.outcome == "fits" and not changes:
+        return
+    about = f"{case.entry.name} on {case.gpu}"
+    for note in notes(case):
+        yield about, note.text
+        about = ""
+    if case.allowed is not None:
+        yield "", f"allowed: {case.allowed}"
+    for change in changes:
+        yield "", f"- {change}"

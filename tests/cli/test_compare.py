@@ -1,0 +1,67 @@
+"""`trainfit compare`: jobs of files side by side."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.cli.test_fit_check import LLAMA, OUTCOMES, written
+
+SMALLER = {"name": "smaller", "parallelism": {"num_gpus": 8, "tp": 4}, "gpu": "H100-80GB"}
+BASE = {"name": "base", "gpu": "H100-80GB"}
+
+
+def test_jobs_side_by_side(run: Run, tmp_path: Path) -> None:
+    answered = run(f"compare {written(tmp_path, BASE, SMALLER)}")
+    assert not answered.code
+    rows = {line.split()[0]: line for line in answered.out.splitlines() if "fits" in line}
+    assert list(rows) == ["base", "smaller"]
+    assert re.search(r" -\d+\.\d +fits +base$", rows["smaller"])
+    assert "differences are to base" in answered.out
+    assert "\x1b" not in answered.out
+
+
+def test_another_baseline_and_another_card(run: Run, tmp_path: Path) -> None:
+    path = written(tmp_path, BASE, SMALLER)
+    answered = run(f"compare {path} --baseline smaller --gpu A100-40GB")
+    assert re.search(r"base .* \+\d+\.\d +does not fit", answered.out)
+    refused = run(f"compare {path} --baseline nobody")
+    assert refused.code == 2
+    assert "there are base, smaller" in refused.err
+
+
+def test_one_that_is_refused_spoils_no_other(run: Run, tmp_path: Path) -> None:
+    wrong = {**OUTCOMES["invalid"][0], "name": "wrong"}
+    answered = run(f"compare {written(tmp_path, wrong, BASE)}")
+    assert answered.code == 2
+    assert re.search(r"wrong +refused", answered.out)
+    assert re.search(r"base .* fits", answered.out)
+    assert "/parallelism/tp: " in answered.out
+
+
+def test_json_is_what_http_answers_and_names_are_made_distinct(run: Run, tmp_path: Path) -> None:
+    policy = {"gpu": "B200", "policy": {"headroom_ratio": 0.1}}
+    one, other = written(tmp_path, policy), tmp_path / "job.yaml"
+    other.write_text(json.dumps({"name": "jobs", **LLAMA}), "utf-8")
+    compared = json.loads(run(f"compare {one} {other} {other} --gpu b200 --json").out)
+    assert [each["id"] for each in compared["jobs"]] == ["jobs", "jobs (2)", "jobs (3)"]
+    assert [each["comparison"]["difference_bytes"] for each in compared["jobs"]] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("jobs: []", "job.yaml:1: holds no job"),
+        (json.dumps([{}] * 65), "there are 65 jobs; at most 64 go"),
+    ],
+)
+def test_what_cannot_be_compared(run: Run, tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(text, "utf-8")
+    answered = run(f"compare {path}")
+    assert answered.code == 2
+    assert message in answered.err

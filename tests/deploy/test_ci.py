@@ -1,0 +1,250 @@
+"""What deploy/ci/ offers, run as its host would run it, with the `trainfit` of this environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CI = ROOT / "deploy" / "ci"
+FITS, TOO_LONG = "llama-8b.yaml", "llama-8b-long.yaml"
+
+
+def loaded(path: Path) -> Any:
+    return yaml.safe_load(path.read_text("utf-8"))
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A user's repository: the two example jobs, one that fits its card and one that does not."""
+    folder = tmp_path / "repository"
+    folder.joinpath("jobs", "long").mkdir(parents=True)
+    fits, too_long = loaded(CI / "example-jobs.yaml")["jobs"]
+    folder.joinpath("jobs", FITS).write_text(yaml.safe_dump(fits), "utf-8")
+    folder.joinpath("jobs", "long", TOO_LONG).write_text(yaml.safe_dump(too_long), "utf-8")
+    return folder
+
+
+def shell(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command with nothing in its environment but a PATH with `trainfit`, and these variables."""
+    path = f"{Path(sys.executable).parent}:{os.defpath}"
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={"PATH": path, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+# GitHub
+
+
+def run_action(folder: Path, **inputs: str) -> tuple[subprocess.CompletedProcess[str], str, str]:
+    """Every step of the action, as a runner does: its shell, its variables, its command files."""
+    action = loaded(CI / "github" / "action.yml")
+    known = action["inputs"]
+    assert set(inputs) <= set(known)
+    values = {name: inputs.get(name, about.get("default", "")) for name, about in known.items()}
+    output, summary = folder.parent / "output", folder.parent / "summary"
+    for step in action["runs"]["steps"]:
+        assert step["shell"] == "bash"
+        environment = {
+            name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: values[found[1]], text)
+            for name, text in step.get("env", {}).items()
+        }
+        script = folder.parent / "step.sh"
+        script.write_text(step["run"], "utf-8")
+        done = shell(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
+            folder,
+            GITHUB_OUTPUT=str(output),
+            GITHUB_STEP_SUMMARY=str(summary),
+            GITHUB_ACTION_PATH=str(CI / "github"),
+            **environment,
+        )
+        if done.returncode:
+            break
+    told = [path.read_text("utf-8") if path.exists() else "" for path in (output, summary)]
+    return done, told[0], told[1]
+
+
+def test_the_action_annotates_sums_up_and_fails(repository: Path) -> None:
+    done, output, summary = run_action(repository, files="jobs/**/*.yaml", sarif="fit.sarif")
+    assert done.returncode == 1
+    assert f"::error file=jobs/long/{TOO_LONG},line=1,title=llama-8b-long on H100" in done.stdout
+    assert output == "exit-code=1\n"
+    assert "| ✅ fits |" in summary
+    assert "❌ does not fit" in summary
+    assert "MEM001" in repository.joinpath("fit.sarif").read_text("utf-8")
+
+
+def test_the_action_passes_its_inputs_on(repository: Path) -> None:
+    files = f"jobs/{FITS}"
+    assert run_action(repository, files=files)[0].returncode == 0
+    tight = {"headroom-ratio": "0.3"}
+    assert run_action(repository, files=files, **tight)[0].returncode == 0
+    assert run_action(repository, files=files, **tight, **{"fail-on": "tight"})[0].returncode == 3
+    cards = run_action(repository, files=files, gpu="B200\nA100-40GB")
+    assert cards[0].returncode == 1
+    assert "llama-8b on A100-40GB" in cards[0].stdout
+    nobody = {"files": files, "server": "http://127.0.0.1:1"}
+    assert run_action(repository, **nobody)[0].returncode == 5
+    assert run_action(repository, **nobody, **{"on-error": "pass"})[0].returncode == 0
+
+
+def test_the_action_runs_no_text_of_its_inputs(repository: Path) -> None:
+    action = loaded(CI / "github" / "action.yml")
+    assert not any("${{" in step["run"] for step in action["runs"]["steps"])
+    done, _, _ = run_action(repository, files="jobs/*.yaml", gpu="$(touch;pwned) `touch pwned`")
+    assert done.returncode == 2
+    assert not repository.joinpath("pwned").exists()
+
+
+def test_an_action_that_finds_no_files_says_so(repository: Path) -> None:
+    done, _, _ = run_action(repository, files="nowhere/*.yaml")
+    assert done.returncode == 2
+    assert done.stdout == "::error title=Trainfit::no file matches\n"
+
+
+def test_the_example_workflow_gives_inputs_that_the_action_has() -> None:
+    action, example = loaded(CI / "github" / "action.yml"), loaded(CI / "github" / "example.yml")
+    assert set(example) >= {"name", "permissions", "jobs"}
+    (used,) = [
+        step
+        for step in example["jobs"]["fit-check"]["steps"]
+        if step["uses"].partition("@")[0].endswith("deploy/ci/github")
+    ]
+    assert set(used["with"]) <= set(action["inputs"])
+    needed = {name for name, about in action["inputs"].items() if about.get("required")}
+    assert needed <= set(used["with"])
+
+
+# GitLab
+
+
+def test_the_gitlab_job_reports_and_fails(repository: Path) -> None:
+    example = loaded(CI / "gitlab" / "example.gitlab-ci.yml")
+    (include,) = example["include"]
+    template = loaded(ROOT / include["file"])
+    job = example["gpu-memory"]
+    base = template[job["extends"]]
+    variables = {**base["variables"], **job["variables"]}
+    assert base["image"]["name"] == "$TRAINFIT_IMAGE"
+    script = "\n".join(["set -e", *base["script"]])
+
+    def run(**changed: str) -> subprocess.CompletedProcess[str]:
+        return shell(["sh", "-c", script], repository, **{**variables, **changed})
+
+    assert run().returncode == 0
+    done = run(TRAINFIT_FILES="jobs/*.yaml jobs/*/*.yaml", TRAINFIT_GPU="H100-80GB B200")
+    assert done.returncode == 1
+    assert "usable (GiB)" in done.stdout
+    report = repository / base["artifacts"]["reports"]["junit"]
+    (suite,) = ElementTree.parse(report).getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("4", "2")
+
+
+# pre-commit
+
+
+def test_the_hook_checks_the_files_that_it_is_given(repository: Path) -> None:
+    (hook,) = loaded(ROOT / ".pre-commit-hooks.yaml")
+    (used,) = loaded(CI / "pre-commit" / "example.pre-commit-config.yaml")["repos"][0]["hooks"]
+    assert used["id"] == hook["id"]
+    assert re.search(used["files"], f"jobs/{FITS}")
+    assert not re.search(used["files"], "deploy/compose.yaml")
+    command = [*shlex.split(hook["entry"]), *used["args"]]
+    assert shell([*command, f"jobs/{FITS}"], repository).returncode == 0
+    done = shell([*command, f"jobs/{FITS}", f"jobs/long/{TOO_LONG}"], repository)
+    assert done.returncode == 1
+    assert "does not fit" in done.stdout
+
+
+# Slurm
+
+WRAPPER = CI / "slurm" / "sbatch-fit-check"
+SBATCH = """#!/bin/sh
+for argument; do printf '<%s>' "$argument"; done
+"""
+
+
+@pytest.fixture
+def login_node(repository: Path) -> Path:
+    """A folder with a batch script in it and an `sbatch` that tells what it is given."""
+    sbatch = repository / "sbatch"
+    sbatch.write_text(SBATCH, "utf-8")
+    sbatch.chmod(0o755)
+    shutil.copy(CI / "slurm" / "example.sbatch", repository)
+    return repository
+
+
+def submit(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    sbatch = {"TRAINFIT_SBATCH": str(folder / "sbatch")}
+    return shell([str(WRAPPER), *words], folder, **{**sbatch, **variables})
+
+
+def test_a_job_that_fits_is_submitted_as_it_was_given(login_node: Path) -> None:
+    done = submit(login_node, "--nodes", "2", "--export=A=b c", "example.sbatch", "an argument")
+    assert done.returncode == 0
+    assert done.stdout == "<--nodes><2><--export=A=b c><example.sbatch><an argument>"
+    assert "fits" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "#SBATCH --comment=trainfit:jobs/long/llama-8b-long.yaml",
+        '#SBATCH --comment="trainfit:jobs/long/llama-8b-long.yaml and more"',
+        "#SBATCH -N 1 --comment 'trainfit:jobs/long/llama-8b-long.yaml'",
+    ],
+)
+def test_a_job_that_does_not_fit_is_not_submitted(login_node: Path, comment: str) -> None:
+    login_node.joinpath("job.sh").write_text(f"#!/bin/bash\n{comment}\nsrun x\n", "utf-8")
+    done = submit(login_node, "job.sh")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "does not fit" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--wrap", "hostname"], ["other.sh"], ["nowhere.sh"], []])
+def test_what_names_no_job_is_left_to_sbatch(login_node: Path, words: list[str]) -> None:
+    login_node.joinpath("other.sh").write_text("#!/bin/sh\n#SBATCH -N 1\n", "utf-8")
+    done = submit(login_node, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "".join(f"<{word}>" for word in words)
+
+
+def test_the_partition_has_its_card_and_its_policy(login_node: Path) -> None:
+    assert submit(login_node, "example.sbatch", TRAINFIT_GPU="A100-40GB").returncode == 1
+    between = {"TRAINFIT_GPU": "L40S", "TRAINFIT_FAIL_ON": "tight"}
+    assert submit(login_node, "example.sbatch", **between).returncode == 1
+
+
+def test_a_check_that_cannot_be_made_stops_nobody_unless_told_to(login_node: Path) -> None:
+    login_node.joinpath("bin").mkdir()
+    for program in ("env", "bash", "head", "sed"):
+        login_node.joinpath("bin", program).symlink_to(shutil.which(program) or program)
+    without = {"PATH": str(login_node / "bin")}
+    done = submit(login_node, "example.sbatch", **without)
+    assert (done.returncode, done.stdout) == (0, "<example.sbatch>")
+    assert "trainfit is not on the PATH" in done.stderr
+    refused = submit(login_node, "example.sbatch", TRAINFIT_ON_ERROR="fail", **without)
+    assert (refused.returncode, refused.stdout) == (5, "")
+
+
+def test_the_wrapper_asks_nothing_of_a_network() -> None:
+    code = re.sub(r"^\s*#.*", "", WRAPPER.read_text("utf-8"), flags=re.MULTILINE)
+    assert not re.search(r"--server|https?:|curl|wget", code)
+    assert os.access(WRAPPER, os.X_OK)
