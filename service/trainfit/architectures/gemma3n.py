@@ -49,6 +49,7 @@ def gemma3n_text(config: Config) -> ModelSpec:
         tied=True,
         final_norm=rms(config.int("hidden_size")),
         extras=(per_layer_embeddings(config), *_stream_projections(config)),
+        residual_streams=config.int("altup_num_inputs"),
     )
 
 

@@ -62,7 +62,14 @@ def qwen4_exp_text(config: Config) -> ModelSpec:
         layers[number - 1] = Layer(sublayers=(ngrams, *linear_layer.sublayers))
     mixing = opaque("hyper_connection", "other", *_stream_mixing(config))
     norm = rms(config.int("hc_count") * config.int("hidden_size"))
-    return decoder(config, layers, tied=False, final_norm=norm, extras=(mixing,))
+    return decoder(
+        config,
+        layers,
+        tied=False,
+        final_norm=norm,
+        extras=(mixing,),
+        residual_streams=config.int("hc_count"),
+    )
 
 
 def _linear(config: Config) -> Sequence[bool]:
