@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trainfit.catalog.gpus import Gpu, find_gpu
-from trainfit.cli.quantities import gib
 from trainfit.decisions.verdict import Verdict, verdict
 from trainfit.estimator.results import Estimate
+from trainfit.quantities import gib
 from trainfit.resolve.plan import Card
 
 DATA_CENTRE = ("A100-40GB", "H100-80GB", "H100-96GB", "H200-141GB", "B200", "B300")

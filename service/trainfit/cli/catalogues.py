@@ -10,8 +10,8 @@ from rich.table import Table
 from trainfit.catalog.configs import bundled_ids
 from trainfit.catalog.gpus import MigProfile
 from trainfit.catalog.gpus import gpus as cards
-from trainfit.cli.quantities import gib
 from trainfit.cli.terminal import print_all, print_json, table
+from trainfit.quantities import gib
 
 JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
 

@@ -16,9 +16,9 @@ from trainfit.cli.errors import REFUSED, RefusedCommandError
 from trainfit.cli.gate.table import STYLES
 from trainfit.cli.gate.words import WORDS, wrong
 from trainfit.cli.job_files import JobEntry, read_jobs
-from trainfit.cli.quantities import GIB, gib, gib_range
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.estimator.results import ComponentName
+from trainfit.quantities import GIB, gib, gib_range
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
 from trainfit.specs.several import MAX_JOBS, CompareRequest, NamedJob

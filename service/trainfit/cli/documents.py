@@ -118,7 +118,7 @@ def _json_lines(text: str) -> dict[str, int]:
 def _yaml(text: str) -> Iterator[Document]:
     import yaml
 
-    from trainfit.cli.yaml_loader import StrictLoader
+    from trainfit.api.strict_yaml import StrictLoader
 
     try:
         loader = StrictLoader(text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainfit.cli.errors import RefusedCommandError
-from trainfit.cli.quantities import MIB
 from trainfit.cli.terminal import print_all, table
 from trainfit.estimator.results import Estimate
 from trainfit.estimator.tree import Module, module_tree
+from trainfit.quantities import MIB
 from trainfit.resolve.plan import Plan
 
 

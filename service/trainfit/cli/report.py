@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from trainfit.cli.cards import own_card, usual_cards
-from trainfit.cli.quantities import count, gib, gib_range, plain, ranges
 from trainfit.cli.terminal import labelled, print_all, table
 from trainfit.estimator.results import Chunk, ComponentName, Estimate, Peak, Stage
+from trainfit.quantities import count, gib, gib_range, plain, ranges
 from trainfit.resolve.plan import Plan
 
 WORDS = ("stage", "layers")

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from trainfit.api.problems import Problem
-from trainfit.cli.gate.cases import Case, Outcome
-from trainfit.cli.quantities import GIB, gib, gib_range, plain
-from trainfit.decisions.suggestions import Suggestion
+from trainfit.cli.gate.cases import Case
+from trainfit.decisions.words import VERDICTS, changes, suggested
 from trainfit.estimator.results import Binding
 from trainfit.fit import FitCheckAnswer
-from trainfit.resolve.findings import Change, Finding
+from trainfit.quantities import gib, gib_range, plain
+from trainfit.resolve.findings import Finding
 
-WORDS: Mapping[Outcome, str] = {
-    "fits": "fits",
-    "tight": "tight",
-    "does_not_fit": "does not fit",
-    "unknown": "unknown",
+WORDS: Mapping[str, str] = {
+    **VERDICTS,
     "invalid": "invalid",
     "unavailable": "not checked",
 }
@@ -67,45 +62,17 @@ def advice(case: Case) -> Iterator[str]:
     """What would help most, the best first, and the largest values that fit where asked for."""
     if isinstance(case.answer, Problem):
         return
-    yield from map(_suggested, case.answer.suggestions[:SHOWN])
+    yield from map(suggested, case.answer.suggestions[:SHOWN])
     for name, value in asdict(case.answer.limits).items():
         if value is not None:
             yield f"the largest {name} that fits is {value}"
-
-
-def _suggested(suggestion: Suggestion) -> str:
-    changes = _changes(suggestion.patch)
-    then = WORDS[suggestion.verdict]
-    saved = f"{suggestion.saves_bytes / GIB:.1f} GiB"
-    return f"{changes}: saves {saved}, then {then}; {suggestion.cost}"
 
 
 def wrong(finding: Finding) -> str:
     """What is wrong, where, and what would be right."""
     words = f"{finding.pointer}: {finding.message}" if finding.pointer else finding.message
     if finding.suggestion:
-        words += f"; {_changes(finding.suggestion)}"
+        words += f"; {changes(finding.suggestion)}"
     if finding.code == "missing" and finding.pointer == "/gpu":
         words += "; --gpu names one for every job"
     return words
-
-
-def _changes(changes: Iterable[Change]) -> str:
-    """set /a to 1, /b to 2, remove /c"""
-    said: list[str] = []
-    for change in changes:
-        if change.op == "remove":
-            said.append(f"remove {change.path}")
-            continue
-        for pointer, value in _leaves(change.path, change.value):
-            verb = "" if said and not said[-1].startswith("remove") else "set "
-            said.append(f"{verb}{pointer} to {value}")
-    return ", ".join(said)
-
-
-def _leaves(pointer: str, value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _leaves(f"{pointer}/{name}", inner)
-    else:
-        yield pointer, value if isinstance(value, str) else json.dumps(value)
