@@ -18,6 +18,7 @@ from docs.generate.question import asked, laid_out
 from trainfit.answer import answer
 from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3
+from trainfit.api.kubernetes.annotations import MEANINGS
 from trainfit.api.metrics import Metrics
 from trainfit.api.problems import INTERNAL_ERROR, KINDS, OVERLOADED, Kind, problem
 from trainfit.api.settings import Settings
@@ -45,6 +46,12 @@ def settings_of_the_image() -> str:
     """Defaults as the image has them."""
     set_there = re.findall(r"\b([A-Z_]+)=(\S+)", DOCKERFILE.read_text("utf-8"))
     return _settings(dict(set_there), "in the image")
+
+
+def admission_annotations() -> str:
+    """What an object of Kubernetes may say to the webhook."""
+    rows = [[code(name), meaning] for name, meaning in MEANINGS.items()]
+    return table(["annotation", "meaning"], rows)
 
 
 def _settings(elsewhere: Mapping[str, str], head: str) -> str:
@@ -76,6 +83,7 @@ def families() -> list[Metric]:
     job = Job.model_validate(DEEPSEEK_V3)
     metrics.request_answered("estimate", "POST", HTTPStatus.OK, 0.001)
     metrics.job_asked(job, answer(job))
+    metrics.object_reviewed("does_not_fit", allowed=False)
     metrics.fit_checked(job, check_fit(FitCheckRequest.model_validate(DEEPSEEK_V3)))
     return [each for each in metrics.registry.collect() if each.name.startswith("trainfit_")]
 
@@ -124,6 +132,9 @@ def examples() -> dict[str, Request]:
     _, part, field = pointer.split("/", 2)
     return {
         "invalid-json": Request('{"model": NaN}'),
+        "invalid-review": Request(
+            _job(apiVersion="admission.k8s.io/v1", kind="AdmissionReview"), path="/v1/admission"
+        ),
         "not-found": Request(None, "GET", "/v1/estimates"),
         "method-not-allowed": Request(None, "GET"),
         "version-not-served": Request(_job(model=model, estimator_version="0.0.1")),
@@ -208,6 +219,7 @@ def _laid_out(document: Mapping[str, Any]) -> str:
 
 
 BLOCKS = {
+    "admission-annotations": admission_annotations,
     "metrics": metrics,
     "operations": operations,
     "problems": problems,

@@ -1,5 +1,6 @@
 """From a job and a card to the verdict that is sent: one path, for HTTP and the terminal."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -7,7 +8,8 @@ from trainfit import __version__
 from trainfit.answer import fields_of, plan_of, price
 from trainfit.decisions.fit_check import FitCheck, fit_check
 from trainfit.digest import catalogue_version, normalised, request_digest
-from trainfit.specs.job import AS_JOB
+from trainfit.estimator.results import Estimate
+from trainfit.specs.job import AS_JOB, Job
 from trainfit.specs.policy import FitCheckRequest
 
 
@@ -26,7 +28,7 @@ class FitCheckAnswer(FitCheck):
     job: Annotated[dict[str, Any], AS_JOB]
 
 
-def check_fit(request: FitCheckRequest) -> FitCheckAnswer:
+def check_fit(request: FitCheckRequest, price: Callable[[Job], Estimate] = price) -> FitCheckAnswer:
     """The verdict on a job, as it is sent. Errors are those of `plan_of`; a job that is refused
     for nothing but what is not modelled is answered.
     """

@@ -20,7 +20,16 @@ CHECKS = (
     "response_schema_conformance",
 )
 CASES = 2_000
-OPERATIONS = {"estimate", "estimateBatch", "fitCheck", "compare", "listModels", "listGpus"}
+OPERATIONS = {
+    "admission",
+    "compare",
+    "enforceAdmission",
+    "estimate",
+    "estimateBatch",
+    "fitCheck",
+    "listGpus",
+    "listModels",
+}
 
 
 def test_nothing_is_answered_with_a_fault_or_an_undocumented_status(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from trainfit.api.failures import answer_with_problems
 from trainfit.api.metrics import Metrics
 from trainfit.api.middleware import LastResort, RequestIds, RequestRecords, SafeHeaders
 from trainfit.api.routes import (
+    admission,
     catalogues,
     compare,
     documentation,
@@ -47,6 +48,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(estimate.router)
     app.include_router(fit_check.router)
     app.include_router(compare.router)
+    app.include_router(admission.router)
     app.include_router(catalogues.router)
     answer_with_problems(app)
     return app

@@ -1,5 +1,6 @@
 """Jobs that the documentation shows, each answered by a test."""
 
+import json
 from typing import Any
 
 from fastapi.openapi.models import Example
@@ -76,6 +77,43 @@ COMPARE_EXAMPLES: dict[str, Example] = {
         "value": {
             "jobs": [{"id": "small", "job": LLAMA_8B}, {"id": "large", "job": DEEPSEEK_V3}],
             "baseline": "small",
+        },
+    },
+}
+ADMISSION_EXAMPLES: dict[str, Example] = {
+    "job": {
+        "summary": "A Job on its way into a cluster",
+        "value": {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+                "kind": {"group": "batch", "version": "v1", "kind": "Job"},
+                "operation": "CREATE",
+                "namespace": "research",
+                "object": {
+                    "apiVersion": "batch/v1",
+                    "kind": "Job",
+                    "metadata": {
+                        "name": "llama-8b",
+                        "annotations": {"trainfit.dev/job": json.dumps(LLAMA_8B)},
+                    },
+                    "spec": {
+                        "template": {
+                            "spec": {
+                                "containers": [
+                                    {
+                                        "name": "train",
+                                        "image": "example/train",
+                                        "resources": {"limits": {"nvidia.com/gpu": "8"}},
+                                    }
+                                ],
+                                "restartPolicy": "Never",
+                            }
+                        },
+                    },
+                },
+            },
         },
     },
 }

@@ -22,6 +22,7 @@ WANTED: Mapping[str, tuple[str, str]] = {
     "tuple_type": ("wrong_type", "a list"),
     "greater_than": ("out_of_bounds", "more than {gt}"),
     "greater_than_equal": ("out_of_bounds", "at least {ge}"),
+    "less_than": ("out_of_bounds", "less than {lt}"),
     "less_than_equal": ("out_of_bounds", "at most {le}"),
     "string_too_long": ("out_of_bounds", "at most {max_length} characters long"),
     "string_too_short": ("out_of_bounds", "at least {min_length} character(s) long"),

@@ -9,11 +9,13 @@ from fastapi.routing import APIRoute
 from trainfit.api.failures import ProblemError
 from trainfit.api.problems import TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, problem
 from trainfit.api.settings import Settings
-from trainfit.api.strict_json import JsonError, parse_json
+from trainfit.api.strict_json import MAX_VALUES, JsonError, parse_json
 
 
 class JsonRequest(Request):
     """A request whose body is one JSON document of bounded size."""
+
+    max_values = MAX_VALUES
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
         settings: Settings = self.app.state.settings
@@ -33,13 +35,15 @@ class JsonRequest(Request):
 
     async def json(self) -> Any:
         try:
-            return parse_json(await self.body())
+            return parse_json(await self.body(), self.max_values)
         except JsonError as error:
             raise ProblemError(error.problem) from None
 
 
 class JsonRoute(APIRoute):
     """A route that takes application/json and nothing else."""
+
+    request_class = JsonRequest
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -50,7 +54,7 @@ class JsonRoute(APIRoute):
                 detail = "send the body as Content-Type: application/json, without Content-Encoding"
                 raise ProblemError(problem(UNSUPPORTED_MEDIA_TYPE, detail))
             with request.app.state.admission:
-                return await handle(JsonRequest(request.scope, request.receive))
+                return await handle(self.request_class(request.scope, request.receive))
 
         return handle_json
 

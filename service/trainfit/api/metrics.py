@@ -61,6 +61,13 @@ class Metrics:
             ("verdict",),
             registry=self.registry,
         )
+        self._reviews = Counter(
+            "trainfit_admission_reviews_total",
+            "Objects that a Kubernetes API server asked about: the verdict on their job, no_job "
+            "where there is none, not_checked where there is no verdict.",
+            ("outcome", "allowed"),
+            registry=self.registry,
+        )
         self._peak_bytes = Histogram(
             "trainfit_estimated_peak_bytes",
             "Device memory expected on the GPU of an answered job that needs most.",
@@ -95,6 +102,10 @@ class Metrics:
             self.job_asked(job, result.estimate)
         else:
             self._estimates.labels(NOT_MODELLED.slug, job.framework.name).inc()
+
+    def object_reviewed(self, outcome: str, *, allowed: bool) -> None:
+        """Count an object on its way into a cluster: the outcome of its review."""
+        self._reviews.labels(outcome, str(allowed).lower()).inc()
 
     def exposition(self) -> bytes:
         """Every metric in Prometheus's text format."""

@@ -18,6 +18,7 @@ DESCRIPTION = (
 TAGS = [
     {"name": "estimates", "description": "The memory that a job needs."},
     {"name": "decisions", "description": "Whether a job fits, and how jobs differ."},
+    {"name": "admission", "description": "Jobs on their way into a Kubernetes cluster."},
     {"name": "catalogues", "description": "The models and GPUs that are known by name."},
 ]
 RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
@@ -49,8 +50,20 @@ def problem_responses(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
 def openapi_bytes(app: FastAPI) -> bytes:
     """The document as it is served and kept in openapi/openapi.json."""
     document = app.openapi()
+    _forget_unused_errors(document)
     schema = TypeAdapter(Problem).json_schema(
         ref_template="#/components/schemas/{model}", mode="serialization"
     )
     document["components"]["schemas"] |= {**schema.pop("$defs"), "Problem": schema}
     return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+def _forget_unused_errors(document: dict[str, Any]) -> None:
+    """Take out FastAPI's own 422, which it describes wherever an operation has none."""
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            invalid = operation["responses"].get("422", {"content": {}})
+            if "application/json" in invalid["content"]:
+                del operation["responses"]["422"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        document["components"]["schemas"].pop(name, None)

@@ -42,6 +42,14 @@ INVALID_JSON = Kind(
     "The body could not be read as one JSON document (RFC 8259) in UTF-8. NaN, Infinity, numbers "
     "out of range, a name given twice in one object and very deep nesting are refused too.",
 )
+INVALID_REVIEW = Kind(
+    "invalid-review",
+    400,
+    "The body is not an AdmissionReview",
+    "The body is JSON but not an AdmissionReview of admission.k8s.io/v1 with a request: the "
+    "Kubernetes API server sends one to a webhook. What is wrong with an object in it is no "
+    "problem but a warning in the answer.",
+)
 NOT_FOUND = Kind(
     "not-found",
     404,
@@ -163,6 +171,16 @@ BODY_PROBLEMS = (
 )
 """What may be wrong with any request that has a body."""
 
+REVIEW_PROBLEMS = (
+    INVALID_JSON,
+    INVALID_REVIEW,
+    TOO_LARGE,
+    UNSUPPORTED_MEDIA_TYPE,
+    INTERNAL_ERROR,
+    OVERLOADED,
+)
+"""What may be wrong with a request that sends an AdmissionReview."""
+
 JOB_PROBLEMS = (
     *BODY_PROBLEMS,
     VERSION_NOT_SERVED,
@@ -178,7 +196,8 @@ JOB_PROBLEMS = (
 KINDS = {
     kind.slug: kind
     for kind in sorted(
-        (NOT_FOUND, METHOD_NOT_ALLOWED, INVALID_PATCH, *JOB_PROBLEMS), key=lambda kind: kind.status
+        (NOT_FOUND, METHOD_NOT_ALLOWED, INVALID_PATCH, INVALID_REVIEW, *JOB_PROBLEMS),
+        key=lambda kind: kind.status,
     )
 }
 """Every kind by its slug, in the order of their statuses."""
