@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -58,12 +59,14 @@ def free_port() -> int:
         return port
 
 
-def wait_until_ready(url: str, process: subprocess.Popen[str]) -> None:
+def wait_until_ready(
+    url: str, process: subprocess.Popen[str], trust: ssl.SSLContext | None = None
+) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         assert process.poll() is None, "the service has stopped"
         try:
-            if httpx.get(f"{url}/readyz").status_code == 200:
+            if httpx.get(f"{url}/readyz", verify=trust or True).status_code == 200:
                 return
         except httpx.ConnectError:
             time.sleep(0.05)

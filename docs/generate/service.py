@@ -58,10 +58,11 @@ def _settings(elsewhere: Mapping[str, str], head: str) -> str:
     rows = [
         [
             code(variable),
-            code(elsewhere.get(variable, Settings.model_fields[name].default)),
+            code(elsewhere.get(variable, default)) if default is not None else "unset",
             Settings.model_fields[name].description or "",
         ]
         for name, variable in environment_variables().items()
+        for default in [Settings.model_fields[name].default]
     ]
     return table(["variable", head, "meaning"], rows)
 

@@ -5,6 +5,7 @@ import uvicorn
 from trainfit.api.app import create_app
 from trainfit.api.logs import configure_logs
 from trainfit.api.settings import Settings
+from trainfit.api.tls import renewed_context
 
 GRACE_SECONDS = 20
 """For requests under way when the process is told to stop; less than the 30 s that Kubernetes
@@ -20,6 +21,12 @@ def serve(settings: Settings) -> None:
             "since each would count requests by itself. Unset it and run more replicas."
         )
     configure_logs(settings.log_level)
+    tls = None
+    if settings.tls_cert is not None and settings.tls_key is not None:
+        try:
+            tls = renewed_context(settings.tls_cert, settings.tls_key)
+        except OSError as error:
+            raise SystemExit(f"TRAINFIT_TLS_CERT, TRAINFIT_TLS_KEY: {error}") from None
     config = uvicorn.Config(
         create_app(settings),
         host=settings.host,
@@ -28,6 +35,7 @@ def serve(settings: Settings) -> None:
         access_log=False,
         server_header=False,
         workers=1,
+        ssl_context_factory=None if tls is None else lambda *_: tls,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     uvicorn.Server(config).run()

@@ -1,8 +1,9 @@
 """What an operator may set, each as an environment variable."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, FilePath, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -23,6 +24,13 @@ class Settings(BaseSettings):
         description="Requests with a body that are under way at once; one more is answered with "
         "503 and Retry-After.",
     )
+    tls_cert: FilePath | None = Field(
+        None,
+        description="Certificate in PEM, with its chain: serve HTTPS. May be renewed in place.",
+    )
+    tls_key: FilePath | None = Field(
+        None, description="Private key of the certificate, in PEM.", validate_default=True
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe entry that is logged; each request is an info."
     )
@@ -31,3 +39,10 @@ class Settings(BaseSettings):
         validation_alias="WEB_CONCURRENCY",
         description="Only 1: each process would keep metrics of its own. Scale by replicas.",
     )
+
+    @field_validator("tls_key")
+    @classmethod
+    def _goes_with_its_certificate(cls, key: Path | None, rest: ValidationInfo) -> Path | None:
+        if (key is None) != (rest.data.get("tls_cert") is None):
+            raise ValueError("a certificate and its key are set together")
+        return key
