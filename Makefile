@@ -64,6 +64,10 @@ openapi: $(TEST_READY) ## Regenerate openapi/openapi.json
 docs: $(TEST_READY) ## Regenerate the tables, listings and pictures of the documentation
 	$(BIN)/python -m docs.generate
 
+.PHONY: manifests
+manifests: $(TEST_READY) ## Regenerate the alerts for the Prometheus Operator
+	$(BIN)/python -m tests.deploy.prometheus_rule --update
+
 .PHONY: lock
 lock: ## Lock the dependencies anew, with hashes (needs uv)
 	$(COMPILE) --upgrade pyproject.toml --output-file requirements.lock

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import trainfit
 
@@ -112,7 +111,17 @@ def test_licence_is_apache_2() -> None:
 
 def test_make_help_lists_every_target() -> None:
     targets = re.findall(r"^\.PHONY: (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert {"setup", "serve", "test", "check", "format", "bench", "openapi", "lock"} <= set(targets)
+    assert {
+        "setup",
+        "serve",
+        "test",
+        "check",
+        "format",
+        "bench",
+        "openapi",
+        "manifests",
+        "lock",
+    } <= set(targets)
     answer = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert re.findall(r"^  (\S+) +\S", answer.stdout, re.MULTILINE) == targets
 
@@ -196,12 +205,3 @@ def test_health_check_of_the_image_asks_livez(status: int, exit_code: int) -> No
         environment = {"TRAINFIT_PORT": str(port), "http_proxy": "http://127.0.0.1:1"}
         answer = subprocess.run([sys.executable, *arguments], env=environment, check=False)
     assert answer.returncode == exit_code
-
-
-def test_compose_runs_the_image_without_privileges() -> None:
-    services = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]
-    trainfit_service = services["trainfit"]
-    assert trainfit_service["read_only"] is True
-    assert trainfit_service["cap_drop"] == ["ALL"]
-    assert trainfit_service["security_opt"] == ["no-new-privileges:true"]
-    assert trainfit_service["tmpfs"] == ["/tmp"]

@@ -165,7 +165,7 @@ def test_the_hook_checks_the_files_that_it_is_given(repository: Path) -> None:
     (used,) = loaded(CI / "pre-commit" / "example.pre-commit-config.yaml")["repos"][0]["hooks"]
     assert used["id"] == hook["id"]
     assert re.search(used["files"], f"jobs/{FITS}")
-    assert not re.search(used["files"], "deploy/compose.yaml")
+    assert not re.search(used["files"], "deploy/compose/compose.yaml")
     command = [*shlex.split(hook["entry"]), *used["args"]]
     assert shell([*command, f"jobs/{FITS}"], repository).returncode == 0
     done = shell([*command, f"jobs/{FITS}", f"jobs/long/{TOO_LONG}"], repository)
