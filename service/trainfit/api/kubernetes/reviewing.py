@@ -31,7 +31,7 @@ from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
 
 Outcome = Verdict | Literal["no_job", "not_checked"]
-SUGGESTING_SECONDS = 0.4
+SUGGESTING_SECONDS = 0.25
 """For changes that would help: a verdict takes a few milliseconds, and the API server a second."""
 
 Told = Callable[[FitCheckRequest, FitCheckAnswer | Problem], None]
@@ -94,18 +94,18 @@ def decide(request: AdmissionRequest, told: Told, *, enforce: bool) -> Decision:
 
 
 def hurried(seconds: float) -> Callable[[Job], Estimate]:
-    """Prices a job and then, for so long, the changes to it. Those that come later are refused,
-    and so are not suggested.
+    """Prices a job and, until so long from now, the changes to it. Those that come later are
+    refused, and so are not suggested.
     """
-    end: float | None = None
+    end = monotonic() + seconds
+    decided = False
 
     def priced(job: Job) -> Estimate:
-        nonlocal end
-        if end is not None and monotonic() > end:
+        nonlocal decided
+        if decided and monotonic() > end:
             raise RefusedError(())
         estimate = price(job)
-        if end is None:
-            end = monotonic() + seconds
+        decided = True
         return estimate
 
     return priced
