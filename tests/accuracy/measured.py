@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy import command_line, published_runs
+from tests.accuracy import command_line, published_runs, pytorch_runs
 from tests.accuracy.outcomes import Memory, UnusableRowError, memory
 from trainfit.answer import answer
 from trainfit.estimator.results import Interval, Stage
@@ -48,9 +48,12 @@ def check_trusted(row: Row) -> None:
 
 
 def job_of(row: Row) -> Job:
-    """The job of a run: from its command line where the row has one."""
+    """The job of a run: from its command line where the row has one, else by its framework."""
     if "raw_args" in row["training"]:
         return command_line.job_of(row)
+    framework = published_runs.framework_of(row)
+    if framework != "megatron":
+        return pytorch_runs.job_of(row, framework)
     return published_runs.job_of(row)
 
 

@@ -28,15 +28,7 @@ FRAMEWORKS = {
 """Words in a row's framework -> the service's name. Code bases that run plain PyTorch modules
 under FSDP or on one card go under transformers, which does."""
 
-NO_FIELD = (
-    "compile",
-    "cuda_graph",
-    "offload",
-    "activation_offload",
-    "activation_cpu_offload",
-    "optimizer_in_backward",
-    "linear_cut_ce",
-)
+NO_FIELD = ("cuda_graph", "offload", "activation_cpu_offload")
 """Training options of rows that change memory and that a job has no field for."""
 
 
@@ -47,8 +39,7 @@ RECIPES: dict[str, Row] = {
 
 
 def job_of(row: Row) -> Job:
-    """The job of a row of `measured.jsonl` or `runs.jsonl` that has no command line."""
-    framework = framework_of(row)
+    """The job of a row of Megatron's in `measured.jsonl` or `runs.jsonl` without a command line."""
     model, layout, training = row["model"], row["parallelism"], row["training"]
     if missing := [name for name in ("hidden", "layers", "vocab") if model.get(name) is None]:
         raise UnusableRowError(f"the model's {', '.join(missing)} are not stated")
@@ -59,7 +50,7 @@ def job_of(row: Row) -> Job:
             "model": {"spec": model_of(model, training["seq_len"])},
             "parallelism": parallelism_of(layout),
             "training": training_of(training, row["notes"], _of_recipe(row["source"])),
-            "framework": {"name": framework},
+            "framework": {"name": "megatron"},
             "gpu": gpu_of(row),
         }
     )

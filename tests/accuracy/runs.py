@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy import performance_recipes, published_runs
+from tests.accuracy import measured, performance_recipes
 from tests.accuracy.cards import card_of
-from tests.accuracy.measured import check_usable
 from tests.accuracy.outcomes import Fit, UnusableRowError
 from trainfit.answer import price as price_job
 from trainfit.decisions.verdict import verdict
@@ -38,12 +37,12 @@ def group(row: Row) -> str:
 
 def price(row: Row, folder: Path) -> dict[str, Fit]:  # noqa: ARG001
     """The service's verdict beside what happened."""
-    check_usable(row)
+    measured.check_usable(row)
     card = card_of(row["gpu"])
     if card is None:
         raise UnusableRowError(f"the catalogue has no {row['gpu']['type']}")
     check_expressible(row)
-    estimate = price_job(performance_recipes.completed(row, published_runs.job_of(row)))
+    estimate = price_job(performance_recipes.completed(row, measured.job_of(row)))
     needed = estimate.binding.device_bytes
     return {
         "": Fit(

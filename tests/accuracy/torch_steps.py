@@ -8,6 +8,7 @@ from typing import Any
 from tests.accuracy.measured import check_trusted
 from tests.accuracy.outcomes import GIB, Memory, UnusableRowError, memory
 from trainfit.answer import answer
+from trainfit.estimator import cublas
 from trainfit.estimator.results import Interval, Stage
 from trainfit.specs.job import Job
 
@@ -34,7 +35,7 @@ DEFAULTS: Row = {
 }
 """What a spec leaves out."""
 
-WITHOUT_FIELD = ("loss_parallel", "reshard_after_forward", "loss", "experts", "keep_logits")
+WITHOUT_FIELD = ("experts", "keep_logits", "loss")
 """Options that a job cannot say: a row is usable where they have their default."""
 
 PRECISIONS: dict[str, Any] = {
@@ -58,9 +59,10 @@ SHARDING = {
 }
 RECOMPUTE: dict[str, dict[str, Any]] = {
     "none": {},
-    "full": {"granularity": "full", "method": "uniform", "num_layers": 1},
+    "full": {"granularity": "full"},
+    "selective": {"granularity": "selective"},
 }
-BACKENDS = {"flash": "flash", "cpu_sdpa": "sdpa", "eager": "eager"}
+BACKENDS = {"flash": "sdpa", "cpu_sdpa": "sdpa", "eager": "eager"}
 
 
 def group(row: Row) -> str:
@@ -75,8 +77,8 @@ def price(row: Row, folder: Path) -> dict[str, Memory]:  # noqa: ARG001
 
 
 def tensors_of(stage: Stage) -> Interval:
-    """What is allocated, less workspaces."""
-    workspace = sum(part.bytes for part in stage.components if part.name == "workspace")
+    """What is allocated, less the workspaces of cuBLAS, which no tensor of the step is."""
+    workspace = cublas.workspaces("")
     allocated = stage.allocated_bytes
     return Interval(
         allocated.low - workspace, allocated.expected - workspace, allocated.high - workspace
@@ -88,8 +90,6 @@ def job_of(spec: Row) -> Job:
     given = DEFAULTS | spec
     if options := [name for name in WITHOUT_FIELD if given[name] != DEFAULTS[name]]:
         raise UnusableRowError(f"a job has no field for {', '.join(options)}")
-    if given["ac"] not in RECOMPUTE:
-        raise UnusableRowError(f"a job has no field for {given['ac']} recompute of operations")
     return Job.model_validate(
         {
             "model": {"hf_config": config_of(given)},
@@ -108,7 +108,11 @@ def job_of(spec: Row) -> Job:
                 "recompute": RECOMPUTE[given["ac"]],
                 "attention": {"backend": BACKENDS[given["attn"]]},
             },
-            "framework": {"name": "transformers"},
+            "framework": {
+                "name": "transformers",
+                "reshard_after_forward": given["reshard_after_forward"],
+                "loss_parallel": given["loss_parallel"],
+            },
         }
     )
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from tests.estimator.jobs import plans
 from trainfit.answer import plan_of
 from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.peak import price_chunk
 from trainfit.estimator.placement import place
-from trainfit.estimator.states import ParameterTable
 from trainfit.estimator.tree import Module, module_tree
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from trainfit.architectures.config import Config
+from trainfit.architectures.traits import traits_of
 from trainfit.specs.architecture import (
     MAX_LAYERS,
     Embedding,
@@ -216,6 +217,7 @@ def decoder(
         else None,
         extras=extras,
         max_position_embeddings=config.optional_int("max_position_embeddings"),
+        traits=traits_of(config),
         residual_streams=residual_streams,
     )
 

@@ -2,7 +2,7 @@
 
 from trainfit.estimator.overhead import MEASURED_STAGES
 from trainfit.estimator.results import Assumption
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import MegatronPlan, Plan
 from trainfit.specs.blocks import Block, Experts, LatentAttention, Opaque, Recurrence
 
 ASSUMPTIONS = {
@@ -32,7 +32,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
     holds = {
         "interval-basis": True,
         "balanced-routing": any(isinstance(b, Experts) for b in blocks)
-        and not plan.routing.pad_to_capacity,
+        and not (isinstance(plan, MegatronPlan) and plan.routing.pad_to_capacity),
         "fixed-shapes": True,
         "first-order-recurrence": any(isinstance(b, Recurrence) for b in blocks),
         "weights-only-blocks": bool(_weights_only(plan)),

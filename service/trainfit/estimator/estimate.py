@@ -1,21 +1,19 @@
 """estimate(plan) -> Estimate: the one public function of the core."""
 
-from functools import cache
+from collections.abc import Iterator
 from operator import attrgetter
-from typing import NamedTuple
 
 from trainfit import __version__
 from trainfit.estimator import overhead
 from trainfit.estimator.assumptions import assumptions_of, warnings_of
-from trainfit.estimator.frameworks.megatron.buffers import Buffers, standing_buffers
-from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.frameworks.megatron import ranks as megatron
+from trainfit.estimator.frameworks.pytorch import ranks as pytorch
+from trainfit.estimator.local_parameters import ParameterTable, chunk_result
 from trainfit.estimator.parameters import count_parameters
-from trainfit.estimator.peak import Activations, optimizer_step, price_chunk, stage_peak
-from trainfit.estimator.placement import Content, Placement, place
+from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import (
     Binding,
     Component,
-    ComponentName,
     DataParallelism,
     Estimate,
     Interval,
@@ -24,16 +22,7 @@ from trainfit.estimator.results import (
     Stage,
 )
 from trainfit.estimator.schedule import in_flight
-from trainfit.estimator.states import (
-    ChunkParameters,
-    Local,
-    ParameterTable,
-    bucket_padding,
-    chunk_result,
-    state_bytes,
-    unsharded_units,
-)
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
 
 
 def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
@@ -42,21 +31,12 @@ def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
     Without `activations` only model states and standing buffers are counted.
     """
     table = ParameterTable(plan)
-    ledger = Ledger(plan)
     outside = overhead.context_and_communicators(plan)
     measured = overhead.is_measured(plan)
-    hold = cache(lambda contents: _holding(contents, table, ledger))
-    price = cache(lambda content: price_chunk(ledger, content))
-    stages = []
-    for rank, placements in enumerate(place(plan)):
-        contents = tuple([placement.content for placement in placements])
-        holding = hold(contents)
-        highest = optimizer_step(holding.step_bytes)
-        if activations:
-            firsts = [placement.layers.start for placement in placements]
-            running = stage_peak(ledger, [price(content) for content in contents], firsts, rank)
-            highest = max(running, highest, key=lambda moment: moment.total)
-        stages.append(_stage(rank, placements, holding, highest, outside, measured, plan))
+    stages = [
+        _stage(number, rank, outside, measured, plan)
+        for number, rank in enumerate(_ranks(plan, table, activations=activations))
+    ]
     return Estimate(
         estimator_version=__version__,
         model=_model(plan, table),
@@ -90,69 +70,24 @@ def _model(plan: Plan, table: ParameterTable) -> PricedModel:
     )
 
 
-class Holding(NamedTuple):
-    """What a rank holds for the whole step. `step_bytes` is what its optimizer step borrows,
-    `dropless` whether its experts take whatever is routed to them.
-    """
-
-    chunks: tuple[ChunkParameters, ...]
-    states: tuple[Component, ...]
-    step_bytes: int
-    dropless: bool
-    buffers: Buffers
+def _ranks(plan: Plan, table: ParameterTable, *, activations: bool) -> Iterator[Rank]:
+    if isinstance(plan, MegatronPlan):
+        return megatron.ranks(plan, table, activations=activations)
+    assert isinstance(plan, PytorchPlan)
+    return pytorch.ranks(plan, table, activations=activations)
 
 
-def _holding(contents: tuple[Content, ...], table: ParameterTable, ledger: Ledger) -> Holding:
-    plan = ledger.plan
-    chunks = tuple([table.chunk(content) for content in contents])
-    local = sum((chunk.all for chunk in chunks), Local())
-    here = local.dense + local.expert
-    sizes = state_bytes(local, plan)
-    units = unsharded_units([unit for each in contents for unit in table.units(each)], plan)
-    buffers = standing_buffers(
-        ledger.gemm_shapes(contents),
-        ledger.shared_buffers,
-        has_experts=local.expert > 0,
-        has_head=any(content.output_layer for content in contents),
-        sizes=ledger.sizes,
-        plan=plan,
-    )
-
-    def state(name: ComponentName, size: int) -> Component:
-        return Component(name, size, local.whole, here, size / here if here else 0.0)
-
-    states = (
-        state("weights", sizes.weights),
-        state("gradients", sizes.gradients),
-        state("optimizer_states", sizes.optimizer),
-    )
-    padding = bucket_padding(local, plan)
-    buffers = buffers._replace(framework=buffers.framework + units + padding)
-    dropless = local.expert > 0 and not plan.routing.pad_to_capacity
-    return Holding(chunks, states, sizes.step, dropless, buffers)
-
-
-def _stage(
-    rank: int,
-    placements: list[Placement],
-    holding: Holding,
-    moving: Activations,
-    outside: Interval,
-    measured: bool,
-    plan: Plan,
-) -> Stage:
-    buffers = holding.buffers
+def _stage(number: int, rank: Rank, outside: Interval, measured: bool, plan: Plan) -> Stage:
     tensors = (
-        *holding.states,
-        Component("activations", moving.kept),
-        Component("workspace", moving.borrowed + buffers.workspace),
-        Component("framework_buffers", moving.pipeline + buffers.framework),
+        *rank.states,
+        Component("activations", rank.activations),
+        Component("workspace", rank.workspace),
+        Component("framework_buffers", rank.framework_buffers),
     )
-    unbalanced = moving.kept + moving.borrowed if holding.dropless else 0
     allocated = overhead.allocated(
-        sum([tensor.bytes for tensor in tensors]), unbalanced, measured=measured
+        sum([tensor.bytes for tensor in tensors]), rank.routed, measured=measured
     )
-    slack = overhead.slack(allocated, plan)
+    slack = overhead.slack(allocated, rank.cached, plan)
     reserved = _add(allocated, slack)
     components = [
         *tensors,
@@ -160,10 +95,10 @@ def _stage(
         Component("context_and_communicators", outside.expected),
     ]
     return Stage(
-        pp_rank=rank,
-        chunks=list(map(chunk_result, placements, holding.chunks)),
-        microbatches_in_flight=in_flight(plan, rank),
-        peak=moving.peak,
+        pp_rank=number,
+        chunks=list(map(chunk_result, rank.placements, rank.parameters)),
+        microbatches_in_flight=in_flight(plan, number),
+        peak=rank.peak,
         binding_component=max(components, key=_size).name,
         components=components,
         allocated_bytes=allocated,

@@ -36,6 +36,7 @@ class Lifetime(Enum):
     HELD = "until the forward of the enclosing block returns"
     FORWARD = "borrowed within its operation's forward"
     BACKWARD = "borrowed within its operation's backward, besides what is saved"
+    GRADIENT = "from its operation's backward until gradients are reduced or the step ends"
 
 
 class Tensor(NamedTuple):
@@ -65,10 +66,14 @@ def backward(name: str, size: int) -> Tensor:
     return Tensor(name, size, Lifetime.BACKWARD)
 
 
+def gradient(name: str, size: int) -> Tensor:
+    return Tensor(name, size, Lifetime.GRADIENT)
+
+
 class Operation(NamedTuple):
     """One step of a block's forward with the tensors it makes.
 
-    `gemm` is the (out, in) shape of its weight on one rank where a TransformerEngine linear runs.
+    `gemm` is the (out, in) shape of its weight on one rank where a linear runs.
     `scopes` are the recompute modules that hold the whole operation and drop all that it saves,
     the widest first.
     """

@@ -22,13 +22,15 @@ ALL_TO_ALL = Interval(500 * MIB, 1_500 * MIB, 2_700 * MIB)
 """Point-to-point connections of an all-to-all among 8 GPUs: 32 channels x 7 peers x 12 MiB."""
 
 
-def slack(allocated: Interval, plan: Plan) -> Interval:
-    """Bytes that PyTorch's caching allocator reserves above what is allocated."""
+def slack(allocated: Interval, cached: int, plan: Plan) -> Interval:
+    """Bytes that PyTorch's caching allocator reserves above what is allocated: `cached` ones that
+    are known, and a part that is not.
+    """
     percent = SLACK_PERCENT_EXPANDABLE if plan.framework.expandable_segments else SLACK_PERCENT
     return Interval(
         allocated.low * percent.low // 100,
-        allocated.expected * percent.expected // 100,
-        allocated.high * percent.high // 100,
+        cached + allocated.expected * percent.expected // 100,
+        cached + allocated.high * percent.high // 100,
     )
 
 

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from trainfit.estimator.blocks import norm, opaque
+from trainfit.estimator.blocks import opaque
 from trainfit.estimator.blocks.embedding import weights as embedding
 from trainfit.estimator.blocks.head import weights as head
 from trainfit.estimator.blocks.layer import weights_by_kind
 from trainfit.estimator.blocks.mtp import weights as mtp
+from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.ledger import Weight
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Experts, Layer

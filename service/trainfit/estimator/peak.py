@@ -5,12 +5,44 @@ micro-batches in flight are kept. The maximum is taken over moments jointly: a s
 not a peak.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
-from trainfit.estimator.frameworks.megatron.chunks import Ledger, PlacedSegment
+from trainfit.estimator.legend import Legend
 from trainfit.estimator.placement import Content
 from trainfit.estimator.results import Peak
 from trainfit.estimator.schedule import microbatch_of, turns
+from trainfit.estimator.segment import Segment
+from trainfit.resolve.plan import Plan
+
+
+class PlacedSegment(NamedTuple):
+    """A segment, the position in the chunk of the last layer in it, if it is made of layers, and
+    that layer's kind.
+    """
+
+    segment: Segment
+    layer: int | None
+    kind: int | None = None
+
+
+class Ledger(Protocol):
+    """A framework's tables and prices of every stretch of a plan's model."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def sizes(self) -> Legend: ...
+
+    def segments(self, content: Content) -> Iterator[PlacedSegment]:
+        """The chunk in forward order."""
+
+    def sent_bytes(self, content: Content) -> int:
+        """The output of a chunk, where it is kept after it was sent to the next stage."""
+
+    def batch_bytes(self, content: Content) -> int:
+        """What of the micro-batch's data is alive while the chunk runs forward."""
 
 
 class Highest(NamedTuple):

@@ -10,6 +10,7 @@ from trainfit.estimator.ledger import Group, Lifetime, Operation
 from trainfit.resolve.plan import OFFLOADED
 
 SAVED, FORWARD, BACKWARD = Lifetime.SAVED, Lifetime.FORWARD, Lifetime.BACKWARD
+GRADIENT = Lifetime.GRADIENT
 
 
 class Moment(NamedTuple):
@@ -33,6 +34,8 @@ class Segment(NamedTuple):
     saved: int
     forward: Moment
     backward: Moment
+    gradients: int = 0
+    """Weight gradients that its backward leaves behind."""
 
 
 class Sums(NamedTuple):
@@ -43,6 +46,7 @@ class Sums(NamedTuple):
     held: int
     forward: int
     backward: int
+    gradient: int
     dropped: int
     dropped_by: str
 
@@ -65,11 +69,12 @@ def walk(name: str, table: list[list[Sums]], gradient: int) -> Segment:
     """What a stretch saves and its highest moments, forward and backward."""
     flat = [sums for group in table for sums in group]
     saved = sum([sums.saved for sums in flat])
-    return Segment(name, saved, _forward(table), _backward(flat, saved, gradient))
+    made = sum([sums.gradient for sums in flat])
+    return Segment(name, saved, _forward(table), _backward(flat, saved, gradient), made)
 
 
 def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
-    saved = held = forward = backward = dropped = 0
+    saved = held = forward = backward = gradient = dropped = 0
     dropper = _first_of(operation.scopes, modules) if modules else ""
     whole = bool(dropper)
     for _, size, lifetime, dropped_by in operation.tensors:
@@ -83,9 +88,11 @@ def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
             backward += size
         elif lifetime is FORWARD:
             forward += size
+        elif lifetime is GRADIENT:
+            gradient += size
         else:
             held += size
-    return Sums(operation.name, saved, held, forward, backward, dropped, dropper)
+    return Sums(operation.name, saved, held, forward, backward, gradient, dropped, dropper)
 
 
 def _first_of(names: tuple[str, ...], modules: frozenset[str]) -> str:
@@ -122,6 +129,7 @@ def _backward(flat: list[Sums], saved: int, gradient: int) -> Moment:
             again = 0 if sums.dropped_by.startswith(OFFLOADED) else _rerun_peak(module)
         if restored:
             remade = sum(restored.values())
+        live += sums.gradient
         borrowed = gradient + max(remade + sums.backward, again)
         if live + borrowed > highest:
             highest = live + borrowed
@@ -148,6 +156,7 @@ def rerun(name: str, parts: list[Segment], kept: int, gradient: int) -> Segment:
     backward the whole stretch runs forward again before it runs backward.
     """
     forward = max((part.forward for part in parts), key=lambda moment: moment.total)
+    gradients = sum(part.gradients for part in parts)
     best = Moment("", 0, 0)
     above = 0
     for part in parts:
@@ -155,4 +164,4 @@ def rerun(name: str, parts: list[Segment], kept: int, gradient: int) -> Segment:
             candidate = Moment(moment.operation, kept, above + moment.total + extra)
             best = max(best, candidate, key=lambda each: each.total)
         above += part.saved
-    return Segment(name, kept, Moment(forward.operation, kept, forward.total), best)
+    return Segment(name, kept, Moment(forward.operation, kept, forward.total), best, gradients)

@@ -8,18 +8,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from trainfit.estimator.blocks import norm, opaque
+from trainfit.estimator.blocks import opaque
 from trainfit.estimator.blocks.embedding import weights as embedding
 from trainfit.estimator.blocks.head import weights as head
 from trainfit.estimator.blocks.layer import block_weights
 from trainfit.estimator.blocks.mtp import weights as mtp
-from trainfit.estimator.frameworks.megatron.chunks import Ledger
-from trainfit.estimator.frameworks.megatron.layers import layer_operations
+from trainfit.estimator.blocks.norm import weights as norm
+from trainfit.estimator.frameworks.megatron.chunks import Ledger as MegatronLedger
+from trainfit.estimator.frameworks.pytorch.ledger import Ledger as PytorchLedger
 from trainfit.estimator.ledger import Group, Weight
+from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.placement import Content, place
 from trainfit.estimator.segment import price
-from trainfit.estimator.states import ParameterTable
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
 from trainfit.specs.blocks import Block, Layer, Norm, Opaque, Recurrence, Sublayer
 
 
@@ -62,12 +63,19 @@ def module_tree(plan: Plan, rank: int) -> Module:
     return _sum(f"stage {rank}", parts)
 
 
+def _ledger_of(plan: Plan) -> MegatronLedger | PytorchLedger:
+    if isinstance(plan, MegatronPlan):
+        return MegatronLedger(plan)
+    assert isinstance(plan, PytorchPlan)
+    return PytorchLedger(plan)
+
+
 class _Modules:
-    """Modules of the plan's model under Megatron."""
+    """Modules of the plan's model."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._ledger = Ledger(plan)
+        self._ledger = _ledger_of(plan)
         self._parameters = ParameterTable(plan)
 
     def chunk(self, content: Content, layers: range) -> Iterator[Module]:
@@ -102,7 +110,8 @@ class _Modules:
             if placed.layer is not None
         }
         kinds = enumerate(content.kinds)
-        for (kind, again), run in groupby(kinds, lambda at: (at[1], self._is_recomputed(at[0]))):
+        again_at = self._ledger.is_recomputed
+        for (kind, again), run in groupby(kinds, lambda at: (at[1], again_at(at[0]))):
             positions = [position for position, _ in run]
             name = _run_name([layers[position] for position in positions])
             layer = self._layer(self._plan.model.layer_kinds[kind], saves=not again)
@@ -112,15 +121,11 @@ class _Modules:
                 children.append(Module("inputs kept for recompute", 0, 0, kept))
             yield _sum(f"{name} ({layer.name})", children)
 
-    def _is_recomputed(self, position: int) -> bool:
-        policy = self._plan.step.recompute
-        if policy.full == "block":
-            return position < policy.num_layers
-        return policy.full == "uniform"
-
     def _multi_token_prediction(self, content: Content) -> Module:
         spec = self._plan.model.mtp
         assert spec is not None
+        assert isinstance(self._plan, MegatronPlan)
+        assert isinstance(self._ledger, MegatronLedger)
         projection, *_, final = self._ledger.mtp()
         again = self._plan.step.recompute.full != "none"
         own = () if again else (projection, final)
@@ -139,9 +144,9 @@ class _Modules:
         return _sum(" + ".join(names), parts)
 
     def _sublayer(self, sublayer: Sublayer, *, saves: bool) -> Iterator[Module]:
-        """What the blocks read, the blocks, what comes behind them, as layer_operations does."""
+        """What the blocks read, the blocks, what comes behind them, as the ledger has them."""
         blocks = sublayer.blocks
-        groups = layer_operations(Layer(sublayers=(sublayer,)), self._ledger.sizes, self._plan)
+        groups = self._ledger.sublayer(sublayer)
         inputs, *inside = [(group,) if saves else () for group in groups]
         yield self._norms("norm" if sublayer.norms else "residual", sublayer.norms, inputs)
         for block, saved in zip(blocks, inside, strict=False):
@@ -164,7 +169,7 @@ class _Modules:
         for weight in weights:
             local = self._parameters.local([weight])
             yield Module(weight.name, local.whole, local.dense + local.expert, 0)
-        modules = self._plan.step.recompute.dropped
+        modules = self._ledger.dropped
         for group in groups:
             for operation in group:
                 saved = price(operation.name, ((operation,),), modules, 0).saved

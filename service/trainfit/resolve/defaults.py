@@ -46,13 +46,14 @@ def derived_layout(job: Job, layout: Layout) -> Iterator[tuple[str, Any, Origin,
         why = "the smallest multiple of tp * pp * cp and pp * ep * etp"
         yield "/parallelism/num_gpus", layout.num_gpus, "derived", why
     if given.etp is None:
-        yield "/parallelism/etp", layout.etp, "framework", "Megatron takes tp where etp is unset"
+        why = "Megatron takes tp where etp is unset; elsewhere experts are not split"
+        yield "/parallelism/etp", layout.etp, "framework", why
     if given.vpp is None:
         yield "/parallelism/vpp", layout.vpp, "derived", "what the layer split says; else 1"
     if given.sequence_parallel is None:
         yield "/parallelism/sequence_parallel", layout.sequence_parallel, "derived", "tp > 1"
     if given.data_parallel_sharding_strategy is None:
-        why = "what use_distributed_optimizer says; else the distributed optimizer"
+        why = "what use_distributed_optimizer says; else what the framework usually does"
         yield "/parallelism/data_parallel_sharding_strategy", layout.sharding, "derived", why
     if given.pipeline_schedule is None:
         why = "interleaved where vpp > 1"

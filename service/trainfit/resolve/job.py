@@ -7,10 +7,21 @@ from trainfit.resolve.defaults import derived_layout, resolved_defaults
 from trainfit.resolve.findings import Findings
 from trainfit.resolve.layout import resolve_layout
 from trainfit.resolve.not_modelled import refuse_not_modelled
-from trainfit.resolve.plan import Batch, Card, Layout, Origin, Plan, Source, Step
+from trainfit.resolve.plan import (
+    Batch,
+    Card,
+    Layout,
+    MegatronPlan,
+    Origin,
+    Plan,
+    PytorchPlan,
+    PytorchStep,
+    Source,
+)
+from trainfit.resolve.pytorch import resolve_pytorch_step
 from trainfit.resolve.training import resolve_batch, resolve_routing, resolve_step
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.framework import Megatron
+from trainfit.specs.framework import Megatron, Torchtitan, Transformers
 from trainfit.specs.job import Job
 
 NO_CARD = Card("", 0, "")
@@ -24,25 +35,67 @@ def resolve(job: Job, model: ModelSpec, source: Source, card: Card = NO_CARD) ->
     """
     findings = Findings()
     refuse_not_modelled(job, findings)
-    assert isinstance(job.framework, Megatron)
+    if isinstance(job.framework, Megatron):
+        return _megatron(job, job.framework, model, source, card, findings)
+    return _pytorch(job, job.framework, model, source, card, findings)
+
+
+def _megatron(
+    job: Job,
+    framework: Megatron,
+    model: ModelSpec,
+    source: Source,
+    card: Card,
+    findings: Findings,
+) -> MegatronPlan:
     mtp_layers = _mtp_layers(job, model, findings)
     layout = resolve_layout(job, model, mtp_layers, findings)
     batch = resolve_batch(job, layout, findings)
     step = resolve_step(job, layout, model.num_layers, card, findings)
     routing = resolve_routing(job, findings)
     findings.refuse()
-    return Plan(
+    backend = step.attention_backend
+    derived = _derived(job, model, layout, batch, backend, mtp_layers)
+    return MegatronPlan(
         model=model,
         source=source,
-        vocabulary_rows=padded_vocabulary(model.embedding.rows, job.framework, layout.tp),
+        vocabulary_rows=padded_vocabulary(model.embedding.rows, framework, layout.tp),
         mtp_layers=mtp_layers,
         layout=layout,
         batch=batch,
         step=step,
         routing=routing,
-        framework=job.framework,
+        framework=framework,
         card=card,
-        defaults=resolved_defaults(job, _derived(job, model, layout, batch, step, mtp_layers)),
+        defaults=resolved_defaults(job, derived | _megatron_defaults(job)),
+    )
+
+
+def _pytorch(
+    job: Job,
+    framework: Torchtitan | Transformers,
+    model: ModelSpec,
+    source: Source,
+    card: Card,
+    findings: Findings,
+) -> PytorchPlan:
+    """torchtitan and transformers train no multi-token prediction, and pad no vocabulary."""
+    layout = resolve_layout(job, model, 0, findings)
+    batch = resolve_batch(job, layout, findings)
+    step = resolve_pytorch_step(job, model, layout, findings)
+    findings.refuse()
+    derived = _derived(job, model, layout, batch, step.attention_backend, 0)
+    return PytorchPlan(
+        model=model,
+        source=source,
+        vocabulary_rows=model.embedding.rows,
+        mtp_layers=0,
+        layout=layout,
+        batch=batch,
+        step=step,
+        framework=framework,
+        card=card,
+        defaults=resolved_defaults(job, derived | _pytorch_defaults(job, step)),
     )
 
 
@@ -70,7 +123,7 @@ def _mtp_layers(job: Job, model: ModelSpec, findings: Findings) -> int:
 
 
 def _derived(
-    job: Job, model: ModelSpec, layout: Layout, batch: Batch, step: Step, mtp_layers: int
+    job: Job, model: ModelSpec, layout: Layout, batch: Batch, backend: str, mtp_layers: int
 ) -> dict[str, tuple[Any, Origin, str]]:
     derived = {
         pointer: (value, origin, why) for pointer, value, origin, why in derived_layout(job, layout)
@@ -87,9 +140,41 @@ def _derived(
         value = {"num_layers": mtp_layers}
         derived["/training/mtp"] = (value, "config", "the depths that the config declares")
     if training.attention.backend == "auto":
-        derived["/training/attention/backend"] = (
-            step.attention_backend,
-            "framework",
-            "TransformerEngine's choice for the card; fused where none is named",
-        )
+        why = "scaled_dot_product_attention, unless scores are capped"
+        if isinstance(job.framework, Megatron):
+            why = "TransformerEngine's choice for the card; fused where none is named"
+        derived["/training/attention/backend"] = (backend, "framework", why)
     return derived
+
+
+def _megatron_defaults(job: Job) -> dict[str, tuple[Any, Origin, str]]:
+    """Values that frameworks have different defaults for, as Megatron has them."""
+    optimizer = job.training.optimizer
+    found: dict[str, tuple[Any, Origin, str]] = {}
+    for name in ("exp_avg_dtype", "exp_avg_sq_dtype"):
+        if getattr(optimizer, name) is None:
+            found[f"/training/optimizer/{name}"] = ("fp32", "framework", "Megatron's moments")
+    if job.training.hidden_dropout is None:
+        found["/training/hidden_dropout"] = (0.0, "framework", "no dropout")
+    if job.training.attention.dropout is None:
+        found["/training/attention/dropout"] = (0.0, "framework", "no dropout")
+    return found
+
+
+WIDTHS = {4: "fp32", 2: "bf16"}
+
+
+def _pytorch_defaults(job: Job, step: PytorchStep) -> dict[str, tuple[Any, Origin, str]]:
+    """The same as PyTorch, or the model's config, has them."""
+    optimizer = job.training.optimizer
+    found: dict[str, tuple[Any, Origin, str]] = {}
+    own = WIDTHS[step.states.master or step.states.parameters]
+    for name in ("exp_avg_dtype", "exp_avg_sq_dtype"):
+        if getattr(optimizer, name) is None:
+            why = "moments are as the parameters that are stepped"
+            found[f"/training/optimizer/{name}"] = (own, "framework", why)
+    if isinstance(job.framework, Transformers) and job.framework.data_parallel_engine is None:
+        engine = step.data_parallelism.engine
+        why = "ddp where nothing is shared out, else fsdp2"
+        found["/framework/data_parallel_engine"] = (engine, "derived", why)
+    return found

@@ -7,6 +7,7 @@ from trainfit.resolve.pipeline import split, virtual_pipeline_size
 from trainfit.resolve.plan import Layout
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp, Recurrence
+from trainfit.specs.framework import Megatron, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import (
     MAX_GPUS,
@@ -22,7 +23,7 @@ PARALLELISM = "/parallelism"
 def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findings) -> Layout:
     """The layout, or RefusedError with everything in it that does not hold together."""
     given = job.parallelism
-    etp = given.etp if given.etp is not None else given.tp
+    etp = default_etp(job) if given.etp is None else given.etp
     num_gpus = given.num_gpus or smallest_world(given, etp)
     sequence_parallel = given.tp > 1 if given.sequence_parallel is None else given.sequence_parallel
     _check_world(given, etp, num_gpus, findings)
@@ -31,7 +32,7 @@ def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findin
     vpp = virtual_pipeline_size(given, model.num_layers, findings)
     schedule = pipeline_schedule(given, vpp, findings)
     stages = split(given, model.num_layers, mtp_layers, vpp, findings)
-    sharding = sharding_strategy(given, findings)
+    sharding = sharding_strategy(job, findings)
     findings.refuse()
     dp = num_gpus // (given.tp * given.pp * given.cp)
     expert_dp = num_gpus // (given.pp * given.ep * etp)
@@ -74,11 +75,19 @@ def sequence_multiple(given: Parallelism) -> int:
     return lcm(parts, given.cp * given.tp) if shared_out else parts
 
 
-def sharding_strategy(given: Parallelism, findings: Findings) -> ShardingStrategy:
-    """What data-parallel ranks share out; optimizer states where nothing is said."""
+def default_etp(job: Job) -> int:
+    """Megatron takes tp where etp is unset; elsewhere experts are not split."""
+    return job.parallelism.tp if isinstance(job.framework, Megatron) else 1
+
+
+def sharding_strategy(job: Job, findings: Findings) -> ShardingStrategy:
+    """What data-parallel ranks share out. Where nothing is said: optimizer states under Megatron,
+    everything under torchtitan and FSDP, nothing under transformers otherwise.
+    """
+    given = job.parallelism
     strategy, distributed = given.data_parallel_sharding_strategy, given.use_distributed_optimizer
     if strategy is None:
-        return "no_shard" if distributed is False else "optim"
+        return _usual_strategy(job) if distributed is not False else "no_shard"
     if distributed is not None and distributed != (strategy != "no_shard"):
         findings.add(
             f"{PARALLELISM}/use_distributed_optimizer",
@@ -86,6 +95,17 @@ def sharding_strategy(given: Parallelism, findings: Findings) -> ShardingStrateg
             f"data_parallel_sharding_strategy {strategy} says the opposite",
         )
     return strategy
+
+
+def _usual_strategy(job: Job) -> ShardingStrategy:
+    match job.framework:
+        case Torchtitan():
+            return "optim_grads_params"
+        case Transformers():
+            engine = job.framework.data_parallel_engine
+            return "no_shard" if engine in (None, "ddp") else "optim_grads_params"
+        case _:
+            return "optim"
 
 
 def pipeline_schedule(given: Parallelism, vpp: int, findings: Findings) -> PipelineSchedule:

@@ -16,13 +16,13 @@ def refuse_not_modelled(job: Job, findings: Findings) -> None:
 
 
 def _not_modelled(job: Job) -> Iterator[tuple[str, str]]:
-    if not isinstance(job.framework, Megatron):
-        yield "/framework/name", f"the framework {job.framework.name}"
-        return
-    yield from _training(job)
+    if isinstance(job.framework, Megatron):
+        yield from _megatron(job)
+    else:
+        yield from _pytorch(job)
 
 
-def _training(job: Job) -> Iterator[tuple[str, str]]:
+def _megatron(job: Job) -> Iterator[tuple[str, str]]:
     training = job.training
     precision, optimizer, moe = training.precision, training.optimizer, training.moe
     if isinstance(precision, Precision):
@@ -36,9 +36,42 @@ def _training(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/optimizer/implementation", f"a {optimizer.implementation} step"
     if training.attention.backend in ("eager", "sdpa"):
         yield "/training/attention/backend", f"{training.attention.backend} under Megatron"
-    if training.loss.cross_entropy in ("liger", "chunked"):
+    if training.loss.cross_entropy in ("fused", "liger", "chunked"):
         yield "/training/loss/cross_entropy", f"{training.loss.cross_entropy} under Megatron"
     if moe.token_dispatcher_type == "flex":
         yield "/training/moe/token_dispatcher_type", f"the dispatcher {moe.token_dispatcher_type}"
     if training.peft is not None:
         yield "/training/peft", "parameter-efficient fine-tuning"
+    if training.attention.repeats_kv:
+        yield "/training/attention/repeats_kv", "repeats_kv under Megatron"
+    if training.offload_activations:
+        yield "/training/offload_activations", "other than offload_modules under Megatron"
+    if optimizer.paged or optimizer.in_backward:
+        yield "/training/optimizer", "a paged optimizer, or a step in backward, under Megatron"
+    if training.recompute.every_nth_layer > 1:
+        yield "/training/recompute/every_nth_layer", "every_nth_layer under Megatron"
+
+
+def _pytorch(job: Job) -> Iterator[tuple[str, str]]:
+    training, layout = job.training, job.parallelism
+    name = job.framework.name
+    precision, moe = training.precision, training.moe
+    if isinstance(precision, Precision):
+        if "fp8" in (precision.params, precision.compute, precision.gradients):
+            yield "/training/precision", "fp8 other than by a recipe"
+        if precision.fp8_recipe not in (None, "tensorwise", "rowwise"):
+            yield "/training/precision/fp8_recipe", f"{precision.fp8_recipe} under {name}"
+    if training.attention.backend in ("fused", "unfused"):
+        yield "/training/attention/backend", f"{training.attention.backend} under {name}"
+    if training.loss.cross_entropy in ("native_fused", "te_fused"):
+        yield "/training/loss/cross_entropy", f"{training.loss.cross_entropy} under {name}"
+    if training.offload_modules:
+        yield "/training/offload_modules", f"offloading of modules under {name}"
+    if training.recompute.modules is not None or training.recompute.method == "block":
+        yield "/training/recompute", f"recompute by modules or blocks under {name}"
+    if moe.expert_capacity_factor is not None:
+        yield "/training/moe/expert_capacity_factor", f"a capacity of experts under {name}"
+    if training.mtp is not None and training.mtp.num_layers:
+        yield "/training/mtp/num_layers", f"multi-token prediction under {name}"
+    if layout.pipeline_schedule not in (None, "1f1b", "interleaved", "gpipe", "zb-v"):
+        yield "/parallelism/pipeline_schedule", f"{layout.pipeline_schedule} under {name}"

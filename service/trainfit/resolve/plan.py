@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.framework import Megatron
+from trainfit.specs.framework import Framework, Megatron, Torchtitan, Transformers
 from trainfit.specs.parallelism import PipelineSchedule, ShardingStrategy
 from trainfit.specs.pipeline_layout import VirtualStage
 
@@ -146,9 +146,9 @@ class Card:
     compute_capability: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything an estimate depends on."""
+    """Everything an estimate depends on, whichever framework runs the step."""
 
     model: ModelSpec
     source: Source
@@ -156,8 +156,118 @@ class Plan:
     mtp_layers: int
     layout: Layout
     batch: Batch
-    step: Step
-    routing: Routing
-    framework: Megatron
+    framework: Framework
     card: Card
     defaults: tuple[Default, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronPlan(Plan):
+    """A plan for Megatron-LM or Megatron-Bridge."""
+
+    framework: Megatron
+    step: Step
+    routing: Routing
+
+
+@dataclass(frozen=True, slots=True)
+class Adapters:
+    """Low-rank adapters beside frozen weights. `targets` None: every linear but the head.
+
+    `matrix_bytes` is what an element of a frozen matrix takes in storage, `saved` are modules that
+    are trained whole.
+    """
+
+    rank: int
+    targets: frozenset[str] | None
+    element_bytes: int
+    matrix_bytes: Fraction
+    saved: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointing:
+    """Which layers run again in backward: none; one in `every` whole; or, of one in `every`, all
+    operations but attention and every second matrix product.
+    """
+
+    kind: Literal["none", "layers", "operations"]
+    every: int
+
+
+Engine = Literal["ddp", "fsdp1", "fsdp2", "deepspeed"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataParallelism:
+    """Who shares states out over data-parallel ranks, and how."""
+
+    engine: Engine
+    reshard_after_forward: bool
+    sync_each_micro_batch: bool
+    gradient_as_bucket_view: bool
+    embedding_and_head_apart: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PytorchStates:
+    """Bytes per parameter in PyTorch's own optimizers.
+
+    `parameters` are as the optimizer steps them and `gradients` as it reads them, `gathered` as a
+    forward reads them and `reduced` as gradients are added up over ranks. `master` copies are
+    DeepSpeed's. Moments of matrices are `matrix_moments`, of all else `moments`.
+    """
+
+    parameters: int
+    gathered: int
+    gradients: int
+    reduced: int
+    master: int
+    moments: Fraction
+    matrix_moments: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerStep:
+    """How parameters are stepped: what the step keeps for a moment depends on it."""
+
+    name: Literal["adam", "adamw8bit", "adafactor", "lion", "muon", "sgd"]
+    implementation: Literal["fused", "foreach", "for-loop"]
+    in_backward: bool
+    paged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PytorchStep:
+    """How the arithmetic of one step is done by modules of PyTorch.
+
+    Activations take `activation_bytes` an element, the residual stream between the layers
+    `residual_bytes`: more where autocast narrows the inputs of matrix products only.
+    """
+
+    activation_bytes: int
+    residual_bytes: int
+    autocast: bool
+    states: PytorchStates
+    optimizer: OptimizerStep
+    data_parallelism: DataParallelism
+    checkpointing: Checkpointing
+    offload_activations: bool
+    adapters: Adapters | None
+    kernels: Literal["eager", "fused"]
+    compiled: bool
+    repeats_kv: bool
+    attention_backend: Literal["flash", "sdpa", "eager"]
+    attention_dropout: bool
+    hidden_dropout: bool
+    cross_entropy: Literal["full", "fused", "chunked", "with_head"]
+    loss_chunks: int
+    loss_parallel: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PytorchPlan(Plan):
+    """A plan for torchtitan, or for Hugging Face transformers."""
+
+    framework: Torchtitan | Transformers
+    step: PytorchStep

@@ -116,7 +116,7 @@ def state_bytes(precision: Precision, optimizer: Optimizer, card: Card) -> State
     master = 0 if precision.params == "fp32" else BYTES[precision.main_params]
     if optimizer.precision_aware and (precision.params, precision.main_params) == ("bf16", "fp32"):
         master = 2
-    adam = [optimizer.exp_avg_dtype, optimizer.exp_avg_sq_dtype]
+    adam = [optimizer.exp_avg_dtype or "fp32", optimizer.exp_avg_sq_dtype or "fp32"]
     both = sum(BYTES[dtype] for dtype in adam)
     copies = 4 * sum(dtype in ("fp16", "fp8") for dtype in adam) if optimizer.name == "adam" else 0
     if gradients < 4 and not optimizer.precision_aware:
@@ -280,8 +280,8 @@ def resolve_step(job: Job, layout: Layout, layers: int, card: Card, findings: Fi
         optimizer_offload_ratio=float(training.optimizer.cpu_offload_fraction),
         recompute=resolve_recompute(training, layout, layers, findings),
         attention_backend=attention_backend(job, card),
-        attention_dropout=training.attention.dropout > 0,
-        hidden_dropout=training.hidden_dropout > 0,
+        attention_dropout=bool(training.attention.dropout),
+        hidden_dropout=bool(training.hidden_dropout),
         cross_entropy=cross_entropy,
     )
 

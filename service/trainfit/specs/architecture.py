@@ -41,6 +41,19 @@ class MultiTokenPrediction(Part):
     """Norms of the embedding, of the hidden state and before the head."""
 
 
+class Traits(Part):
+    """What a config says beyond dimensions that decides which tensors a step keeps."""
+
+    activation: str = "silu"
+    """Of feed-forward networks and experts, by transformers' name."""
+    attention_dropout: bool = False
+    hidden_dropout: bool = False
+    """Before each residual addition."""
+    embedding_dropout: bool = False
+    attention_softcap: bool = False
+    logits_softcap: bool = False
+
+
 class ModelSpec(Part):
     """A model. `pattern[i]` is the kind of layer i among `layer_kinds`."""
 
@@ -60,6 +73,7 @@ class ModelSpec(Part):
     encoder_frozen_parameters: Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)] = 0
     """Those of them that the model's class never trains."""
     max_position_embeddings: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    traits: Traits = Traits()
     residual_streams: Count = 1
     """Hidden states that run side by side between the layers, joined by hyper-connections."""
 

@@ -4,7 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainfit.specs.part import Part
+from trainfit.specs.part import MAX_SAFE_INTEGER, Part
+
+Elements = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
+"""A number of elements of a buffer."""
 
 
 class Megatron(Part):
@@ -54,12 +57,80 @@ class Torchtitan(Part):
     """torchtitan."""
 
     name: Literal["torchtitan"]
+    compile: bool = Field(False, description="Compile each transformer block (torch.compile).")
+    reshard_after_forward: Literal["default", "always", "never"] = Field(
+        "default",
+        description="Let go of a block's gathered weights after its forward. default: yes, unless "
+        "there is a pipeline.",
+    )
+    shard_embedding_and_head_apart: bool = Field(
+        True,
+        description="The embedding, and the final norm with the head, are FSDP units of their own; "
+        "else they belong to the root. Before 2025 they did.",
+    )
+    loss_parallel: bool = Field(
+        True, description="Compute the loss over logits that tp ranks share."
+    )
+    expandable_segments: bool = Field(
+        True, description="PyTorch's allocator grows segments; torchtitan's launcher sets it."
+    )
+
+
+class DeepSpeed(Part):
+    """DeepSpeed's ZeRO buffers, in its own names. Sizes are numbers of elements."""
+
+    reduce_bucket_size: Elements = Field(500_000_000, description="Of one reduction.")
+    allgather_bucket_size: Elements = Field(500_000_000, description="Of one gathering of weights.")
+    stage3_prefetch_bucket_size: Elements = Field(50_000_000, description="Fetched ahead.")
+    stage3_param_persistence_threshold: Elements = Field(
+        100_000, description="Parameters below this size are whole on every rank."
+    )
+    stage3_max_live_parameters: Elements = Field(
+        1_000_000_000, description="Most parameters that are whole at once."
+    )
+    overlap_comm: bool | None = Field(
+        None, description="Reduce beside the backward, with a second bucket. Unset: in stage 3."
+    )
+    contiguous_gradients: bool = Field(
+        True, description="Copy gradients to one buffer as they are made."
+    )
+    offload_optimizer: bool = Field(
+        False, description="Optimizer states and master weights in host memory."
+    )
+    offload_param: bool = Field(False, description="Stage 3: weights in host memory.")
 
 
 class Transformers(Part):
-    """Hugging Face transformers with FSDP, DDP or DeepSpeed."""
+    """Hugging Face transformers with FSDP, DDP or DeepSpeed, as Trainer and accelerate run it."""
 
     name: Literal["transformers"]
+    data_parallel_engine: Literal["ddp", "fsdp1", "fsdp2", "deepspeed"] | None = Field(
+        None,
+        description="Who shares states out over data-parallel ranks. Unset: ddp where nothing is "
+        "shared out, else fsdp2.",
+    )
+    reshard_after_forward: bool = Field(
+        True, description="FSDP: let go of a block's gathered weights after its forward."
+    )
+    sync_each_micro_batch: bool = Field(
+        False,
+        description="Reduce gradients after every micro-batch. accelerate does so after the last "
+        "only, and keeps unsharded gradients until then.",
+    )
+    gradient_as_bucket_view: bool = Field(
+        False, description="DDP: gradients lie in its buckets rather than beside them."
+    )
+    deepspeed: DeepSpeed = Field(default_factory=DeepSpeed)
+    compile: bool = Field(False, description="Compile the model (torch.compile).")
+    liger_kernel: bool = Field(
+        False, description="Fused norms, SwiGLU and loss (use_liger_kernel)."
+    )
+    loss_parallel: bool = Field(
+        True, description="With tp: compute the loss over logits that tp ranks share."
+    )
+    expandable_segments: bool = Field(
+        False, description="PyTorch's allocator grows segments rather than caching blocks."
+    )
 
 
 Framework = Annotated[Megatron | Torchtitan | Transformers, Field(discriminator="name")]

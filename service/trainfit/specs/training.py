@@ -26,7 +26,7 @@ class Precision(Part):
     compute: Dtype = Field("bf16", description="Activations.")
     gradients: Dtype = Field("fp32", description="Main gradients, in which they accumulate.")
     main_params: Dtype = Field("fp32", description="Master weights of the optimizer.")
-    fp8_recipe: Literal["delayed", "tensorwise", "blockwise", "mxfp8"] | None = Field(
+    fp8_recipe: Literal["delayed", "tensorwise", "rowwise", "blockwise", "mxfp8"] | None = Field(
         None, description="How linears multiply in fp8. Unset: they do not."
     )
     fp8_param_gather: bool = Field(
@@ -42,8 +42,21 @@ class Optimizer(Part):
         description="adam keeps two moments per parameter, sgd and lion one, muon one of matrices "
         "and two of the rest.",
     )
-    exp_avg_dtype: Dtype = Field("fp32", description="First moment.")
-    exp_avg_sq_dtype: Dtype = Field("fp32", description="Second moment.")
+    exp_avg_dtype: Dtype | None = Field(
+        None, description="First moment. Unset: fp32 under Megatron, else as the parameters."
+    )
+    exp_avg_sq_dtype: Dtype | None = Field(
+        None, description="Second moment. Unset: fp32 under Megatron, else as the parameters."
+    )
+    momentum: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
+        None, description="sgd: with 0 it keeps no state. Unset: 0.9 under Megatron, else 0."
+    )
+    paged: bool = Field(
+        False, description="bitsandbytes: states in memory that pages out to the host."
+    )
+    in_backward: bool = Field(
+        False, description="Step each parameter as soon as its gradient is there, and free that."
+    )
     precision_aware: bool = Field(
         False,
         validation_alias=AliasChoices("precision_aware", "use_precision_aware_optimizer"),
@@ -64,7 +77,8 @@ class Recompute(Part):
     granularity: Literal["selective", "full"] | None = Field(
         None,
         validation_alias=AliasChoices("granularity", "recompute_granularity"),
-        description="Whole layers (full) or modules (selective).",
+        description="Whole layers (full) or parts of them (selective): modules under Megatron; "
+        "under torchtitan every operation but attention and every second matrix product.",
     )
     method: Literal["uniform", "block"] | None = Field(
         None,
@@ -85,6 +99,9 @@ class Recompute(Part):
     distribute_saved_activations: bool = Field(
         False, description="full: share a saved layer input out over tensor-parallel ranks."
     )
+    every_nth_layer: Annotated[int, Field(ge=1, le=2048)] = Field(
+        1, description="full, outside Megatron: recompute one layer in so many."
+    )
 
 
 class AttentionOptions(Part):
@@ -93,14 +110,32 @@ class AttentionOptions(Part):
     backend: Literal["auto", "flash", "fused", "unfused", "eager", "sdpa"] = Field(
         "auto", description="fused is cuDNN's; unfused keeps the scores; auto: by the card."
     )
-    dropout: Probability = Field(0.0, description="Dropout of the attention scores.")
+    repeats_kv: bool = Field(
+        False,
+        description="Outside Megatron: keys and values are copied to every query head before the "
+        "kernel, as torchtune, litgpt and older torchtitan do.",
+    )
+    dropout: Probability | None = Field(
+        None,
+        description="Dropout of the attention scores. Unset: what the config says under "
+        "transformers, else 0.",
+    )
 
 
 class Loss(Part):
     """How cross entropy is computed from the logits."""
 
-    cross_entropy: Literal["unfused", "native_fused", "te_fused", "liger", "chunked"] = Field(
-        "unfused", description="Megatron's --cross-entropy-loss-fusion and its implementation."
+    cross_entropy: Literal["unfused", "native_fused", "te_fused", "fused", "liger", "chunked"] = (
+        Field(
+            "unfused",
+            description="native_fused, te_fused: Megatron's --cross-entropy-loss-fusion and its "
+            "implementation. Outside Megatron: fused is one kernel over the logits in their own type "
+            "(flash-attn's, Apex's), liger one kernel for head and loss, chunked the loss of num_chunks "
+            "parts of the sequence one after the other.",
+        )
+    )
+    num_chunks: Annotated[int, Field(ge=1, le=65_536)] = Field(
+        8, description="chunked: parts of the sequence."
     )
 
 
@@ -137,15 +172,27 @@ class MtpOptions(Part):
     )
 
 
+Names = Annotated[tuple[str, ...], Field(strict=False, max_length=256)]
+
+
 class Peft(Part):
     """Parameter-efficient fine-tuning."""
 
     method: Literal["lora"] = Field(..., description="What is trained in place of the weights.")
     r: Count = Field(8, description="Rank of the adapters.")
-    target_modules: (
-        Literal["all-linear"] | Annotated[tuple[str, ...], Field(strict=False, max_length=256)]
-    ) = Field("all-linear", description="Linears that get an adapter, by name.")
-    quantization: Literal["nf4", "int8"] | None = Field(None)
+    target_modules: Literal["all-linear"] | Names = Field(
+        "all-linear", description="Linears that get an adapter, by name."
+    )
+    modules_to_save: Names = Field((), description="Modules that are trained as a whole, by name.")
+    adapter_dtype: Literal["fp32", "bf16"] | None = Field(
+        None, description="Unset: fp32, as PEFT casts adapters of a bf16 model."
+    )
+    quantization: Literal["nf4", "int8"] | None = Field(
+        None, description="How the frozen matrices are stored. Unset: as the other parameters."
+    )
+    double_quantization: bool = Field(
+        False, description="nf4: quantise the scales too (bnb_4bit_use_double_quant)."
+    )
 
 
 class Training(Part):
@@ -166,7 +213,10 @@ class Training(Part):
         4096, description="Tokens of one sample (s)."
     )
     precision: PrecisionPreset | Precision = Field(
-        "bf16", description="A preset, or each data type. bf16: fp32 gradients and master weights."
+        "bf16",
+        description="A preset, or each data type. bf16 under Megatron: fp32 gradients and master "
+        "weights; under torchtitan and FSDP: fp32 weights that are gathered in bf16; under DDP: "
+        "autocast. bf16-pure: nothing but bf16.",
     )
     optimizer: Optimizer = Field(default_factory=Optimizer)
     recompute: Recompute = Field(default_factory=Recompute)
@@ -174,7 +224,14 @@ class Training(Part):
         Field((), description="Modules whose kept inputs wait for backward in host memory.")
     )
     attention: AttentionOptions = Field(default_factory=AttentionOptions)
-    hidden_dropout: Probability = Field(0.0, description="Dropout before each residual addition.")
+    hidden_dropout: Probability | None = Field(
+        None,
+        description="Dropout before each residual addition. Unset: what the config says under "
+        "transformers, else 0.",
+    )
+    offload_activations: bool = Field(
+        False, description="Outside Megatron: what is saved for backward waits in host memory."
+    )
     loss: Loss = Field(default_factory=Loss)
     moe: MoeOptions = Field(default_factory=MoeOptions)
     mtp: MtpOptions | None = Field(None, description="Unset: the depths that the config declares.")

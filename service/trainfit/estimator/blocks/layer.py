@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from trainfit.estimator.blocks import norm, opaque
+from trainfit.estimator.blocks import opaque
 from trainfit.estimator.blocks.attention import weights as attention
 from trainfit.estimator.blocks.mla import weights as mla
 from trainfit.estimator.blocks.mlp import weights as mlp
 from trainfit.estimator.blocks.moe import weights as moe
+from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.blocks.recurrence import weights as recurrence
 from trainfit.estimator.ledger import Weight
 from trainfit.specs.architecture import ModelSpec

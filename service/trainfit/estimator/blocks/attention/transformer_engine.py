@@ -4,17 +4,17 @@ Symbols: estimator.legend; d_v is the value head dimension, _t a share of one te
 rank. A tensor that two operations keep stands at the one whose backward comes last.
 """
 
-from trainfit.estimator.blocks.norm import statistics_bytes
+from trainfit.estimator.blocks.norm.transformer_engine import statistics_bytes
 from trainfit.estimator.ledger import Operation, Tensor, backward, forward, saved
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import OFFLOADED, Plan
+from trainfit.resolve.plan import OFFLOADED, MegatronPlan
 from trainfit.specs.blocks import Attention
 
 LOGSUMEXP_BYTES = 4
 """The kernels keep one fp32 logsumexp per head and query (FlashAttention, 2205.14135)."""
 
 
-def operations(block: Attention, sizes: Legend, plan: Plan) -> tuple[Operation, ...]:
+def operations(block: Attention, sizes: Legend, plan: MegatronPlan) -> tuple[Operation, ...]:
     """linear_qkv, q/k norms, core attention, linear_proj."""
     n, width = sizes.n, sizes.bytes
     h_in = block.input_size or sizes.h
@@ -80,7 +80,7 @@ def operations(block: Attention, sizes: Legend, plan: Plan) -> tuple[Operation, 
 
 
 def kernel(
-    heads: int, out: int, keys_and_values: int, sizes: Legend, plan: Plan
+    heads: int, out: int, keys_and_values: int, sizes: Legend, plan: MegatronPlan
 ) -> tuple[Tensor, ...]:
     """What the attention kernel keeps and borrows besides q, k, v and its output [n, a d_v / t].
 

@@ -5,7 +5,7 @@ Symbols: h hidden, a heads, g kv heads, d head dimension, d_v value head dimensi
 
 from collections.abc import Iterator
 
-from trainfit.estimator.blocks import norm
+from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.ledger import Split, Weight
 from trainfit.specs.blocks import Attention
 

@@ -6,14 +6,14 @@ tensor_parallel/layers.py (VocabParallelEmbedding).
 
 from trainfit.estimator.ledger import Operation, backward, forward, saved
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.architecture import Embedding
 
 TOKEN_BYTES = 8
 """Token ids are int64."""
 
 
-def operation(embedding: Embedding, sizes: Legend, plan: Plan) -> Operation:
+def operation(embedding: Embedding, sizes: Legend, plan: MegatronPlan) -> Operation:
     """The lookup; its output is the first layer's input. Its weight gradient is dense: [V / t, h]
     is made at the end of every backward.
     """

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainfit.estimator.blocks import norm
+from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.ledger import Split, Weight
 from trainfit.specs.architecture import Embedding
 

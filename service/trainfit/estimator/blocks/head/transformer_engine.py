@@ -7,10 +7,10 @@ triton/cross_entropy.py.
 
 from trainfit.estimator.ledger import Operation, Tensor, backward, forward, saved
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import MegatronPlan
 
 
-def output_layer(sizes: Legend, plan: Plan) -> Operation:
+def output_layer(sizes: Legend, plan: MegatronPlan) -> Operation:
     """Logits [n, V / t] from the final norm's output, which that norm keeps."""
     n, width = sizes.n, sizes.bytes
     fused = plan.framework.gradient_accumulation_fusion
@@ -27,7 +27,7 @@ def output_layer(sizes: Legend, plan: Plan) -> Operation:
     )
 
 
-def cross_entropy(sizes: Legend, plan: Plan) -> Operation:
+def cross_entropy(sizes: Legend, plan: MegatronPlan) -> Operation:
     """The loss over vocabulary-parallel logits, element by element of [n, V / t].
 
     te_fused turns the logits into their gradient in place. unfused keeps an fp32 softmax, made in

@@ -7,14 +7,14 @@ the output of kv_up is not kept.
 """
 
 from trainfit.estimator.blocks.attention.transformer_engine import kernel, projection
-from trainfit.estimator.blocks.norm import STATISTIC_BYTES
+from trainfit.estimator.blocks.norm.transformer_engine import STATISTIC_BYTES
 from trainfit.estimator.ledger import Operation, Tensor, backward, forward, saved
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import OFFLOADED, Plan
+from trainfit.resolve.plan import OFFLOADED, MegatronPlan
 from trainfit.specs.blocks import LatentAttention
 
 
-def operations(block: LatentAttention, sizes: Legend, plan: Plan) -> tuple[Operation, ...]:
+def operations(block: LatentAttention, sizes: Legend, plan: MegatronPlan) -> tuple[Operation, ...]:
     """Down projections, latent norms, up projections, core attention, linear_proj."""
     n, n_shard, width = sizes.n, sizes.n_shard, sizes.bytes
     a_t = block.heads // sizes.t

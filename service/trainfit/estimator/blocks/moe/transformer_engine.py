@@ -10,11 +10,11 @@ from trainfit.estimator.blocks.moe import all_gather, all_to_all
 from trainfit.estimator.blocks.moe.rows import Rows, rows_of
 from trainfit.estimator.ledger import Operation, backward, forward, held, saved
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import OFFLOADED, Plan, Routing
+from trainfit.resolve.plan import OFFLOADED, MegatronPlan, Routing
 from trainfit.specs.blocks import Experts
 
 
-def operations(block: Experts, sizes: Legend, plan: Plan) -> tuple[Operation, ...]:
+def operations(block: Experts, sizes: Legend, plan: MegatronPlan) -> tuple[Operation, ...]:
     """Shared experts, router, dispatch, experts, combination."""
     routing = plan.routing
     rows = rows_of(block, sizes, routing)

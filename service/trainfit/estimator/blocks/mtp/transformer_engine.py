@@ -3,7 +3,7 @@
 Symbols: estimator.legend. Source: megatron/core/transformer/multi_token_prediction.py.
 """
 
-from trainfit.estimator.blocks.norm import statistics_bytes
+from trainfit.estimator.blocks.norm.transformer_engine import statistics_bytes
 from trainfit.estimator.ledger import Operation, backward, forward, saved
 from trainfit.estimator.legend import Legend
 from trainfit.specs.architecture import MultiTokenPrediction

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from math import prod
 
-from trainfit.estimator.blocks import norm
+from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.ledger import Split, Weight
 from trainfit.specs.blocks import Recurrence
 

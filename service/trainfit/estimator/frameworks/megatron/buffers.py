@@ -2,14 +2,15 @@
 
 Symbols: estimator.legend. Sources: TransformerEngine's module/base.py (cached dummy weight
 gradients) and cpp_extensions/gemm.py (workspaces); tensor_parallel/layers.py (dummy weight
-gradient and gather buffer of the output layer); PyTorch's CublasHandlePool.cpp.
+gradient and gather buffer of the output layer).
 """
 
 from typing import NamedTuple
 
+from trainfit.estimator import cublas
 from trainfit.estimator.blocks.moe.all_gather import gather_buffer
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import Card, Plan
+from trainfit.resolve.plan import Card, MegatronPlan
 from trainfit.specs.blocks import Attention, Block, Experts, LatentAttention
 
 TE_WORKSPACE_HOPPER = 33_554_432 + 1_024
@@ -18,12 +19,6 @@ TE_WORKSPACE_BEFORE_HOPPER = 4_194_304
 """The same before 9.0."""
 TE_GROUPED_STREAMS = 4
 """A grouped GEMM runs on as many streams, each with a workspace."""
-CUBLAS_WORKSPACE_HOPPER = 33_554_432
-"""Also what deterministic mode asks for: CUBLAS_WORKSPACE_CONFIG=:4096:8."""
-CUBLAS_WORKSPACE = 8_519_680
-"""PyTorch's default elsewhere: 8 MiB and 128 KiB; measured on B200."""
-CUBLAS_HANDLES = 2
-"""The forward thread and the autograd thread each keep one."""
 ROPE_ENTRY_BYTES = 4
 """Rotary tables are fp32."""
 
@@ -45,7 +40,7 @@ class Shared(NamedTuple):
     """Of experts behind an all-gather."""
 
 
-def shared_buffers(plan: Plan, sizes: Legend) -> Shared:
+def shared_buffers(plan: MegatronPlan, sizes: Legend) -> Shared:
     local = plan.framework.transformer_impl == "local"
     attention = [b for b in _blocks(plan) if isinstance(b, Attention | LatentAttention)]
     experts = [b for b in _blocks(plan) if isinstance(b, Experts)]
@@ -58,7 +53,7 @@ def shared_buffers(plan: Plan, sizes: Legend) -> Shared:
     )
 
 
-def _blocks(plan: Plan) -> list[Block]:
+def _blocks(plan: MegatronPlan) -> list[Block]:
     return [b for kind in plan.model.layer_kinds for s in kind.sublayers for b in s.blocks]
 
 
@@ -82,7 +77,7 @@ def standing_buffers(
     has_experts: bool,
     has_head: bool,
     sizes: Legend,
-    plan: Plan,
+    plan: MegatronPlan,
 ) -> Buffers:
     """Buffers of a stage that multiplies with weights of these `shapes`."""
     return Buffers(
@@ -94,7 +89,7 @@ def standing_buffers(
     )
 
 
-def _workspaces(has_linears: bool, has_experts: bool, has_head: bool, plan: Plan) -> int:
+def _workspaces(has_linears: bool, has_experts: bool, has_head: bool, plan: MegatronPlan) -> int:
     """TransformerEngine's, one more for each stream of a grouped GEMM, and those of cuBLAS on
     ranks that multiply outside TransformerEngine: the output layer, the local implementation.
     """
@@ -106,13 +101,12 @@ def _workspaces(has_linears: bool, has_experts: bool, has_head: bool, plan: Plan
         older = is_before_hopper(plan.card)
         total += streams * (TE_WORKSPACE_BEFORE_HOPPER if older else TE_WORKSPACE_HOPPER)
     if has_head or local:
-        large = capability in ("", "sm_90") or plan.framework.deterministic_mode
-        total += CUBLAS_HANDLES * (CUBLAS_WORKSPACE_HOPPER if large else CUBLAS_WORKSPACE)
+        total += cublas.workspaces(capability, deterministic=plan.framework.deterministic_mode)
     return total
 
 
 def _dummy_gradients(
-    shapes: set[tuple[int, int]], has_head: bool, sizes: Legend, plan: Plan
+    shapes: set[tuple[int, int]], has_head: bool, sizes: Legend, plan: MegatronPlan
 ) -> int:
     """One bf16 tensor per distinct weight shape, and one [V / t, h] for the output layer, kept
     where weight gradients go into the main gradients within the GEMM.
@@ -124,7 +118,7 @@ def _dummy_gradients(
 
 
 def _global_buffer(
-    shared: Shared, has_experts: bool, has_head: bool, sizes: Legend, plan: Plan
+    shared: Shared, has_experts: bool, has_head: bool, sizes: Legend, plan: MegatronPlan
 ) -> int:
     """Megatron's one buffer that grows to the largest need: the input [n, h] gathered for the
     output layer (for every linear, locally), attention scores, tokens gathered for experts.
@@ -135,7 +129,7 @@ def _global_buffer(
     return max(gathered, shared.scores, shared.gathered_tokens if has_experts else 0)
 
 
-def _deferred_gradients(sizes: Legend, plan: Plan) -> int:
+def _deferred_gradients(sizes: Legend, plan: MegatronPlan) -> int:
     """Inputs [n', h] and logit gradients [n, V / t] of earlier micro-batches, whose weight
     gradient of the output layer waits until the pipeline drains. Source: tensor_parallel/layers.py.
     """
@@ -146,7 +140,7 @@ def _deferred_gradients(sizes: Legend, plan: Plan) -> int:
     return deferred * (sizes.act + sizes.bytes * sizes.n * sizes.V // sizes.t)
 
 
-def attention_mask(plan: Plan, sizes: Legend) -> int:
+def attention_mask(plan: MegatronPlan, sizes: Legend) -> int:
     """The loader's boolean mask [b, 1, s / c, s], alive while the first or the last chunk of the
     model runs forward. Source: pretrain_gpt.py (get_batch).
     """

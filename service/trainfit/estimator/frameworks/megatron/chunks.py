@@ -4,34 +4,27 @@ Each kind of layer is priced once per plan, whatever the number of layers that a
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from trainfit.estimator.blocks import norm
 from trainfit.estimator.blocks.embedding import transformer_engine as embedding
 from trainfit.estimator.blocks.head import transformer_engine as head
 from trainfit.estimator.blocks.mtp import transformer_engine as mtp
+from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.frameworks.megatron.buffers import attention_mask, shared_buffers
 from trainfit.estimator.frameworks.megatron.layers import layer_operations
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import legend_of
+from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Segment, Sums, add_up, rerun, walk
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.architecture import MultiTokenPrediction
-from trainfit.specs.blocks import Experts, Layer
-
-
-class PlacedSegment(NamedTuple):
-    """A segment and the position in the chunk of the last layer in it, if it is made of layers."""
-
-    segment: Segment
-    layer: int | None
+from trainfit.specs.blocks import Experts, Layer, Sublayer
 
 
 class Ledger:
     """Tables and prices of every stretch of the plan's model."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: MegatronPlan) -> None:
         self.plan = plan
         self.sizes = legend_of(plan)
         self.kinds = [layer_operations(k, self.sizes, plan) for k in plan.model.layer_kinds]
@@ -48,6 +41,21 @@ class Ledger:
         self._mtp_shapes = _shapes(self.mtp()) if plan.mtp_layers else set()
         self.shared_buffers = shared_buffers(plan, self.sizes)
         self._mask_bytes = attention_mask(plan, self.sizes)
+
+    @property
+    def dropped(self) -> frozenset[str]:
+        """Names of modules whose tensors are recomputed or offloaded."""
+        return self.plan.step.recompute.dropped
+
+    def is_recomputed(self, position: int) -> bool:
+        """Whether the layer at this position of a chunk is recomputed as a whole."""
+        policy = self.plan.step.recompute
+        if policy.full == "block":
+            return position < policy.num_layers
+        return policy.full == "uniform"
+
+    def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
+        return layer_operations(Layer(sublayers=(sublayer,)), self.sizes, self.plan)
 
     def embedding(self) -> tuple[Group, ...]:
         return ((embedding.operation(self.plan.model.embedding, self.sizes, self.plan),),)
@@ -106,7 +114,7 @@ class Ledger:
         return shapes
 
     def _add_up(self, groups: tuple[Group, ...]) -> list[list[Sums]]:
-        return add_up(groups, self.plan.step.recompute.dropped)
+        return add_up(groups, self.dropped)
 
     def _price(self, name: str, groups: tuple[Group, ...], gradient: int) -> Segment:
         return walk(name, self._add_up(groups), gradient)

@@ -8,15 +8,15 @@ the group.
 
 from collections.abc import Iterator
 
-from trainfit.estimator.blocks import norm
 from trainfit.estimator.blocks.attention import transformer_engine as attention
 from trainfit.estimator.blocks.mla import transformer_engine as mla
 from trainfit.estimator.blocks.mlp import transformer_engine as mlp
 from trainfit.estimator.blocks.moe import transformer_engine as moe
+from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
 from trainfit.estimator.ledger import Group, Operation, backward, saved
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.blocks import (
     Attention,
     Block,
@@ -29,14 +29,14 @@ from trainfit.specs.blocks import (
 )
 
 
-def layer_operations(layer: Layer, sizes: Legend, plan: Plan) -> tuple[Group, ...]:
+def layer_operations(layer: Layer, sizes: Legend, plan: MegatronPlan) -> tuple[Group, ...]:
     """The groups of one layer in forward order."""
     return tuple(
         group for sublayer in layer.sublayers for group in _sublayer(sublayer, sizes, plan)
     )
 
 
-def _sublayer(sublayer: Sublayer, sizes: Legend, plan: Plan) -> Iterator[Group]:
+def _sublayer(sublayer: Sublayer, sizes: Legend, plan: MegatronPlan) -> Iterator[Group]:
     """Norms, blocks, norms behind them, residual addition."""
     yield tuple(_inputs(sublayer, sizes, plan))
     for block in sublayer.blocks:
@@ -49,7 +49,7 @@ def _sublayer(sublayer: Sublayer, sizes: Legend, plan: Plan) -> Iterator[Group]:
         yield tuple(behind)
 
 
-def _inputs(sublayer: Sublayer, sizes: Legend, plan: Plan) -> Iterator[Operation]:
+def _inputs(sublayer: Sublayer, sizes: Legend, plan: MegatronPlan) -> Iterator[Operation]:
     """What the blocks read. TransformerEngine fuses the norm with the linear behind it, except
     before experts and latent attention, where several modules share its output.
     """
@@ -68,7 +68,7 @@ def _inputs(sublayer: Sublayer, sizes: Legend, plan: Plan) -> Iterator[Operation
         yield Operation("residual", (saved("input of the blocks [n', h]", sizes.act),))
 
 
-def block_operations(block: Block, sizes: Legend, plan: Plan) -> Group:
+def block_operations(block: Block, sizes: Legend, plan: MegatronPlan) -> Group:
     """One block's table, with weight gradients where they are not added within the GEMM."""
     table = _table(block, sizes, plan)
     if plan.framework.gradient_accumulation_fusion:
@@ -86,7 +86,7 @@ def _with_weight_gradient(operation: Operation, experts: int, sizes: Legend) -> 
     return operation._replace(tensors=(*operation.tensors, gradient))
 
 
-def _table(block: Block, sizes: Legend, plan: Plan) -> Group:
+def _table(block: Block, sizes: Legend, plan: MegatronPlan) -> Group:
     """One block's table. A block known by its weights alone has none."""
     match block:
         case Attention():

@@ -1,21 +1,18 @@
-"""Parameters of a chunk on one GPU, and the bytes of their states.
+"""Parameters of a chunk on one GPU, before data-parallel ranks share anything out.
 
-Symbols: estimator.legend. Megatron divides a dense parameter over t and an expert one over e x;
-weights and main gradients stay whole on every data-parallel rank, master weights and moments are
-sharded over dp c (dense) or the expert-data-parallel ranks. Source: param_and_grad_buffer.py,
-distrib_optimizer.py.
+Symbols: estimator.legend. A dense parameter is divided over t, one of an expert over e x.
 """
 
-from collections.abc import Iterable
-from math import lcm
-from operator import add
+from collections.abc import Callable, Iterable
+from operator import add, sub
 from typing import NamedTuple
 
-from trainfit.estimator.blocks import norm, opaque
+from trainfit.estimator.blocks import opaque
 from trainfit.estimator.blocks.embedding import weights as embedding
 from trainfit.estimator.blocks.head import weights as head
 from trainfit.estimator.blocks.layer import weights_by_kind
 from trainfit.estimator.blocks.mtp import weights as mtp
+from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.ledger import Split, Weight
 from trainfit.estimator.placement import Content, Placement
 from trainfit.estimator.results import Chunk
@@ -41,6 +38,9 @@ class Local(NamedTuple):
     def __add__(self, other: "Local") -> "Local":  # type: ignore[override]
         return Local(*map(add, self, other))
 
+    def minus(self, other: "Local") -> "Local":
+        return Local(*map(sub, self, other))
+
     def times(self, count: int) -> "Local":
         return Local(*[count * each for each in self])
 
@@ -55,10 +55,13 @@ class ChunkParameters(NamedTuple):
 
 
 class ParameterTable:
-    """Local parameters of every stretch of a model, each counted once."""
+    """Local parameters of every stretch of a model, each counted once: of all its weights, or of
+    those that are `wanted`.
+    """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, wanted: Callable[[Weight], bool] | None = None) -> None:
         self._plan = plan
+        self._wanted = wanted
         spec = plan.model
         self.kinds = weights_by_kind(spec)
         self._kinds = [self.local(weights) for weights in self.kinds]
@@ -101,6 +104,16 @@ class ParameterTable:
             mtp_parameters = depths.dense + depths.expert
         return ChunkParameters(total, embedded, outputs, mtp_parameters)
 
+    def kind(self, kind: int) -> Local:
+        """Parameters of one layer of a kind."""
+        return self._kinds[kind]
+
+    def largest(self, content: Content) -> int:
+        """Elements on one GPU of the largest weight."""
+        weights = [weight for kind in set(content.kinds) for weight in self.kinds[kind]]
+        here = [self.local([weight]) for weight in weights]
+        return max(self._embedding.dense, *(local.dense + local.expert for local in here), 0)
+
     def units(self, content: Content) -> list[Local]:
         """What is gathered as one: a layer, the embedding, the head."""
         units = [self._kinds[kind] for kind in set(content.kinds)]
@@ -113,7 +126,7 @@ class ParameterTable:
         layout = self._plan.layout
         whole = dense = expert = linear = 0
         buckets: dict[Bucket, int] = {"router": 0, "norm": 0}
-        for weight in weights:
+        for weight in weights if self._wanted is None else filter(self._wanted, weights):
             whole += weight.numel
             if weight.split is Split.EXPERT:
                 expert += weight.numel // (layout.ep * layout.etp)
@@ -144,85 +157,3 @@ def chunk_result(placement: Placement, parameters: ChunkParameters) -> Chunk:
         output_layer_parameters=parameters.output_layer,
         mtp_parameters=parameters.mtp,
     )
-
-
-class StateBytes(NamedTuple):
-    """Bytes of a stage's model states on one GPU, and what its optimizer step borrows."""
-
-    weights: int
-    gradients: int
-    optimizer: int
-    step: int
-
-
-def state_bytes(local: Local, plan: Plan) -> StateBytes:
-    """States of one GPU: the largest shard where the parameters do not divide evenly.
-
-    Muon keeps one moment of each matrix and Adam's two of the rest. Weights that linears read in
-    fp8 are kept in fp8 as well, or, gathered in fp8, only so. Offloaded optimizer states lie in
-    host memory.
-    """
-    states, sharding = plan.step.states, plan.layout.sharding
-    sharded = _sharded(local, plan)
-    gradients = sharded if sharding in ("optim_grads", "optim_grads_params") else local
-    weights = sharded if sharding == "optim_grads_params" else local
-    parameters = sharded.dense + sharded.expert
-    matrices = sharded.linear + sharded.router + sharded.expert
-    optimizer = states.master * parameters + states.matrix_moments * matrices
-    optimizer += states.moments * (parameters - matrices)
-    return StateBytes(
-        weights=states.weights * (weights.dense + weights.expert)
-        + states.linear_weights * (weights.linear + weights.expert),
-        gradients=states.gradients * (gradients.dense + gradients.expert),
-        optimizer=round(optimizer * (1 - plan.step.optimizer_offload_ratio)),
-        step=states.step * parameters,
-    )
-
-
-def _sharded(local: Local, plan: Plan) -> Local:
-    """The share of one rank of an optimizer's group."""
-    dense, expert = plan.layout.optimizer_shards, plan.layout.expert_optimizer_shards
-    return Local(
-        local.whole,
-        -(-local.dense // dense),
-        -(-local.expert // expert),
-        -(-local.router // dense),
-        -(-local.norm // dense),
-        -(-local.linear // dense),
-    )
-
-
-BUCKET_PARAMETERS = 40_000_000
-BUCKET_PARAMETERS_PER_RANK = 1_000_000
-
-
-def bucket_padding(local: Local, plan: Plan) -> int:
-    """Bytes that the ends of gradient buckets are padded by: half a multiple of lcm(ranks, 128)
-    each, or of 2^16 times that, where optimizer states are sharded.
-
-    Source: distributed_data_parallel.py (bucket_size), optimizer/param_layout.py.
-    """
-    if plan.layout.sharding == "no_shard":
-        return 0
-    elements = 0
-    for parameters, ranks in (
-        (local.dense, plan.layout.optimizer_shards),
-        (local.expert, plan.layout.expert_optimizer_shards),
-    ):
-        multiple = lcm(ranks, 2**16 if plan.framework.pad_buckets_for_high_nccl_busbw else 128)
-        size = max(BUCKET_PARAMETERS, BUCKET_PARAMETERS_PER_RANK * ranks)
-        buckets = -(-parameters // size) if plan.framework.overlap_grad_reduce else parameters > 0
-        elements += buckets * multiple // 2
-    return elements * (plan.step.states.weights + plan.step.states.gradients)
-
-
-def unsharded_units(local: list[Local], plan: Plan) -> int:
-    """Bytes of the units that Megatron-FSDP holds whole for a while, out of those of a stage: the
-    weights of the one that runs and of the one fetched ahead, and the gradients of one.
-    Source: distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py.
-    """
-    states, sharding = plan.step.states, plan.layout.sharding
-    largest = max((unit.dense + unit.expert for unit in local), default=0)
-    weights = 2 * states.weights if sharding == "optim_grads_params" else 0
-    gradients = states.gradients if sharding in ("optim_grads", "optim_grads_params") else 0
-    return (weights + gradients) * largest

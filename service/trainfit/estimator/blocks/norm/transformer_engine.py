@@ -1,18 +1,12 @@
-"""Normalisations: what they own and keep. Symbol: w the width, n' tokens of the rank."""
+"""Normalisations as TransformerEngine runs them. Symbols: estimator.legend; w the width."""
 
-from trainfit.estimator.ledger import Operation, Split, Tensor, Weight, backward, saved
+from trainfit.estimator.ledger import Operation, Tensor, backward, saved
 from trainfit.estimator.legend import Legend
 from trainfit.resolve.plan import OFFLOADED
 from trainfit.specs.blocks import Norm
 
 STATISTIC_BYTES = 4
 """Norms keep their fp32 statistics: rstd, and the mean for LayerNorm."""
-
-
-def weights(norm: Norm, name: str) -> Weight:
-    """Scale [w] and, for a biased LayerNorm, shift [w]; every rank keeps them whole."""
-    per_copy = norm.width * (int(norm.weight) + int(norm.bias))
-    return Weight(name, per_copy * norm.copies, "norm", Split.REPLICATED)
 
 
 def statistics_bytes(norm: Norm) -> int:

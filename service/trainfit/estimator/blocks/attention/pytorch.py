@@ -1,0 +1,159 @@
+"""Softmax attention as modules of PyTorch. Symbols: estimator.legend; d_v the value head dimension.
+
+Sources: transformers' modeling_llama.py and integrations/sdpa_attention.py; torchtitan's
+models/common/attention.py; aten/src/ATen/native/transformers/cuda (flash_api.cpp, attention.cu).
+"""
+
+from collections.abc import Iterator
+
+from trainfit.estimator.blocks.linear.pytorch import linear
+from trainfit.estimator.blocks.norm.pytorch import norm
+from trainfit.estimator.ledger import Operation, Tensor, backward, forward, saved
+from trainfit.estimator.legend import PytorchLegend
+from trainfit.resolve.plan import PytorchPlan
+from trainfit.specs.blocks import Attention
+
+FULL = 4
+"""Bytes of an element in fp32."""
+
+PACKED = frozenset(
+    {
+        "bloom",
+        "codegen",
+        "dbrx",
+        "falcon",
+        "gpt-sw3",
+        "gpt2",
+        "gpt_bigcode",
+        "gpt_neox",
+        "gpt_neox_japanese",
+        "mpt",
+        "openai-gpt",
+        "persimmon",
+        "phi3",
+    }
+)
+"""model_types whose queries, keys and values come from one product: one storage for the three."""
+
+
+def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Operation, ...]:
+    """Projections, norms of queries and keys, rotary positions, the kernel, output projection."""
+    n, width = sizes.n, sizes.bytes
+    h_in, h_out = block.input_size or sizes.h, block.output_size or sizes.h
+    d, d_v = block.head_dim, block.v_head_dim or block.head_dim
+    a, g = block.heads // sizes.t, max(1, block.kv_heads // sizes.t)
+    owned = g if block.owns_kv else 0
+    read = a if _is_repeated(block, g, plan) else owned
+    q, k, v = a * d * n * width, read * d * n * width, read * d_v * n * width
+    out = a * d_v * n * width
+    table = [
+        *_projections(block, a, owned, h_in, sizes),
+        *_norms(block, a, owned, sizes, plan),
+        Operation(
+            "core_attention",
+            (
+                *_inputs(q, k, v, rotated=block.rope, packed=plan.model.model_type in PACKED),
+                *_kernel(block, a, read, sizes, plan),
+                backward("gradients of q, k, v", q + k + v),
+                backward("gradient of the output", out),
+            ),
+        ),
+    ]
+    if block.gate_width:
+        gate = block.gate_width // sizes.t * n * width
+        table.append(Operation("gate", (saved("gate and gated output", 3 * gate),)))
+    table.append(linear("o_proj", n, a * d_v, h_out, sizes, reads="shared"))
+    return tuple(table)
+
+
+def _is_repeated(block: Attention, g: int, plan: PytorchPlan) -> bool:
+    """Whether keys and values are copied to every query head: for eager attention, and where the
+    kernel takes a mask (transformers' use_gqa_in_sdpa). A single head is not copied but expanded.
+    """
+    if not 1 < g < block.heads or not block.owns_kv:
+        return False
+    masked = _is_masked(block, plan) and plan.step.attention_backend == "sdpa"
+    return plan.step.repeats_kv or plan.step.attention_backend == "eager" or masked
+
+
+def _is_masked(block: Attention, plan: PytorchPlan) -> bool:
+    """Whether a window is shorter than the sequence, so that causality is not all."""
+    return block.window is not None and plan.batch.seq_length >= block.window
+
+
+def _norms(
+    block: Attention, a: int, owned: int, sizes: PytorchLegend, plan: PytorchPlan
+) -> Iterator[Operation]:
+    """Norms of queries and keys, over each head or over all of them together."""
+    for each, heads in ((block.q_norm, a), (block.k_norm, owned)):
+        if each is not None and heads:
+            whole = each.width > block.head_dim
+            yield norm(
+                each if whole else each.model_copy(update={"copies": 1}),
+                sizes.n if whole else sizes.n * heads,
+                sizes,
+                model_type=plan.model.model_type,
+                width=sizes.bytes,
+                kept=False,
+            )._replace(name="qk_norm")
+
+
+def _projections(
+    block: Attention, a: int, owned: int, h_in: int, sizes: PytorchLegend
+) -> Iterator[Operation]:
+    """Three products, which read the same input."""
+    n, d = sizes.n, block.head_dim
+    yield linear("q_proj", n, h_in, a * d, sizes, reads="residual", joins=bool(owned))
+    if owned:
+        yield linear("k_proj", n, h_in, owned * d, sizes, reads="residual", joins=True)
+        if not block.key_is_value:
+            d_v = block.v_head_dim or d
+            yield linear("v_proj", n, h_in, owned * d_v, sizes, reads="residual")
+
+
+def _inputs(q: int, k: int, v: int, *, rotated: bool, packed: bool) -> Iterator[Tensor]:
+    """What the kernel reads. Rotated queries and keys are new tensors; a value that is a part of
+    a packed product keeps all of it alive.
+    """
+    yield saved("q [n, a d / t]", q)
+    yield saved("k [n, g d / t]", k)
+    yield saved("v [n, g d_v / t]", v)
+    if rotated:
+        if packed:
+            yield saved("packed product, of which v is a part", q + k)
+        yield forward("products with cos and sin", 2 * q)
+
+
+def _kernel(
+    block: Attention, a: int, read: int, sizes: PytorchLegend, plan: PytorchPlan
+) -> Iterator[Tensor]:
+    """What the kernel keeps and borrows besides q, k and v of `read` heads."""
+    n, width = sizes.n, sizes.bytes
+    d, d_v = block.head_dim, block.v_head_dim or block.head_dim
+    out = a * d_v * n * width
+    if plan.step.attention_backend == "eager":
+        yield from _eager(a, out, sizes, plan)
+        return
+    yield saved("output [n, a d_v / t]", out)
+    yield saved("logsumexp [a / t, n] fp32", FULL * a * n)
+    if _is_masked(block, plan) and plan.step.attention_backend == "sdpa":
+        yield saved("mask of the window [b, 1, s, s]", width * sizes.b * sizes.s * sizes.s)
+        return
+    yield backward("gradient of q in fp32 [n, a d / t]", FULL * a * d * n)
+    if 0 < read < a:
+        yield backward("gradients of repeated keys and values", a * (d + d_v) * n * width)
+
+
+def _eager(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Tensor]:
+    """Scores [b, a / t, s, s]: a softmax in fp32, and its copy in the narrow type."""
+    scores = sizes.b * a * sizes.s * sizes.s * sizes.c
+    width = sizes.bytes
+    yield saved("softmax [b, a / t, s, s] fp32", FULL * scores)
+    yield saved("softmax, narrowed", width * scores if width < FULL else 0)
+    if plan.model.traits.attention_softcap:
+        yield saved("capped scores", width * scores)
+    if plan.step.attention_dropout:
+        yield saved("dropout mask and dropped scores", (1 + width) * scores)
+    yield saved("output, transposed [n, a d_v / t]", out)
+    yield forward("scores and masked scores", 2 * width * scores)
+    yield backward("gradients of the scores", (FULL + width) * scores)

@@ -1,0 +1,59 @@
+"""Feed-forward network as modules of PyTorch. Symbols: estimator.legend.
+
+An activation function that is one kernel keeps its input; those that transformers writes out keep
+more. A fused product of activation and gate keeps its two inputs, and the product behind keeps its
+output: torch.compile makes nothing again that a product in backward has to read from memory.
+Sources: transformers' activations.py, liger_kernel/ops/swiglu.py,
+torch/_functorch/partitioners.py (is_materialized_backwards).
+"""
+
+from trainfit.estimator.blocks.linear.pytorch import linear
+from trainfit.estimator.ledger import Operation, backward, forward, saved
+from trainfit.estimator.legend import PytorchLegend
+from trainfit.specs.blocks import Mlp
+
+BESIDE_INPUT = {"gelu_new": 3, "gelu_fast": 5, "quick_gelu": 1, "relu2": 0, "xielu": 4}
+"""Tensors that a written-out activation keeps besides its input and its output: half of the input,
+tanh and 1 + tanh of gelu_new; the sigmoid of quick_gelu; relu2's relu stands in for its input."""
+
+
+def operations(block: Mlp, sizes: PytorchLegend, activation: str) -> tuple[Operation, ...]:
+    """Products into the network, activation, product out of it."""
+    h_in, h_out = block.input_size or sizes.h, block.output_size or sizes.h
+    ffn = block.ffn // sizes.t
+    into = [linear("up_proj", sizes.n, h_in, ffn, sizes, reads="residual", joins=block.gated)]
+    if block.gated:
+        into.insert(0, linear("gate_proj", sizes.n, h_in, ffn, sizes, reads="residual", joins=True))
+    return (
+        *into,
+        activate(ffn * sizes.n * sizes.bytes, sizes, activation, gated=block.gated),
+        linear("down_proj", sizes.n, ffn, h_out, sizes, reads="shared"),
+    )
+
+
+def activate(
+    size: int, sizes: PytorchLegend, activation: str, *, gated: bool, kept: bool | None = None
+) -> Operation:
+    """Tensors of `size` bytes each: the activation's input, its output, the gate's other input,
+    their product, which the product behind keeps where it is trained.
+    """
+    needed = sizes.needs_input("down_proj") if kept is None else kept
+    output = saved("activation output [n, f / t]", size if needed else 0)
+    gradients = backward("gradients of both inputs", (2 + int(gated)) * size)
+    if sizes.fused:
+        inputs = saved("activation inputs [n, 2f / t]", (1 + int(gated)) * size)
+        return Operation("activation", (inputs, output, gradients))
+    own = (1 + BESIDE_INPUT.get(activation, 0)) * size
+    if activation == "relu" and not gated:
+        own = 0
+    factors = 2 * size if gated else 0
+    return Operation(
+        "activation",
+        (
+            saved("activation input [n, f / t]", own),
+            saved("factors of the gate [n, f / t]", factors),
+            output,
+            forward("activation's intermediate results", size),
+            gradients,
+        ),
+    )

@@ -1,0 +1,116 @@
+"""Mixture of experts as modules of PyTorch, all experts in grouped products.
+
+Symbols: estimator.legend; T rows of the expert matrices, f_e and f_s widths of a routed expert and
+of the shared ones. Sources: transformers' integrations/moe.py (grouped_mm) and
+modeling_qwen3_moe.py; torchtitan's models/common/moe.py.
+"""
+
+from collections.abc import Iterator
+
+from trainfit.estimator.blocks.linear.pytorch import linear
+from trainfit.estimator.blocks.mlp.pytorch import activate
+from trainfit.estimator.ledger import Operation, backward, forward, gradient, saved
+from trainfit.estimator.legend import PytorchLegend
+from trainfit.specs.blocks import Experts
+
+FULL = 4
+"""Bytes of an element in fp32."""
+INDEX_BYTES = 8
+"""Indices are int64."""
+
+ROUTED_IN_FULL = frozenset(
+    {
+        "axk1",
+        "deepseek_v3",
+        "deepseek_v32",
+        "dots1",
+        "glm4_moe",
+        "glm4_moe_lite",
+        "glm_moe_dsa",
+        "kimi_k2",
+        "solar_open",
+    }
+)
+"""model_types whose router multiplies in fp32, and keeps a copy of its input for that."""
+
+
+def operations(
+    block: Experts, sizes: PytorchLegend, model_type: str, activation: str
+) -> tuple[Operation, ...]:
+    """Router, gathering, experts, weighted sum; the shared experts beside them."""
+    return (
+        _router(block, sizes, model_type),
+        *_experts(block, sizes, activation),
+        *_shared(block, sizes, activation),
+    )
+
+
+def _router(block: Experts, sizes: PytorchLegend, model_type: str) -> Operation:
+    """Scores [n, E] in fp32, and the k chosen ones of each token."""
+    n = sizes.n
+    scores = n * (block.router_width or block.experts)
+    numel = sizes.h * (block.router_width or block.experts)
+    copied = model_type in ROUTED_IN_FULL and sizes.bytes < FULL
+    trained = sizes.trains("gate")
+    return Operation(
+        "router",
+        (
+            saved("input in fp32 [n, h]", FULL * n * sizes.h if copied and trained else 0),
+            saved("softmax [n, E] fp32", FULL * scores),
+            saved(
+                "chosen experts and their weights [n, k]", (INDEX_BYTES + FULL) * n * block.top_k
+            ),
+            forward("logits [n, E]", sizes.bytes * scores),
+            backward("gradients of the scores [n, E]", 2 * FULL * scores),
+            gradient("weight gradient", numel * sizes.gradient_bytes if trained else 0),
+        ),
+    )
+
+
+def _experts(block: Experts, sizes: PytorchLegend, activation: str) -> Iterator[Operation]:
+    """fc1, activation and fc2 of the T = n k rows that tokens are copied to."""
+    width, h = sizes.bytes, block.latent or sizes.h
+    rows = sizes.n * block.top_k // sizes.e
+    inputs = 2 if block.gated else 1
+    local = block.experts // sizes.e
+    trained = sizes.trains("experts")
+    gathered, product = rows * h * width, rows * block.ffn * width
+    made = local * h * block.ffn * sizes.gradient_bytes if trained else 0
+    yield Operation(
+        "experts_fc1",
+        (
+            saved("gathered rows [T, h]", gathered if trained else 0),
+            saved("order of the rows [T]", 3 * INDEX_BYTES * rows),
+            backward("input gradient [T, h]", gathered),
+            backward("output gradient [T, 2f_e]", inputs * product),
+            gradient("weight gradient", inputs * made),
+        ),
+    )
+    yield activate(product, sizes, activation, gated=block.gated, kept=trained)._replace(
+        name="experts_activation"
+    )
+    yield Operation(
+        "experts_fc2",
+        (
+            saved("output [T, h]", gathered),
+            forward("weighted output [T, h]", gathered),
+            backward("output gradients [T, h]", 2 * gathered),
+            backward("input gradient [T, f_e]", product),
+            gradient("weight gradient", made),
+        ),
+    )
+
+
+def _shared(block: Experts, sizes: PytorchLegend, activation: str) -> Iterator[Operation]:
+    """A feed-forward network that every token passes."""
+    if block.shared_ffn is None:
+        return
+    n, h, ffn = sizes.n, sizes.h, block.shared_ffn // sizes.t
+    if block.shared_gated:
+        yield linear("gate_proj", n, h, ffn, sizes, reads="residual", joins=True)
+    yield linear("up_proj", n, h, ffn, sizes, reads="residual", joins=True)
+    yield activate(ffn * n * sizes.bytes, sizes, activation, gated=block.shared_gated)
+    yield linear("down_proj", n, ffn, h, sizes, reads="shared")
+    if block.shared_gate:
+        output = saved("output and its gate [n, h]", n * h * sizes.bytes)
+        yield Operation("shared_expert_gate", (output,))

@@ -1,0 +1,97 @@
+"""Normalisations as modules of PyTorch. Symbols: estimator.legend; w the width.
+
+transformers' RMSNorms are written out: a copy of the input in fp32, its product with the root
+mean square narrowed again, and the product of that with the weight; some scale by the weight
+before they narrow. torch.nn.LayerNorm, Liger's norms and compiled ones are one kernel, which keeps
+its input and statistics. Sources: transformers' modeling_llama.py, modeling_gemma.py and the like;
+torch/csrc/autograd (derivatives.yaml: native_layer_norm).
+"""
+
+from trainfit.estimator.ledger import Operation, Tensor, backward, forward, gradient, saved
+from trainfit.estimator.legend import PytorchLegend
+from trainfit.specs.blocks import Norm
+
+FULL = 4
+"""Bytes of an element in fp32, in which norms compute."""
+
+SCALED_IN_FULL = frozenset(
+    {
+        "afmoe",
+        "beam",
+        "deepseek_v4",
+        "diffusion_gemma",
+        "flex_olmo",
+        "flint",
+        "gemma",
+        "gemma2",
+        "gemma3_text",
+        "gemma3n_text",
+        "gemma4_text",
+        "gpt_oss",
+        "helium",
+        "inkling2_text",
+        "minimax_m3_vl_text",
+        "muse_glimmer_text",
+        "muse_spark_text",
+        "nemotron_h",
+        "olmo2",
+        "olmo3",
+        "olmo_hybrid",
+        "qwen3_5_moe_text",
+        "qwen3_5_text",
+        "qwen3_next",
+        "qwen4_exp_text",
+        "recurrent_gemma",
+        "step3p5",
+        "vaultgemma",
+    }
+)
+"""model_types whose RMSNorm multiplies with its weight in fp32."""
+
+
+def norm(
+    norm: Norm, rows: int, sizes: PytorchLegend, *, model_type: str, width: int, kept: bool
+) -> Operation:
+    """[rows, w] normalised. Elements of the input take `width` bytes; the output is kept where a
+    product that reads it needs it.
+    """
+    size = rows * norm.width * (norm.copies if norm.kind == "layernorm" else 1)
+    output = saved("norm output", size * width if kept else 0)
+    weights = norm.width * norm.copies * (int(norm.weight) + int(norm.bias))
+    trained = sizes.trains("norm")
+    made = gradient("weight gradient", weights * sizes.gradient_bytes if trained else 0)
+    if norm.kind == "layernorm" or sizes.fused:
+        statistics = 2 if norm.kind == "layernorm" else 1
+        return Operation(
+            "norm",
+            (
+                saved("norm input", size * width),
+                saved("statistics [rows]", FULL * statistics * rows * norm.copies),
+                output,
+                backward("input gradient", size * width),
+                made,
+            ),
+        )
+    return Operation(
+        "norm",
+        (
+            *_written_out(size, width, norm, model_type, trained=trained),
+            saved("root mean square [rows]", FULL * rows),
+            output,
+            forward("squares", size * FULL),
+            backward("gradients in fp32", 3 * size * FULL),
+            made,
+        ),
+    )
+
+
+def _written_out(
+    size: int, width: int, norm: Norm, model_type: str, *, trained: bool
+) -> tuple[Tensor, ...]:
+    """The input in fp32 and, where there is a weight to train, what it is multiplied with."""
+    in_full = model_type in SCALED_IN_FULL
+    scaled = size * (FULL if in_full else width) if norm.weight and trained else 0
+    return (
+        saved("norm input in fp32", size * FULL),
+        saved("normalised input", scaled),
+    )

@@ -1,0 +1,94 @@
+"""Bytes of a stage's model states on one GPU under Megatron.
+
+Symbols: estimator.legend. Weights and main gradients stay whole on every data-parallel rank,
+master weights and moments are sharded over dp c (dense) or the expert-data-parallel ranks.
+Source: param_and_grad_buffer.py, distrib_optimizer.py.
+"""
+
+from math import lcm
+from typing import NamedTuple
+
+from trainfit.estimator.local_parameters import Local
+from trainfit.resolve.plan import MegatronPlan
+
+
+class StateBytes(NamedTuple):
+    """Bytes of a stage's model states on one GPU, and what its optimizer step borrows."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    step: int
+
+
+def state_bytes(local: Local, plan: MegatronPlan) -> StateBytes:
+    """States of one GPU: the largest shard where the parameters do not divide evenly.
+
+    Muon keeps one moment of each matrix and Adam's two of the rest. Weights that linears read in
+    fp8 are kept in fp8 as well, or, gathered in fp8, only so. Offloaded optimizer states lie in
+    host memory.
+    """
+    states, sharding = plan.step.states, plan.layout.sharding
+    sharded = _sharded(local, plan)
+    gradients = sharded if sharding in ("optim_grads", "optim_grads_params") else local
+    weights = sharded if sharding == "optim_grads_params" else local
+    parameters = sharded.dense + sharded.expert
+    matrices = sharded.linear + sharded.router + sharded.expert
+    optimizer = states.master * parameters + states.matrix_moments * matrices
+    optimizer += states.moments * (parameters - matrices)
+    return StateBytes(
+        weights=states.weights * (weights.dense + weights.expert)
+        + states.linear_weights * (weights.linear + weights.expert),
+        gradients=states.gradients * (gradients.dense + gradients.expert),
+        optimizer=round(optimizer * (1 - plan.step.optimizer_offload_ratio)),
+        step=states.step * parameters,
+    )
+
+
+def _sharded(local: Local, plan: MegatronPlan) -> Local:
+    """The share of one rank of an optimizer's group."""
+    dense, expert = plan.layout.optimizer_shards, plan.layout.expert_optimizer_shards
+    return Local(
+        local.whole,
+        -(-local.dense // dense),
+        -(-local.expert // expert),
+        -(-local.router // dense),
+        -(-local.norm // dense),
+        -(-local.linear // dense),
+    )
+
+
+BUCKET_PARAMETERS = 40_000_000
+BUCKET_PARAMETERS_PER_RANK = 1_000_000
+
+
+def bucket_padding(local: Local, plan: MegatronPlan) -> int:
+    """Bytes that the ends of gradient buckets are padded by: half a multiple of lcm(ranks, 128)
+    each, or of 2^16 times that, where optimizer states are sharded.
+
+    Source: distributed_data_parallel.py (bucket_size), optimizer/param_layout.py.
+    """
+    if plan.layout.sharding == "no_shard":
+        return 0
+    elements = 0
+    for parameters, ranks in (
+        (local.dense, plan.layout.optimizer_shards),
+        (local.expert, plan.layout.expert_optimizer_shards),
+    ):
+        multiple = lcm(ranks, 2**16 if plan.framework.pad_buckets_for_high_nccl_busbw else 128)
+        size = max(BUCKET_PARAMETERS, BUCKET_PARAMETERS_PER_RANK * ranks)
+        buckets = -(-parameters // size) if plan.framework.overlap_grad_reduce else parameters > 0
+        elements += buckets * multiple // 2
+    return elements * (plan.step.states.weights + plan.step.states.gradients)
+
+
+def unsharded_units(local: list[Local], plan: MegatronPlan) -> int:
+    """Bytes of the units that Megatron-FSDP holds whole for a while, out of those of a stage: the
+    weights of the one that runs and of the one fetched ahead, and the gradients of one.
+    Source: distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py.
+    """
+    states, sharding = plan.step.states, plan.layout.sharding
+    largest = max((unit.dense + unit.expert for unit in local), default=0)
+    weights = 2 * states.weights if sharding == "optim_grads_params" else 0
+    gradients = states.gradients if sharding in ("optim_grads", "optim_grads_params") else 0
+    return (weights + gradients) * largest

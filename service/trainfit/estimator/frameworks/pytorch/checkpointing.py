@@ -1,0 +1,35 @@
+"""Selective checkpointing by operations, as torchtitan does it.
+
+Of a layer the outputs of attention and of every second matrix product are kept; all else is made
+again. The output of a layer's last product goes to the residual stream and nobody in the layer's
+backward reads it: a compiled graph drops it, eager modules keep it. Source: torchtitan's
+distributed/activation_checkpoint.py; torch/utils/checkpoint.py (_CachingTorchDispatchMode).
+"""
+
+from trainfit.estimator.ledger import Group, Lifetime, Operation
+
+KERNEL_OUTPUTS = ("output [", "logsumexp")
+"""What attention's kernel makes, of the tensors of core_attention."""
+PRODUCTS = ("_proj", "_with_mqa")
+"""How the names of matrix products end."""
+
+
+def kept_outputs(groups: tuple[Group, ...], *, compiled: bool) -> int:
+    """Bytes of the outputs that are kept: those of the first product, the third, and so on."""
+    operations = [operation for group in groups for operation in group]
+    products = [each for each in operations if each.name.endswith(PRODUCTS)]
+    chosen = products[: len(products) - 1 : 2] if compiled else products[::2]
+    kept = sum(_output(product) for product in chosen)
+    for operation in operations:
+        if operation.name == "core_attention":
+            kept += sum(
+                tensor.bytes
+                for tensor in operation.tensors
+                if tensor.lifetime is Lifetime.SAVED and tensor.name.startswith(KERNEL_OUTPUTS)
+            )
+    return kept
+
+
+def _output(product: Operation) -> int:
+    """A product's output is as large as the gradient that comes back to it."""
+    return next(each.bytes for each in product.tensors if each.name == "output gradient")

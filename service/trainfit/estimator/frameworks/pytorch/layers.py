@@ -1,0 +1,105 @@
+"""Which tables of the blocks a layer of PyTorch modules is made of, in forward order."""
+
+from collections.abc import Iterator
+
+from trainfit.estimator.blocks.attention import pytorch as attention
+from trainfit.estimator.blocks.mla import pytorch as mla
+from trainfit.estimator.blocks.mlp import pytorch as mlp
+from trainfit.estimator.blocks.moe import pytorch as moe
+from trainfit.estimator.blocks.norm.pytorch import norm
+from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
+from trainfit.estimator.ledger import Group, Operation, forward, saved
+from trainfit.estimator.legend import PytorchLegend
+from trainfit.resolve.plan import PytorchPlan
+from trainfit.specs.blocks import (
+    Attention,
+    Block,
+    Experts,
+    LatentAttention,
+    Layer,
+    Mlp,
+    Norm,
+    Recurrence,
+    Sublayer,
+)
+
+
+def layer_operations(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Group, ...]:
+    """The groups of one layer in forward order."""
+    return tuple(
+        group
+        for sublayer in layer.sublayers
+        for group in sublayer_operations(sublayer, sizes, plan)
+    )
+
+
+def sublayer_operations(
+    sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan
+) -> Iterator[Group]:
+    """Norms, blocks, norms behind them, residual addition."""
+    yield tuple(_inputs(sublayer, sizes, plan))
+    for block in sublayer.blocks:
+        yield block_operations(block, sizes, plan)
+    behind = [_norm(each, sizes, plan, kept=False) for each in sublayer.post_norms]
+    if plan.step.hidden_dropout:
+        mask = saved("dropout mask [n', h]", sizes.h * sizes.n_shard)
+        behind.append(Operation("dropout", (mask,)))
+    if behind:
+        yield tuple(behind)
+
+
+def _inputs(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Operation]:
+    """What the blocks read: the norm's output, which they keep once for all of them, or what is
+    gathered of it from the tensor-parallel ranks. Without a norm they keep the residual stream.
+    """
+    kept = not sizes.autocast and any(_keeps_input(block, sizes) for block in sublayer.blocks)
+    for each in sublayer.norms:
+        yield _norm(each, sizes, plan, kept=kept and not sizes.gathers)
+    if kept and sizes.gathers:
+        gathered = saved("gathered input [n, h]", sizes.h * sizes.n * sizes.bytes)
+        yield Operation("all_gather", (gathered,))
+    elif kept and not sublayer.norms:
+        yield Operation("residual", (saved("input of the blocks [n', h]", sizes.act),))
+    yield Operation("residual_addition", (forward("sum [n', h]", sizes.act),))
+
+
+def _norm(norm_: Norm, sizes: PytorchLegend, plan: PytorchPlan, *, kept: bool) -> Operation:
+    return norm(
+        norm_,
+        sizes.n_shard,
+        sizes,
+        model_type=plan.model.model_type,
+        width=sizes.residual_bytes,
+        kept=kept,
+    )
+
+
+def _keeps_input(block: Block, sizes: PytorchLegend) -> bool:
+    """Whether a product of the block keeps what it reads."""
+    match block:
+        case Attention():
+            return sizes.needs_input("q_proj", "k_proj", "v_proj")
+        case LatentAttention():
+            return sizes.needs_input("q_proj", "q_a_proj", "kv_a_proj_with_mqa")
+        case Mlp() | Experts():
+            return sizes.needs_input("gate_proj", "up_proj", "experts", "gate")
+        case _:
+            return sizes.adapters is None
+
+
+def block_operations(block: Block, sizes: PytorchLegend, plan: PytorchPlan) -> Group:
+    """One block's table. A block known by its weights alone has none."""
+    traits = plan.model.traits
+    match block:
+        case Attention():
+            return attention.operations(block, sizes, plan)
+        case LatentAttention():
+            return mla.operations(block, sizes, plan)
+        case Mlp():
+            return mlp.operations(block, sizes, traits.activation)
+        case Experts():
+            return moe.operations(block, sizes, plan.model.model_type, traits.activation)
+        case Recurrence():
+            return recurrence.operations(block, sizes)
+        case _:
+            return ()

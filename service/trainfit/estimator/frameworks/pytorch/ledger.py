@@ -1,0 +1,147 @@
+"""The ledger of a model of PyTorch modules: its segments in forward order.
+
+Each kind of layer is priced once per plan, whatever the number of layers that are of it.
+"""
+
+from collections.abc import Iterator
+
+from trainfit.estimator.blocks.embedding import pytorch as embedding
+from trainfit.estimator.blocks.head import pytorch as head
+from trainfit.estimator.blocks.norm.pytorch import norm
+from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
+from trainfit.estimator.frameworks.pytorch.layers import layer_operations, sublayer_operations
+from trainfit.estimator.ledger import Group, Operation, saved
+from trainfit.estimator.legend import pytorch_legend_of
+from trainfit.estimator.peak import PlacedSegment
+from trainfit.estimator.placement import Content
+from trainfit.estimator.segment import Segment, Sums, add_up, rerun, walk
+from trainfit.resolve.plan import PytorchPlan
+from trainfit.specs.blocks import Attention, Experts, LatentAttention, Layer, Sublayer
+
+
+class Ledger:
+    """Tables and prices of every stretch of the plan's model."""
+
+    dropped: frozenset[str] = frozenset()
+    """No module drops tensors by itself: layers are checkpointed as a whole."""
+
+    def __init__(self, plan: PytorchPlan) -> None:
+        self.plan = plan
+        self.sizes = pytorch_legend_of(plan)
+        self._transient = plan.step.optimizer.in_backward or _adds_to_gradients(plan)
+        self.kinds = [layer_operations(k, self.sizes, plan) for k in plan.model.layer_kinds]
+        self.layer_segments = [
+            self._price("moe" if has_experts(kind) else "dense", groups)
+            for kind, groups in zip(plan.model.layer_kinds, self.kinds, strict=True)
+        ]
+        self._checkpointed = [
+            self._run_again(segment, groups)
+            for segment, groups in zip(self.layer_segments, self.kinds, strict=True)
+        ]
+        self._input = self._price("embedding", self.embedding())
+        self._final_norm = self._price("final_norm", self.final_norm())
+        self._head = self._price("head", self.head(), gradient=0)
+
+    def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
+        return tuple(sublayer_operations(sublayer, self.sizes, self.plan))
+
+    def embedding(self) -> tuple[Group, ...]:
+        model = self.plan.model
+        rotated = max(map(_rotated, _attention_blocks(self.plan)), default=0)
+        return ((embedding.operation(model.embedding, rotated, self.sizes, self.plan),),)
+
+    def final_norm(self) -> tuple[Group, ...]:
+        """The norm before the head; what the head reads is gathered from tensor-parallel ranks."""
+        sizes = self.sizes
+        kept = sizes.needs_input("lm_head") and not sizes.autocast
+        table = [
+            norm(
+                each,
+                sizes.n_shard,
+                sizes,
+                model_type=self.plan.model.model_type,
+                width=sizes.residual_bytes,
+                kept=kept and not sizes.gathers,
+            )
+            for each in self.plan.model.final_norms
+        ]
+        if sizes.gathers:
+            gathered = saved("gathered input [n, h]", sizes.h * sizes.n * sizes.bytes * kept)
+            table.append(Operation("all_gather", (gathered,)))
+        return (tuple(table),)
+
+    def head(self) -> tuple[Group, ...]:
+        return (head.operations(self.sizes, self.plan),)
+
+    def segments(self, content: Content) -> Iterator[PlacedSegment]:
+        """The chunk in forward order."""
+        if content.embedding:
+            yield PlacedSegment(self._input, None)
+        for position, kind in enumerate(content.kinds):
+            again = self.is_recomputed(position)
+            segment = (self._checkpointed if again else self.layer_segments)[kind]
+            yield PlacedSegment(segment, position, kind)
+        if content.final_norm:
+            yield PlacedSegment(self._final_norm, None)
+        if content.output_layer:
+            yield PlacedSegment(self._head, None)
+
+    def is_recomputed(self, position: int) -> bool:
+        """Whether the layer at this position of a chunk runs again in backward."""
+        policy = self.plan.step.checkpointing
+        return policy.kind != "none" and position % policy.every == 0
+
+    def _price(self, name: str, groups: tuple[Group, ...], gradient: int | None = None) -> Segment:
+        """A stretch through which the gradient of the residual stream flows, unless told else."""
+        table = add_up(groups, self.dropped)
+        if self._transient:
+            table = [[_passing(sums) for sums in group] for group in table]
+        return walk(name, table, self.sizes.act if gradient is None else gradient)
+
+    def _run_again(self, segment: Segment, groups: tuple[Group, ...]) -> Segment:
+        """A checkpointed layer keeps its input [n', h], and what its policy says."""
+        kept = self.sizes.act
+        if self.plan.step.checkpointing.kind == "operations":
+            kept += kept_outputs(groups, compiled=self.plan.step.compiled)
+        return rerun(segment.name, [segment], kept, self.sizes.act)
+
+    def sent_bytes(self, content: Content) -> int:
+        """A stage's output [n', h] waits for its backward (torch.distributed.pipelining)."""
+        alone = self.plan.layout.pp == 1
+        return 0 if alone or content.output_layer else self.sizes.act
+
+    def batch_bytes(self, content: Content) -> int:  # noqa: ARG002
+        """Masks are kept by the layers that read them."""
+        return 0
+
+
+def _adds_to_gradients(plan: PytorchPlan) -> bool:
+    """Whether new gradients are added to those of earlier micro-batches as they are made. FSDP
+    does so with those of a whole unit.
+    """
+    sharded = plan.layout.sharding in ("optim_grads", "optim_grads_params")
+    return plan.batch.num_microbatches > 1 and not sharded
+
+
+def _passing(sums: Sums) -> Sums:
+    """An operation whose weight gradient is gone when its backward is over."""
+    return sums._replace(backward=sums.backward + sums.gradient, gradient=0)
+
+
+def has_experts(layer: Layer) -> bool:
+    return any(isinstance(b, Experts) for sublayer in layer.sublayers for b in sublayer.blocks)
+
+
+def _attention_blocks(plan: PytorchPlan) -> Iterator[Attention | LatentAttention]:
+    for kind in plan.model.layer_kinds:
+        for sublayer in kind.sublayers:
+            for block in sublayer.blocks:
+                if isinstance(block, Attention | LatentAttention):
+                    yield block
+
+
+def _rotated(block: Attention | LatentAttention) -> int:
+    """Dimensions of a head that carry a rotary position."""
+    if isinstance(block, LatentAttention):
+        return block.qk_rope_head_dim
+    return block.head_dim if block.rope else 0

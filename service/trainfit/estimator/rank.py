@@ -1,0 +1,25 @@
+"""What a framework tells of one pipeline rank, before anything outside the tensors is added."""
+
+from typing import NamedTuple
+
+from trainfit.estimator.local_parameters import ChunkParameters
+from trainfit.estimator.placement import Placement
+from trainfit.estimator.results import Component, Peak
+
+
+class Rank(NamedTuple):
+    """A pipeline rank at its peak: what its tensors take on one GPU, and when that is."""
+
+    placements: list[Placement]
+    parameters: tuple[ChunkParameters, ...]
+    """Of each chunk."""
+    states: tuple[Component, ...]
+    """Weights, gradients and optimizer states."""
+    activations: int
+    workspace: int
+    framework_buffers: int
+    routed: int
+    """Bytes of activations and of workspace that grow with what the router sends to the rank."""
+    peak: Peak
+    cached: int = 0
+    """Bytes that the allocator keeps and cannot give out at the peak."""

@@ -1,0 +1,267 @@
+"""Precision, optimizer, sharding and checkpointing of a step under torchtitan or transformers."""
+
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.plan import (
+    Adapters,
+    Checkpointing,
+    DataParallelism,
+    Engine,
+    Layout,
+    OptimizerStep,
+    PytorchStates,
+    PytorchStep,
+)
+from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.framework import Torchtitan, Transformers
+from trainfit.specs.job import Job
+from trainfit.specs.training import Optimizer, Peft, Precision
+
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+
+
+class Dtypes(NamedTuple):
+    """Bytes of an element: of stored weights, of gathered ones and activations, and of gradients
+    while they are reduced. `autocast` narrows the inputs of matrix products only.
+    """
+
+    stored: int
+    computed: int
+    reduced: int
+    autocast: bool
+    master: int = 0
+
+
+def resolve_pytorch_step(
+    job: Job, model: ModelSpec, layout: Layout, findings: Findings
+) -> PytorchStep:
+    """The step, with everything that does not hold together added to the findings."""
+    assert isinstance(job.framework, Torchtitan | Transformers)
+    framework, training = job.framework, job.training
+    engine = _engine(framework, layout, findings)
+    dtypes = _dtypes(job, engine, layout)
+    adapters = _adapters(training.peft, dtypes) if training.peft is not None else None
+    _check(job, layout, engine, findings)
+    return PytorchStep(
+        activation_bytes=dtypes.computed,
+        residual_bytes=dtypes.stored if dtypes.autocast else dtypes.computed,
+        autocast=dtypes.autocast,
+        states=_states(dtypes, training.optimizer),
+        optimizer=OptimizerStep(
+            training.optimizer.name,
+            training.optimizer.implementation,
+            training.optimizer.in_backward,
+            training.optimizer.paged,
+        ),
+        data_parallelism=_data_parallelism(framework, engine, layout),
+        checkpointing=_checkpointing(job),
+        offload_activations=training.offload_activations,
+        adapters=adapters,
+        kernels="fused" if _is_fused(framework) else "eager",
+        compiled=framework.compile,
+        repeats_kv=training.attention.repeats_kv,
+        attention_backend=attention_backend(job, model),
+        attention_dropout=_drops(
+            training.attention.dropout, framework, declared=model.traits.attention_dropout
+        ),
+        hidden_dropout=_drops(
+            training.hidden_dropout, framework, declared=model.traits.hidden_dropout
+        ),
+        cross_entropy=_loss(job),
+        loss_chunks=training.loss.num_chunks,
+        loss_parallel=framework.loss_parallel and layout.tp > 1,
+    )
+
+
+def attention_backend(job: Job, model: ModelSpec) -> Literal["flash", "sdpa", "eager"]:
+    """torch's scaled_dot_product_attention, unless something else is asked for. It has no soft
+    caps: transformers falls back to its eager attention for them.
+    """
+    backend = job.training.attention.backend
+    if backend == "auto":
+        return "eager" if model.traits.attention_softcap else "sdpa"
+    assert backend in ("flash", "sdpa", "eager")
+    return backend
+
+
+def _engine(framework: Torchtitan | Transformers, layout: Layout, findings: Findings) -> Engine:
+    """ddp where nothing is shared out, else FSDP, or what the job names."""
+    named = framework.data_parallel_engine if isinstance(framework, Transformers) else None
+    if named is None:
+        return "ddp" if layout.sharding == "no_shard" else "fsdp2"
+    pointer = "/framework/data_parallel_engine"
+    if named == "ddp" and layout.sharding != "no_shard":
+        findings.add(pointer, "conflict", "DDP shares nothing out", put(pointer, "fsdp2"))
+    if named in ("fsdp1", "fsdp2") and layout.sharding == "optim":
+        message = f"{named} shares out gradients as well"
+        strategy = "/parallelism/data_parallel_sharding_strategy"
+        findings.add(strategy, "conflict", message, put(strategy, "optim_grads"))
+    return named
+
+
+def _dtypes(job: Job, engine: Engine, layout: Layout) -> Dtypes:
+    """What a preset means to the framework.
+
+    torchtitan gathers fp32 weights in bf16 and reduces in fp32 (config: mixed_precision_param and
+    mixed_precision_reduce). accelerate does the same under FSDP but reduces in bf16, and casts
+    automatically where nothing is gathered. DeepSpeed keeps bf16 weights beside fp32 masters.
+    """
+    given = job.training.precision
+    if isinstance(given, Precision):
+        return _given_dtypes(given, engine, layout)
+    sharded = layout.sharding != "no_shard"
+    if given == "fp32":
+        return Dtypes(4, 4, 4, False)
+    if given == "bf16-pure":
+        return Dtypes(2, 2, 2, False)
+    if engine == "deepspeed":
+        return Dtypes(2, 2, 2, False, 4)
+    if given == "autocast-bf16" or not sharded:
+        return Dtypes(4, 2, 4, True)
+    return Dtypes(4, 2, 4 if isinstance(job.framework, Torchtitan) else 2, False)
+
+
+def _given_dtypes(given: Precision, engine: Engine, layout: Layout) -> Dtypes:
+    stored, computed = BYTES[given.params], BYTES[given.compute]
+    master = BYTES[given.main_params] if engine == "deepspeed" and given.params != "fp32" else 0
+    gathers = engine in ("fsdp1", "fsdp2") and layout.sharding != "no_shard"
+    autocast = stored > computed and not gathers
+    return Dtypes(stored, computed, BYTES[given.gradients], autocast, master)
+
+
+MOMENT_TENSORS = {"adam": 2, "adamw8bit": 0, "adafactor": 0, "lion": 1, "muon": 2, "sgd": 0}
+QUANTISED_MOMENTS = 2 * (1 + Fraction(4, 256))
+"""bitsandbytes' 8-bit Adam: two bytes and two fp32 scales for 256 elements."""
+
+
+def _states(dtypes: Dtypes, optimizer: Optimizer) -> PytorchStates:
+    """Moments are as wide as the parameters that are stepped; Muon keeps one of matrices.
+
+    Adafactor keeps a row and a column of each matrix, which is next to nothing.
+    """
+    own = dtypes.master or dtypes.stored
+    first, second = (
+        BYTES.get(dtype or "", own)
+        for dtype in (optimizer.exp_avg_dtype, optimizer.exp_avg_sq_dtype)
+    )
+    moments = Fraction({2: first + second, 1: first, 0: 0}[MOMENT_TENSORS[optimizer.name]])
+    if optimizer.name == "adamw8bit":
+        moments = QUANTISED_MOMENTS
+    if optimizer.name == "sgd" and optimizer.momentum:
+        moments = Fraction(first)
+    gathers = dtypes.computed if not dtypes.autocast else dtypes.stored
+    return PytorchStates(
+        parameters=dtypes.stored,
+        gathered=gathers,
+        gradients=dtypes.stored,
+        reduced=dtypes.reduced,
+        master=dtypes.master,
+        moments=moments,
+        matrix_moments=Fraction(first) if optimizer.name == "muon" else moments,
+    )
+
+
+def _data_parallelism(
+    framework: Torchtitan | Transformers, engine: Engine, layout: Layout
+) -> DataParallelism:
+    keeps = layout.sharding == "optim_grads"
+    if isinstance(framework, Torchtitan):
+        wanted = framework.reshard_after_forward
+        reshards = wanted == "always" or (wanted == "default" and layout.pp == 1)
+        return DataParallelism(
+            engine,
+            reshard_after_forward=reshards and not keeps,
+            sync_each_micro_batch=layout.pp == 1,
+            gradient_as_bucket_view=False,
+            embedding_and_head_apart=framework.shard_embedding_and_head_apart,
+        )
+    return DataParallelism(
+        engine,
+        reshard_after_forward=framework.reshard_after_forward and not keeps,
+        sync_each_micro_batch=framework.sync_each_micro_batch,
+        gradient_as_bucket_view=framework.gradient_as_bucket_view,
+        embedding_and_head_apart=False,
+    )
+
+
+def _checkpointing(job: Job) -> Checkpointing:
+    given = job.training.recompute
+    every = given.every_nth_layer
+    if given.granularity == "full":
+        return Checkpointing("layers", every)
+    if given.granularity == "selective":
+        return Checkpointing("operations", every)
+    return Checkpointing("none", 1)
+
+
+def _adapters(peft: Peft, dtypes: Dtypes) -> Adapters:
+    """PEFT casts adapters of a narrow model to fp32. Sources: peft's tuners_utils.py
+    (autocast_adapter_dtype), bitsandbytes' functional.py (blocks of 64, double quantisation).
+    """
+    matrix = Fraction(dtypes.stored)
+    if peft.quantization == "int8":
+        matrix = Fraction(1)
+    elif peft.quantization == "nf4":
+        scales = Fraction(1, 64) + Fraction(4, 16_384) if peft.double_quantization else None
+        matrix = Fraction(1, 2) + (scales if scales is not None else Fraction(4, 64))
+    targets = None if peft.target_modules == "all-linear" else frozenset(peft.target_modules)
+    return Adapters(
+        rank=peft.r,
+        targets=targets,
+        element_bytes=BYTES[peft.adapter_dtype or "fp32"],
+        matrix_bytes=matrix,
+        saved=frozenset(peft.modules_to_save),
+    )
+
+
+def _is_fused(framework: Torchtitan | Transformers) -> bool:
+    """Whether norms and activations are one kernel each: Liger's, or compiled ones."""
+    return framework.compile or (isinstance(framework, Transformers) and framework.liger_kernel)
+
+
+def _loss(job: Job) -> Literal["full", "fused", "chunked", "with_head"]:
+    """Liger's kernels bring their loss along."""
+    liger = isinstance(job.framework, Transformers) and job.framework.liger_kernel
+    match job.training.loss.cross_entropy:
+        case "chunked":
+            return "chunked"
+        case "fused":
+            return "fused"
+        case "liger":
+            return "with_head"
+        case _:
+            return "with_head" if liger else "full"
+
+
+def _drops(given: float | None, framework: Torchtitan | Transformers, *, declared: bool) -> bool:
+    """Whether something is dropped: transformers takes what the config says."""
+    if given is not None:
+        return given > 0
+    return declared and isinstance(framework, Transformers)
+
+
+def _check(job: Job, layout: Layout, engine: Engine, findings: Findings) -> None:
+    """What these frameworks do not run together."""
+    framework = job.framework
+    for name in ("pp", "ep", "cp"):
+        size = getattr(layout, name)
+        if size > 1 and isinstance(framework, Transformers):
+            pointer = f"/parallelism/{name}"
+            message = f"{name} > 1 under transformers is not modelled"
+            findings.add(pointer, "not_modelled", message, put(pointer, 1))
+    if engine == "deepspeed" and layout.tp > 1:
+        findings.add(
+            "/parallelism/tp",
+            "not_modelled",
+            "tp under DeepSpeed is not modelled",
+            put("/parallelism/tp", 1),
+        )
+    if job.training.optimizer.in_backward and ((job.training.num_microbatches or 1) > 1):
+        findings.add(
+            "/training/optimizer/in_backward",
+            "conflict",
+            "a step in backward leaves no gradients to add up over micro-batches",
+            put("/training/num_microbatches", 1),
+        )

@@ -1,0 +1,119 @@
+"""Rows of runs of PyTorch modules, as their authors published them -> jobs.
+
+torchtune, llm-foundry and litgpt run modules of their own under FSDP or on one card; they go under
+transformers, whose modules keep the same tensors. What they do otherwise is said here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.accuracy import published_runs
+from tests.accuracy.outcomes import UnusableRowError
+from trainfit.specs.job import Job
+
+Row = dict[str, Any]
+
+NO_FIELD = ("linear_cut_ce", "activation_cpu_offload")
+"""Training options of rows that change memory and that a job has no field for."""
+
+BEFORE_2025 = re.compile(r"\(2024-|9a2f578")
+"""Revisions of torchtitan whose embedding and head belonged to the root's unit."""
+
+REPEATS_KV = re.compile(r"torchtune|lit-?gpt|torchtitan .*\(2024-")
+"""Code bases whose attention copies keys and values to every query head."""
+
+
+def job_of(row: Row, framework: str) -> Job:
+    """The job of a row of `measured.jsonl` or `runs.jsonl`."""
+    model, training = row["model"], row["training"]
+    if missing := [name for name in ("hidden", "layers", "vocab") if model.get(name) is None]:
+        raise UnusableRowError(f"the model's {', '.join(missing)} are not stated")
+    if options := [name for name in NO_FIELD if training.get(name)]:
+        raise UnusableRowError(f"a job has no field for {', '.join(options)}")
+    if training["micro_batch"] is None or training["seq_len"] is None:
+        raise UnusableRowError("the micro-batch or the sequence length is not stated")
+    switches = _torchtitan(row) if framework == "torchtitan" else _transformers(row)
+    return Job.model_validate(
+        {
+            "model": {"spec": published_runs.model_of(model, training["seq_len"])},
+            "parallelism": published_runs.parallelism_of(row["parallelism"]),
+            "training": _training(training, row["notes"], row["framework"]),
+            "framework": {"name": framework, **switches},
+            "gpu": published_runs.gpu_of(row),
+        }
+    )
+
+
+def _torchtitan(row: Row) -> Row:
+    """Its launcher grows segments."""
+    return {
+        "compile": bool(row["training"].get("compile")),
+        "shard_embedding_and_head_apart": not BEFORE_2025.search(row["framework"]),
+    }
+
+
+def _transformers(row: Row) -> Row:
+    sharding = (row["parallelism"]["sharding"] or "").casefold()
+    engine = None
+    if "llm-foundry" in row["framework"]:
+        engine = "fsdp1"
+    elif sharding.startswith("zero"):
+        engine = "deepspeed"
+    return published_runs.stated(
+        {"compile": bool(row["training"].get("compile")), "data_parallel_engine": engine}
+    )
+
+
+def _training(training: Row, notes: str, framework: str) -> Row:
+    optimizer = published_runs.optimizer_of(training)
+    return published_runs.stated(
+        {
+            "micro_batch_size": training["micro_batch"],
+            "global_batch_size": training["global_batch"],
+            "num_microbatches": training["num_microbatches"],
+            "seq_length": training["seq_len"],
+            "precision": _precision(training["precision"], notes),
+            "optimizer": optimizer | {"in_backward": bool(training.get("optimizer_in_backward"))},
+            "recompute": _recompute(training["recompute"]),
+            "attention": {"repeats_kv": bool(REPEATS_KV.search(framework))},
+            "loss": _loss(training, framework),
+            "offload_activations": bool(training.get("activation_offload")),
+            "peft": published_runs.peft_of(training, notes),
+        }
+    )
+
+
+def _precision(words: str, notes: str) -> Row | str:
+    """torchao's float8 keeps what is saved in bf16. Composer's mode PURE reduces in bf16, its
+    mode DEFAULT in fp32 (composer/distributed/mosaic_parallelism.py, get_mixed_precision).
+    """
+    spelled = words.casefold()
+    if "amp_fp8" in spelled or "nvfp4" in spelled or "mxfp8" in spelled:
+        raise UnusableRowError(f"a job has no field for {words}")
+    if "mp mode default" in spelled:
+        return {"params": "fp32", "compute": "bf16", "gradients": "fp32"}
+    if "mixed precision pure" in spelled:
+        return {"params": "fp32", "compute": "bf16", "gradients": "bf16"}
+    if re.fullmatch(r"float8 rowwise|bf16", spelled):
+        return {"params": "fp32", "compute": "bf16", "gradients": "fp32"}
+    plain = re.sub(r", float8 linear|, float8$", "", spelled)
+    return published_runs.precision_of(plain, notes)
+
+
+def _loss(training: Row, framework: str) -> Row:
+    """llm-foundry's default is flash-attn's kernel, torchtune's a loss of eight chunks."""
+    if "llm-foundry" in framework:
+        return {"cross_entropy": "fused"}
+    return {"cross_entropy": "chunked" if training.get("chunked_ce") else "unfused"}
+
+
+def _recompute(recompute: Row | None) -> Row:
+    said = recompute or {}
+    granularity = said.get("granularity")
+    if granularity is None:
+        return {}
+    if granularity not in ("full", "selective"):
+        raise UnusableRowError(f"the recompute {granularity!r} is not understood")
+    return {"granularity": granularity}
