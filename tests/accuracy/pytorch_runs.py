@@ -103,10 +103,11 @@ def _precision(words: str, notes: str) -> Row | str:
 
 
 def _loss(training: Row, framework: str) -> Row:
-    """llm-foundry's default is flash-attn's kernel, torchtune's a loss of eight chunks."""
-    if "llm-foundry" in framework:
-        return {"cross_entropy": "fused"}
-    return {"cross_entropy": "chunked" if training.get("chunked_ce") else "unfused"}
+    """llm-foundry's default is flash-attn's kernel. torchtune's compiled loss of chunks keeps the
+    logits as they are, and backward reaches the head when the gradients of all chunks are there.
+    """
+    fused = "llm-foundry" in framework or training.get("chunked_ce")
+    return {"cross_entropy": "fused" if fused else "unfused"}
 
 
 def _recompute(recompute: Row | None) -> Row:

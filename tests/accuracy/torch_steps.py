@@ -18,51 +18,65 @@ DEFAULTS: Row = {
     "num_layers": None,
     "seq": 2048,
     "mbs": 1,
+    "micro_batches": 1,
+    "gradient_sync": "every",
     "dtype": "bf16",
     "reduce_dtype": None,
     "optimizer": "adamw_foreach",
+    "optimizer_in_backward": False,
     "strategy": "single",
     "world": 1,
+    "replicate": 1,
     "tp": 1,
     "sp": True,
     "loss_parallel": True,
     "reshard_after_forward": True,
+    "fsdp_wrap": "root",
+    "gradient_as_bucket_view": False,
     "ac": "none",
+    "ac_every": 2,
+    "offload": False,
     "attn": "flash",
     "loss": "hf",
+    "loss_chunks": 8,
+    "logits_to_keep": 0,
     "experts": "grouped_mm",
     "keep_logits": False,
+    "lora": None,
+    "freeze": (),
 }
 """What a spec leaves out."""
 
-WITHOUT_FIELD = ("experts", "keep_logits", "loss")
+WITHOUT_FIELD = ("experts", "keep_logits")
 """Options that a job cannot say: a row is usable where they have their default."""
 
 PRECISIONS: dict[str, Any] = {
     "bf16": "bf16-pure",
+    "fp16": {"params": "fp16", "compute": "fp16", "gradients": "fp16"},
     "fp32": "fp32",
     "autocast": "autocast-bf16",
+    "autocast_fp16": {"params": "fp32", "compute": "fp16"},
     "fsdp_mp": {"params": "fp32", "compute": "bf16"},
 }
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, Row] = {
     "adamw_foreach": {"name": "adam", "implementation": "foreach"},
     "adamw_fused": {"name": "adam", "implementation": "fused"},
     "adamw_forloop": {"name": "adam", "implementation": "for-loop"},
-    "sgd": {"name": "sgd"},
+    "sgd": {"name": "sgd", "implementation": "foreach"},
+    "sgd_momentum": {"name": "sgd", "implementation": "foreach", "momentum": 0.9},
+    "adafactor": {"name": "adafactor", "implementation": "foreach"},
+    "lion": {"name": "lion", "implementation": "for-loop"},
 }
-SHARDING = {
-    "single": "no_shard",
-    "ddp": "no_shard",
-    "tp": "no_shard",
-    "fsdp2": "optim_grads_params",
-    "fsdp2_tp": "optim_grads_params",
-}
-RECOMPUTE: dict[str, dict[str, Any]] = {
+SHARDED = ("fsdp2", "hsdp", "fsdp2_tp")
+RECOMPUTE: dict[str, Row] = {
     "none": {},
     "full": {"granularity": "full"},
     "selective": {"granularity": "selective"},
+    "selective_op": {"granularity": "selective"},
+    "selective_layer": {"granularity": "full"},
 }
 BACKENDS = {"flash": "sdpa", "cpu_sdpa": "sdpa", "eager": "eager"}
+LOSSES = {"hf": "unfused", "chunked": "chunked", "fused_linear": "liger"}
 
 
 def group(row: Row) -> str:
@@ -90,6 +104,7 @@ def job_of(spec: Row) -> Job:
     given = DEFAULTS | spec
     if options := [name for name in WITHOUT_FIELD if given[name] != DEFAULTS[name]]:
         raise UnusableRowError(f"a job has no field for {', '.join(options)}")
+    sharded = given["strategy"] in SHARDED
     return Job.model_validate(
         {
             "model": {"hf_config": config_of(given)},
@@ -97,24 +112,60 @@ def job_of(spec: Row) -> Job:
                 "num_gpus": given["world"],
                 "tp": given["tp"],
                 "sequence_parallel": given["sp"] and given["tp"] > 1,
-                "data_parallel_sharding_strategy": SHARDING[given["strategy"]],
+                "data_parallel_sharding_strategy": "optim_grads_params" if sharded else "no_shard",
+                "data_parallel_replicate_size": given["replicate"],
             },
-            "training": {
-                "micro_batch_size": given["mbs"],
-                "num_microbatches": 1,
-                "seq_length": given["seq"],
-                "precision": precision_of(given),
-                "optimizer": OPTIMIZERS[given["optimizer"]],
-                "recompute": RECOMPUTE[given["ac"]],
-                "attention": {"backend": BACKENDS[given["attn"]]},
-            },
-            "framework": {
-                "name": "transformers",
-                "reshard_after_forward": given["reshard_after_forward"],
-                "loss_parallel": given["loss_parallel"],
-            },
+            "training": training_of(given),
+            "framework": framework_of(given),
         }
     )
+
+
+def training_of(given: Row) -> Row:
+    every = given["ac_every"] if given["ac"] == "selective_layer" else 1
+    loss: Row = {"cross_entropy": LOSSES[given["loss"]], "num_chunks": given["loss_chunks"]}
+    if given["logits_to_keep"]:
+        loss["logits_to_keep"] = given["logits_to_keep"]
+    training: Row = {
+        "micro_batch_size": given["mbs"],
+        "num_microbatches": given["micro_batches"],
+        "seq_length": given["seq"],
+        "precision": precision_of(given),
+        "optimizer": OPTIMIZERS[given["optimizer"]]
+        | {"in_backward": given["optimizer_in_backward"]},
+        "recompute": RECOMPUTE[given["ac"]] | {"every_nth_layer": every},
+        "attention": {"backend": BACKENDS[given["attn"]]},
+        "loss": loss,
+        "offload_activations": given["offload"],
+        "frozen": given["freeze"],
+    }
+    if given["lora"] is not None:
+        training["peft"] = adapters_of(given["lora"], given["dtype"])
+    return training
+
+
+def adapters_of(lora: Row, dtype: str) -> Row:
+    narrow = lora.get("dtype") == "base" and dtype != "fp32"
+    return {
+        "method": "lora",
+        "r": lora["rank"],
+        "target_modules": lora.get("targets", "all-linear"),
+        "adapter_dtype": "bf16" if narrow else "fp32",
+        "dropout": lora.get("dropout", 0.0),
+    }
+
+
+def framework_of(given: Row) -> Row:
+    """Units as torchtitan has them are said of torchtitan, whose modules keep the same tensors."""
+    if given["fsdp_wrap"] == "torchtitan":
+        return {"name": "torchtitan", "loss_parallel": given["loss_parallel"]}
+    return {
+        "name": "transformers",
+        "reshard_after_forward": given["reshard_after_forward"],
+        "sync_each_micro_batch": given["gradient_sync"] == "every",
+        "gradient_as_bucket_view": given["gradient_as_bucket_view"],
+        "loss_parallel": given["loss_parallel"],
+    }
 
 
 def config_of(given: Row) -> Row:
@@ -131,6 +182,7 @@ def config_of(given: Row) -> Row:
 def precision_of(given: Row) -> Row | str:
     precision: Row | str = PRECISIONS[given["dtype"]]
     reduced = given["reduce_dtype"]
-    if reduced is None or isinstance(precision, str):
+    if reduced is None:
         return precision
-    return precision | {"gradients": reduced}
+    stored = {"params": "bf16", "compute": "bf16"} if isinstance(precision, str) else precision
+    return stored | {"gradients": reduced}

@@ -73,7 +73,8 @@ def gradient(name: str, size: int) -> Tensor:
 class Operation(NamedTuple):
     """One step of a block's forward with the tensors it makes.
 
-    `gemm` is the (out, in) shape of its weight on one rank where a linear runs.
+    `gemm` is the (out, in) shape of its weight on one rank where a linear runs, with a `bias` or
+    without.
     `scopes` are the recompute modules that hold the whole operation and drop all that it saves,
     the widest first.
     """
@@ -82,6 +83,7 @@ class Operation(NamedTuple):
     tensors: tuple[Tensor, ...]
     gemm: tuple[int, int] | None = None
     scopes: tuple[str, ...] = ()
+    bias: bool = False
 
 
 Group = tuple[Operation, ...]

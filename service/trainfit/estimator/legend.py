@@ -80,6 +80,19 @@ def legend_of(plan: MegatronPlan) -> Legend:
     )
 
 
+PACKED_NAMES = ("query_key_value", "c_attn", "qkv_proj", "Wqkv", "wqkv")
+OTHER_NAMES = {
+    "q_proj": (*PACKED_NAMES, "wq", "q_b_proj"),
+    "k_proj": (*PACKED_NAMES, "wk"),
+    "v_proj": (*PACKED_NAMES, "wv"),
+    "o_proj": ("dense", "c_proj", "out_proj", "wo", "output_proj"),
+    "gate_proj": ("gate_up_proj", "w1"),
+    "up_proj": ("gate_up_proj", "dense_h_to_4h", "c_fc", "fc1", "w3"),
+    "down_proj": ("dense_4h_to_h", "c_proj", "fc2", "w2"),
+}
+"""What models call these modules otherwise, by their names in Llama."""
+
+
 @dataclass(frozen=True, slots=True)
 class PytorchLegend(Legend):
     """The legend of modules of PyTorch, and what decides which of their tensors are saved."""
@@ -94,6 +107,8 @@ class PytorchLegend(Legend):
     gathers: bool
     """Tensor-parallel ranks share out the sequence between the blocks, and gather it for them."""
     adapters: Adapters | None
+    frozen: frozenset[str]
+    tied: bool
 
     @property
     def act(self) -> int:
@@ -101,19 +116,40 @@ class PytorchLegend(Legend):
         return self.residual_bytes * self.h * self.n_shard
 
     def trains(self, module: str) -> bool:
-        """Whether the module's own weights are trained."""
-        return self.adapters is None or module in self.adapters.saved
+        """Whether the module's own weights are trained. A tied head is its embedding."""
+        if module == "lm_head" and self.tied:
+            module = "embed_tokens"
+        if self.adapters is None:
+            return module not in self.frozen
+        return module in self.adapters.saved
 
     def adapts(self, module: str) -> bool:
         """Whether the module has a low-rank adapter."""
         if self.adapters is None:
             return False
         targets = self.adapters.targets
-        return module != "lm_head" if targets is None else module in targets
+        if targets is None:
+            return module != "lm_head"
+        return not targets.isdisjoint((module, *OTHER_NAMES.get(module, ())))
 
-    def needs_input(self, *modules: str) -> bool:
-        """Whether one of the modules keeps what it reads, for the gradient of a weight."""
-        return any(self.trains(module) or self.adapts(module) for module in modules)
+    @property
+    def adapter_bytes(self) -> int:
+        """Bytes of an element of what an adapter computes; 0 without any."""
+        if self.adapters is None:
+            return 0
+        return self.adapters.computed_bytes
+
+    def keeps_input(self, *modules: str) -> bool:
+        """Whether one of the modules keeps what it reads, as it is, for the gradient of a weight.
+        An adapter of a wider type keeps a copy instead, one behind a dropout what that leaves.
+        """
+        alike = (
+            self.adapters is not None
+            and not self.adapters.dropout
+            and not self.autocast
+            and self.adapter_bytes == self.bytes
+        )
+        return any(self.trains(each) or (alike and self.adapts(each)) for each in modules)
 
 
 def pytorch_legend_of(plan: PytorchPlan) -> PytorchLegend:
@@ -142,4 +178,6 @@ def pytorch_legend_of(plan: PytorchPlan) -> PytorchLegend:
         fused=step.kernels == "fused",
         gathers=gathers,
         adapters=step.adapters,
+        frozen=step.frozen,
+        tied=plan.model.output_layer.tied,
     )

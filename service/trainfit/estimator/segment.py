@@ -149,8 +149,9 @@ def _rerun_peak(module: list[Sums]) -> int:
     return best
 
 
-def rerun(name: str, parts: list[Segment], kept: int, gradient: int) -> Segment:
-    """A stretch under full recompute: its input is kept, the rest made again in backward.
+def rerun(name: str, parts: list[Segment], kept: int, gradient: int, *, cached: int = 0) -> Segment:
+    """A stretch under full recompute: its input is kept, the rest made again in backward. `cached`
+    bytes of what is kept stand in for what would be made again.
 
     In forward without gradients a part lets go of what it made before the next one starts. In
     backward the whole stretch runs forward again before it runs backward.
@@ -161,7 +162,7 @@ def rerun(name: str, parts: list[Segment], kept: int, gradient: int) -> Segment:
     above = 0
     for part in parts:
         for moment, extra in ((part.forward, gradient), (part.backward, 0)):
-            candidate = Moment(moment.operation, kept, above + moment.total + extra)
+            candidate = Moment(moment.operation, kept - cached, above + moment.total + extra)
             best = max(best, candidate, key=lambda each: each.total)
         above += part.saved
     return Segment(name, kept, Moment(forward.operation, kept, forward.total), best, gradients)

@@ -58,6 +58,7 @@ def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findin
         sharding=sharding,
         optimizer_shards=dp * given.cp // instances if sharded else 1,
         expert_optimizer_shards=max(1, expert_dp // instances) if sharded else 1,
+        replicas=instances,
     )
 
 

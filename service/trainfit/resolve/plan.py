@@ -39,7 +39,8 @@ class Layout:
     """Sizes of the parallel groups and what every virtual stage holds.
 
     `virtual_stages` are in the order in which layers run. Dense states are
-    sharded over `optimizer_shards` ranks, expert states over `expert_optimizer_shards`.
+    sharded over `optimizer_shards` ranks, expert states over `expert_optimizer_shards`, in each of
+    `replicas` groups.
     """
 
     num_gpus: int
@@ -59,6 +60,7 @@ class Layout:
     sharding: ShardingStrategy
     optimizer_shards: int
     expert_optimizer_shards: int
+    replicas: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +176,15 @@ class MegatronPlan(Plan):
 class Adapters:
     """Low-rank adapters beside frozen weights. `targets` None: every linear but the head.
 
-    `matrix_bytes` is what an element of a frozen matrix takes in storage, `saved` are modules that
-    are trained whole.
+    Their elements take `element_bytes` in storage and `computed_bytes` in a forward; an element of
+    a frozen matrix takes `matrix_bytes` in storage. `saved` are modules that are trained whole.
     """
 
     rank: int
+    dropout: bool
     targets: frozenset[str] | None
     element_bytes: int
+    computed_bytes: int
     matrix_bytes: Fraction
     saved: frozenset[str]
 
@@ -254,6 +258,7 @@ class PytorchStep:
     checkpointing: Checkpointing
     offload_activations: bool
     adapters: Adapters | None
+    frozen: frozenset[str]
     kernels: Literal["eager", "fused"]
     compiled: bool
     repeats_kv: bool
@@ -262,6 +267,8 @@ class PytorchStep:
     hidden_dropout: bool
     cross_entropy: Literal["full", "fused", "chunked", "with_head"]
     loss_chunks: int
+    logits_kept: int
+    """Tokens of a sample whose logits are computed; 0: all."""
     loss_parallel: bool
 
 

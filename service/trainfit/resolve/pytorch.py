@@ -55,10 +55,11 @@ def resolve_pytorch_step(
             training.optimizer.in_backward,
             training.optimizer.paged,
         ),
-        data_parallelism=_data_parallelism(framework, engine, layout),
+        data_parallelism=_data_parallelism(framework, engine, layout, model),
         checkpointing=_checkpointing(job),
         offload_activations=training.offload_activations,
         adapters=adapters,
+        frozen=frozenset(training.frozen),
         kernels="fused" if _is_fused(framework) else "eager",
         compiled=framework.compile,
         repeats_kv=training.attention.repeats_kv,
@@ -71,6 +72,7 @@ def resolve_pytorch_step(
         ),
         cross_entropy=_loss(job),
         loss_chunks=training.loss.num_chunks,
+        logits_kept=min(training.loss.logits_to_keep or 0, training.seq_length),
         loss_parallel=framework.loss_parallel and layout.tp > 1,
     )
 
@@ -164,7 +166,7 @@ def _states(dtypes: Dtypes, optimizer: Optimizer) -> PytorchStates:
 
 
 def _data_parallelism(
-    framework: Torchtitan | Transformers, engine: Engine, layout: Layout
+    framework: Torchtitan | Transformers, engine: Engine, layout: Layout, model: ModelSpec
 ) -> DataParallelism:
     keeps = layout.sharding == "optim_grads"
     if isinstance(framework, Torchtitan):
@@ -175,7 +177,8 @@ def _data_parallelism(
             reshard_after_forward=reshards and not keeps,
             sync_each_micro_batch=layout.pp == 1,
             gradient_as_bucket_view=False,
-            embedding_and_head_apart=framework.shard_embedding_and_head_apart,
+            embedding_and_head_apart=framework.shard_embedding_and_head_apart
+            and not model.output_layer.tied,
         )
     return DataParallelism(
         engine,
@@ -206,11 +209,14 @@ def _adapters(peft: Peft, dtypes: Dtypes) -> Adapters:
     elif peft.quantization == "nf4":
         scales = Fraction(1, 64) + Fraction(4, 16_384) if peft.double_quantization else None
         matrix = Fraction(1, 2) + (scales if scales is not None else Fraction(4, 64))
+    stored = BYTES[peft.adapter_dtype or "fp32"]
     targets = None if peft.target_modules == "all-linear" else frozenset(peft.target_modules)
     return Adapters(
         rank=peft.r,
+        dropout=peft.dropout > 0,
         targets=targets,
-        element_bytes=BYTES[peft.adapter_dtype or "fp32"],
+        element_bytes=stored,
+        computed_bytes=dtypes.computed if dtypes.computed < dtypes.stored else stored,
         matrix_bytes=matrix,
         saved=frozenset(peft.modules_to_save),
     )

@@ -137,6 +137,9 @@ class Loss(Part):
     num_chunks: Annotated[int, Field(ge=1, le=65_536)] = Field(
         8, description="chunked: parts of the sequence."
     )
+    logits_to_keep: Annotated[int, Field(ge=1, le=16_777_216)] | None = Field(
+        None, description="Outside Megatron: logits of so many last tokens only. Unset: of all."
+    )
 
 
 class MoeOptions(Part):
@@ -184,6 +187,7 @@ class Peft(Part):
         "all-linear", description="Linears that get an adapter, by name."
     )
     modules_to_save: Names = Field((), description="Modules that are trained as a whole, by name.")
+    dropout: Probability = Field(0.0, description="Dropout of the adapters' inputs.")
     adapter_dtype: Literal["fp32", "bf16"] | None = Field(
         None, description="Unset: fp32, as PEFT casts adapters of a bf16 model."
     )
@@ -236,3 +240,6 @@ class Training(Part):
     moe: MoeOptions = Field(default_factory=MoeOptions)
     mtp: MtpOptions | None = Field(None, description="Unset: the depths that the config declares.")
     peft: Peft | None = Field(None)
+    frozen: Names = Field(
+        (), description="Outside Megatron: modules that are not trained, by name: embed_tokens."
+    )

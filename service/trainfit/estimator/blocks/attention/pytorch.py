@@ -5,6 +5,7 @@ models/common/attention.py; aten/src/ATen/native/transformers/cuda (flash_api.cp
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.blocks.norm.pytorch import norm
@@ -35,6 +36,41 @@ PACKED = frozenset(
 )
 """model_types whose queries, keys and values come from one product: one storage for the three."""
 
+PARTLY_ROTATED = frozenset(
+    {
+        "axk2",
+        "bamba",
+        "codegen",
+        "dots3_note_text",
+        "glm",
+        "glm4",
+        "glm4_moe",
+        "glm_ocr_text",
+        "gpt_neox",
+        "gpt_neox_japanese",
+        "gptj",
+        "laguna",
+        "mimo_v2_flash",
+        "minimax_m2",
+        "minimax_m3_vl_text",
+        "mistral_large4_text",
+        "nemotron",
+        "persimmon",
+        "phi",
+        "phi3",
+        "phi4_multimodal",
+        "qwen3_5_moe_text",
+        "qwen3_5_text",
+        "qwen3_next",
+        "recurrent_gemma",
+        "stablelm",
+        "step3p5",
+        "zaya",
+    }
+)
+"""model_types that put queries and keys together from a rotated and an unrotated part: the heads
+then lie before the tokens in memory, and the output is copied for the projection behind."""
+
 
 def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Operation, ...]:
     """Projections, norms of queries and keys, rotary positions, the kernel, output projection."""
@@ -46,13 +82,14 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
     read = a if _is_repeated(block, g, plan) else owned
     q, k, v = a * d * n * width, read * d * n * width, read * d_v * n * width
     out = a * d_v * n * width
+    packed = plan.model.model_type in PACKED
     table = [
-        *_projections(block, a, owned, h_in, sizes),
+        *_projections(block, a, owned, h_in, sizes, packed=packed),
         *_norms(block, a, owned, sizes, plan),
         Operation(
             "core_attention",
             (
-                *_inputs(q, k, v, rotated=block.rope, packed=plan.model.model_type in PACKED),
+                *_inputs(q, k, v, rotated=block.rope, packed=packed),
                 *_kernel(block, a, read, sizes, plan),
                 backward("gradients of q, k, v", q + k + v),
                 backward("gradient of the output", out),
@@ -62,7 +99,7 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
     if block.gate_width:
         gate = block.gate_width // sizes.t * n * width
         table.append(Operation("gate", (saved("gate and gated output", 3 * gate),)))
-    table.append(linear("o_proj", n, a * d_v, h_out, sizes, reads="shared"))
+    table.append(linear("o_proj", n, a * d_v, h_out, sizes, reads="shared", bias=block.out_bias))
     return tuple(table)
 
 
@@ -99,16 +136,21 @@ def _norms(
 
 
 def _projections(
-    block: Attention, a: int, owned: int, h_in: int, sizes: PytorchLegend
+    block: Attention, a: int, owned: int, h_in: int, sizes: PytorchLegend, *, packed: bool
 ) -> Iterator[Operation]:
-    """Three products, which read the same input."""
-    n, d = sizes.n, block.head_dim
-    yield linear("q_proj", n, h_in, a * d, sizes, reads="residual", joins=bool(owned))
+    """One product, or three that read the same input."""
+    d = block.head_dim
+    if packed:
+        outputs = a * d + owned * (d + (block.v_head_dim or d))
+        bias = block.qkv_bias
+        yield linear("q_proj", sizes.n, h_in, outputs, sizes, reads="residual", bias=bias)
+        return
+    into = partial(linear, rows=sizes.n, inputs=h_in, sizes=sizes, bias=block.qkv_bias)
+    yield into("q_proj", outputs=a * d, reads="residual", joins=bool(owned))
     if owned:
-        yield linear("k_proj", n, h_in, owned * d, sizes, reads="residual", joins=True)
+        yield into("k_proj", outputs=owned * d, reads="residual", joins=True)
         if not block.key_is_value:
-            d_v = block.v_head_dim or d
-            yield linear("v_proj", n, h_in, owned * d_v, sizes, reads="residual")
+            yield into("v_proj", outputs=owned * (block.v_head_dim or d), reads="residual")
 
 
 def _inputs(q: int, k: int, v: int, *, rotated: bool, packed: bool) -> Iterator[Tensor]:
@@ -134,14 +176,32 @@ def _kernel(
     if plan.step.attention_backend == "eager":
         yield from _eager(a, out, sizes, plan)
         return
+    if _scores_are_kept(block, plan, sizes):
+        scores = sizes.b * a * sizes.s * sizes.s * sizes.c
+        yield saved("softmax [b, a / t, s, s]", width * scores)
+        yield forward("scores", width * scores)
+        yield backward("gradients of the scores", 2 * width * scores)
+        return
     yield saved("output [n, a d_v / t]", out)
     yield saved("logsumexp [a / t, n] fp32", FULL * a * n)
+    if plan.model.model_type in PARTLY_ROTATED and sizes.keeps_input("o_proj"):
+        yield saved("output, tokens before heads [n, a d_v / t]", out)
     if _is_masked(block, plan) and plan.step.attention_backend == "sdpa":
         yield saved("mask of the window [b, 1, s, s]", width * sizes.b * sizes.s * sizes.s)
         return
     yield backward("gradient of q in fp32 [n, a d / t]", FULL * a * d * n)
     if 0 < read < a:
         yield backward("gradients of repeated keys and values", a * (d + d_v) * n * width)
+
+
+def _scores_are_kept(block: Attention, plan: PytorchPlan, sizes: PytorchLegend) -> bool:
+    """Whether no fused kernel runs: in fp32, or with the mask that falcon always sends, the one
+    that there is takes as many keys as queries. Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp.
+    """
+    if plan.step.attention_backend != "sdpa" or block.kv_heads == block.heads:
+        return False
+    masked = plan.model.model_type == "falcon" and block.kv_heads == 1
+    return masked or sizes.bytes == FULL
 
 
 def _eager(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Tensor]:

@@ -7,100 +7,119 @@ loss.py, torchtitan's components/loss.py, liger_kernel/ops/fused_linear_cross_en
 from math import ceil
 
 from trainfit.estimator.blocks.linear.pytorch import linear
-from trainfit.estimator.ledger import Operation, Tensor, backward, forward, saved
+from trainfit.estimator.ledger import Operation, backward, forward, gradient, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
 
 FULL = 4
 """Bytes of an element in fp32, in which the loss is computed."""
+LABEL_BYTES = 8
+"""Labels are int64."""
 
 
 def operations(sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Operation, ...]:
     """lm_head and the loss over its logits."""
+    kept = plan.step.logits_kept
+    n = kept * sizes.b // plan.layout.cp if kept else sizes.n
     match plan.step.cross_entropy:
         case "with_head":
-            return (_with_head(sizes),)
+            return (_with_head(n, sizes),)
         case "chunked":
-            return (_chunked(sizes, plan.step.loss_chunks),)
+            return (_chunked(n, sizes, plan),)
         case "fused":
-            return (_output_layer(sizes, plan), _fused(sizes))
+            return (_output_layer(n, sizes, plan), _fused(n, sizes))
         case _:
-            return (_output_layer(sizes, plan), _cross_entropy(sizes, plan))
+            return (_output_layer(n, sizes, plan), _cross_entropy(n, sizes, plan))
 
 
-def _output_layer(sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
-    """Logits [n, V / t]. A tied matrix leaves its gradient to the embedding, which adds its own."""
-    product = linear("lm_head", sizes.n, sizes.h, sizes.V // sizes.t, sizes, reads="residual")
-    capped = plan.model.traits.logits_softcap
-    logits = sizes.n * sizes.V // sizes.t * sizes.bytes
+def _output_layer(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
+    """Logits [n, V / t]. A tied matrix leaves its gradient to the embedding, which adds its own.
+    Where only the last tokens have logits, the gradient of the others is filled with zeros.
+    """
+    product = linear("lm_head", n, sizes.h, sizes.V // sizes.t, sizes, reads="residual")
+    logits = n * sizes.V // sizes.t * sizes.bytes
     return product._replace(
-        tensors=(*product.tensors, saved("capped logits [n, V / t]", logits if capped else 0))
+        tensors=(
+            *product.tensors,
+            saved("capped logits [n, V / t]", logits if plan.model.traits.logits_softcap else 0),
+            backward("gradient of all tokens [n, h]", sizes.act if n < sizes.n else 0),
+        )
     )
 
 
-def _cross_entropy(sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
+def _cross_entropy(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
     """fp32 log-probabilities of the logits, kept, and in backward their gradient and that of the
     logits. Over logits that ranks share, the log-probabilities are made again beside both.
     """
     shared = plan.step.loss_parallel and sizes.t > 1
-    logits = sizes.n * sizes.V // (sizes.t if shared else 1)
-    narrow = sizes.bytes * logits
-    table: tuple[Tensor, ...] = (
-        saved("log-probabilities [n, V] fp32", FULL * logits),
-        saved("labels [n]", 8 * sizes.n),
-        forward("logits [n, V]", narrow),
-        forward("logits in fp32 [n, V]", FULL * logits if sizes.bytes < FULL else 0),
-        backward("gradient of the log-probabilities and of the logits", 2 * FULL * logits),
-        backward("probabilities", FULL * logits if shared else 0),
+    logits = n * sizes.V // (sizes.t if shared else 1)
+    return Operation(
+        "loss",
+        (
+            saved("log-probabilities [n, V] fp32", FULL * logits),
+            saved("labels [n]", LABEL_BYTES * n),
+            forward("logits [n, V]", sizes.bytes * logits),
+            forward("logits in fp32 [n, V]", FULL * logits if sizes.bytes < FULL else 0),
+            backward("gradients of the log-probabilities and of the logits", 2 * FULL * logits),
+            backward("probabilities", FULL * logits if shared else 0),
+        ),
     )
-    return Operation("loss", table)
 
 
-def _fused(sizes: PytorchLegend) -> Operation:
+def _fused(n: int, sizes: PytorchLegend) -> Operation:
     """One kernel reads the logits as they are, keeps them and makes their gradient."""
-    logits = sizes.bytes * sizes.n * sizes.V // sizes.t
+    logits = sizes.bytes * n * sizes.V // sizes.t
     return Operation(
         "loss",
         (
             saved("logits [n, V / t]", logits),
-            saved("logsumexp and labels [n]", (FULL + 8) * sizes.n),
+            saved("logsumexp and labels [n]", (FULL + LABEL_BYTES) * n),
             backward("gradient of the logits [n, V / t]", logits),
         ),
     )
 
 
-def _chunked(sizes: PytorchLegend, chunks: int) -> Operation:
-    """Head and loss of one part of the sequence after the other, each backward at once: gradients
-    [n, h] of the hidden state, and the logits of one part.
+def _chunked(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
+    """Head and loss of one part of the sequence after the other in forward, each with its backward
+    at once. The gradient of the hidden state adds up in fp32 and waits in the narrow type, that of
+    the head adds up whole: under FSDP in the type in which it is reduced, at the end.
     """
-    n = ceil(sizes.n / chunks)
-    head = linear("lm_head", n, sizes.h, sizes.V // sizes.t, sizes, reads="residual")
-    logits = n * sizes.V // sizes.t
+    chunk = ceil(n / plan.step.loss_chunks)
+    logits = chunk * sizes.V // sizes.t
+    matrix = sizes.V * sizes.h // sizes.t if sizes.trains("lm_head") else 0
+    new, whole, reducing = matrix * sizes.gradient_bytes, matrix * sizes.gradient_bytes, 0
+    if plan.layout.sharding == "optim_grads_params":
+        whole = reducing = matrix * plan.step.states.reduced
+    apart = whole if reducing else 0
+    at_loss = (sizes.bytes + 3 * FULL) * logits + apart
+    at_reduction = new + apart + reducing
     return Operation(
         "loss",
         (
-            *head.tensors,
-            backward("logits of a chunk in fp32, log-probabilities, gradients", 3 * FULL * logits),
-            backward("gradient of the hidden state [n, h]", sizes.act),
+            saved("input of the head [n, h]", sizes.act),
+            saved("gradient of the hidden state [n, h]", sizes.act),
+            saved("weight gradient [V / t, h], made in forward", whole - apart),
+            gradient("the same from then on", whole - apart),
+            forward("gradient of the hidden state in fp32", FULL * sizes.h * n - sizes.act),
+            forward("logits of a chunk, or the head's gradients", max(at_loss, at_reduction)),
         ),
     )
 
 
-def _with_head(sizes: PytorchLegend) -> Operation:
-    """Liger's kernel: chunks of about h / V of the tokens, whose gradients it makes in forward."""
-    rows = ceil(sizes.n / max(1, sizes.V // sizes.h))
-    chunk = 1 << (rows - 1).bit_length()
-    logits = min(chunk, sizes.n) * sizes.V // sizes.t
-    matrix = sizes.V * sizes.h // sizes.t
-    trained = sizes.trains("lm_head")
-    weight = matrix * sizes.gradient_bytes if trained else 0
-    head = linear("lm_head", 0, sizes.h, sizes.V // sizes.t, sizes, reads="shared")
+def _with_head(n: int, sizes: PytorchLegend) -> Operation:
+    """Liger's kernel makes the gradients in forward, over chunks of about h / V of the tokens. A
+    chunk's weight gradient is copied to fp32 before it is added.
+    """
+    chunk = 1 << (ceil(n / ceil(sizes.V / sizes.h)) - 1).bit_length()
+    logits = min(chunk, n) * sizes.V // sizes.t
+    matrix = sizes.V * sizes.h // sizes.t if sizes.trains("lm_head") else 0
     return Operation(
         "loss",
         (
-            *head.tensors,
-            saved("gradient of the hidden state [n, h]", sizes.act),
-            saved("weight gradient [V / t, h], made in forward", weight),
-            forward("logits of a chunk and their copy in fp32", (sizes.bytes + FULL) * logits),
+            saved("gradient of the hidden state [n, h]", sizes.h * n * sizes.bytes),
+            saved("weight gradient [V / t, h], made in forward", matrix * sizes.gradient_bytes),
+            gradient("the same from then on", matrix * sizes.gradient_bytes),
+            forward("logits of a chunk", sizes.bytes * logits),
+            forward("weight gradient of a chunk", matrix * (sizes.bytes + FULL)),
         ),
     )

@@ -24,6 +24,7 @@ def linear(
     *,
     reads: Input,
     joins: bool = False,
+    bias: bool = False,
 ) -> Operation:
     """[rows, outputs] from [rows, inputs]; `module` is the name that adapters are targeted by.
 
@@ -32,12 +33,10 @@ def linear(
     from the residual stream. It `joins` where the gradient of its input is added to that of
     another product.
     """
-    width = sizes.bytes
-    numel = inputs * outputs
-    needed = sizes.needs_input(module)
-    copied = reads == "residual" and sizes.autocast
+    width, numel = sizes.bytes, inputs * outputs
+    kept = sizes.keeps_input(module) and (reads == "own" or _is_copied(reads, sizes))
     tensors = [
-        saved("input", rows * inputs * width if needed and (copied or reads == "own") else 0),
+        saved("input", rows * inputs * width if kept else 0),
         backward("output gradient", rows * outputs * width),
         backward("input gradient", rows * inputs * width * (2 if joins else 1)),
     ]
@@ -47,28 +46,33 @@ def linear(
         tensors.append(gradient("weight gradient", numel * sizes.gradient_bytes))
         if sizes.autocast:
             tensors.append(backward("weight gradient in the narrow type", numel * width))
-    if sizes.adapters is not None and not sizes.trains(module):
+    elif sizes.adapters is not None:
         if sizes.adapters.matrix_bytes < width:
             tensors.append(forward("weight, dequantised", numel * width))
             tensors.append(backward("weight, dequantised", numel * width))
         if sizes.adapts(module):
             tensors += _adapter(rows, inputs, outputs, sizes)
-    return Operation(module, tuple(tensors), gemm=(outputs, inputs))
+    return Operation(module, tuple(tensors), gemm=(outputs, inputs), bias=bias)
 
 
-def adapter_parameters(inputs: int, outputs: int, rank: int) -> int:
-    """A [r, inputs] and B [outputs, r]."""
-    return rank * (inputs + outputs)
+def _is_copied(reads: Input, sizes: PytorchLegend) -> bool:
+    """Whether autocast copies the input into the narrow type."""
+    return reads == "residual" and sizes.autocast
 
 
 def _adapter(rows: int, inputs: int, outputs: int, sizes: PytorchLegend) -> Iterator[Tensor]:
-    """B(A(x)) beside the product: it keeps x, in its own type, and A's output."""
+    """B(A(x)) beside the product. It keeps x in its own type, where a dropout comes first what
+    that leaves and its mask, and A's output; B's output is scaled and added.
+    """
     assert sizes.adapters is not None
-    rank, width = sizes.adapters.rank, sizes.adapters.element_bytes
-    computed = sizes.bytes if sizes.autocast else width
-    wider = computed > sizes.bytes
-    yield saved("input in the adapter's type", rows * inputs * computed if wider else 0)
-    yield saved("low-rank product [rows, r]", rows * rank * computed)
-    yield forward("adapter's output", rows * outputs * (computed + sizes.bytes))
-    yield backward("gradients in the adapter's type", rows * (outputs + inputs) * computed)
-    yield gradient("adapter's gradients", adapter_parameters(inputs, outputs, rank) * width)
+    rank, width = sizes.adapters.rank, sizes.adapter_bytes
+    dropout = sizes.adapters.dropout
+    copied = width != sizes.bytes or dropout or sizes.autocast
+    yield saved("input in the adapter's type", rows * inputs * width if copied else 0)
+    yield saved("dropout mask", rows * inputs if dropout else 0)
+    yield saved("low-rank product [rows, r]", rows * rank * width)
+    yield forward("adapter's output, scaled output", 2 * rows * outputs * width)
+    yield forward("product without the adapter", rows * outputs * sizes.bytes)
+    yield backward("gradients in the adapter's type", rows * (outputs + inputs) * width)
+    numel = rank * (inputs + outputs)
+    yield gradient("adapter's gradients", numel * sizes.adapters.element_bytes)

@@ -66,5 +66,5 @@ def _latent_norm(
         sizes,
         model_type=plan.model.model_type,
         width=sizes.bytes,
-        kept=sizes.needs_input(reader),
+        kept=sizes.keeps_input(reader),
     )

@@ -7,6 +7,8 @@ Sources: transformers' activations.py, liger_kernel/ops/swiglu.py,
 torch/_functorch/partitioners.py (is_materialized_backwards).
 """
 
+from functools import partial
+
 from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.ledger import Operation, backward, forward, saved
 from trainfit.estimator.legend import PytorchLegend
@@ -21,38 +23,32 @@ def operations(block: Mlp, sizes: PytorchLegend, activation: str) -> tuple[Opera
     """Products into the network, activation, product out of it."""
     h_in, h_out = block.input_size or sizes.h, block.output_size or sizes.h
     ffn = block.ffn // sizes.t
-    into = [linear("up_proj", sizes.n, h_in, ffn, sizes, reads="residual", joins=block.gated)]
-    if block.gated:
-        into.insert(0, linear("gate_proj", sizes.n, h_in, ffn, sizes, reads="residual", joins=True))
+    into = partial(linear, rows=sizes.n, sizes=sizes, bias=block.bias)
+    gate = [into("gate_proj", inputs=h_in, outputs=ffn, reads="residual", joins=True)]
     return (
-        *into,
+        *(gate if block.gated else []),
+        into("up_proj", inputs=h_in, outputs=ffn, reads="residual", joins=block.gated),
         activate(ffn * sizes.n * sizes.bytes, sizes, activation, gated=block.gated),
-        linear("down_proj", sizes.n, ffn, h_out, sizes, reads="shared"),
+        into("down_proj", inputs=ffn, outputs=h_out, reads="own"),
     )
 
 
-def activate(
-    size: int, sizes: PytorchLegend, activation: str, *, gated: bool, kept: bool | None = None
-) -> Operation:
-    """Tensors of `size` bytes each: the activation's input, its output, the gate's other input,
-    their product, which the product behind keeps where it is trained.
+def activate(size: int, sizes: PytorchLegend, activation: str, *, gated: bool) -> Operation:
+    """Tensors of `size` bytes each: the activation's input, the gate's two factors. The product
+    behind keeps the output.
     """
-    needed = sizes.needs_input("down_proj") if kept is None else kept
-    output = saved("activation output [n, f / t]", size if needed else 0)
-    gradients = backward("gradients of both inputs", (2 + int(gated)) * size)
+    gradients = backward("gradients of output and inputs", (2 + int(gated)) * size)
     if sizes.fused:
         inputs = saved("activation inputs [n, 2f / t]", (1 + int(gated)) * size)
-        return Operation("activation", (inputs, output, gradients))
+        return Operation("activation", (inputs, gradients))
     own = (1 + BESIDE_INPUT.get(activation, 0)) * size
     if activation == "relu" and not gated:
         own = 0
-    factors = 2 * size if gated else 0
     return Operation(
         "activation",
         (
             saved("activation input [n, f / t]", own),
-            saved("factors of the gate [n, f / t]", factors),
-            output,
+            saved("factors of the gate [n, f / t]", 2 * size if gated else 0),
             forward("activation's intermediate results", size),
             gradients,
         ),

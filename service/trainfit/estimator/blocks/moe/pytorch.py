@@ -21,13 +21,37 @@ INDEX_BYTES = 8
 ROUTED_IN_FULL = frozenset(
     {
         "axk1",
+        "axk2",
+        "bailing_hybrid",
+        "beam",
+        "deepseek_v2",
         "deepseek_v3",
         "deepseek_v32",
         "dots1",
+        "dots3_note_text",
+        "ernie4_5_moe",
+        "exaone_moe",
+        "flint",
         "glm4_moe",
         "glm4_moe_lite",
+        "glm5_next_text",
         "glm_moe_dsa",
+        "granitemoe",
+        "granitemoe_swa",
+        "granitemoehybrid",
+        "granitemoeshared",
+        "hy_v3",
+        "hy_v4",
+        "inkling_text",
         "kimi_k2",
+        "kimi_linear",
+        "kolibri1",
+        "laguna",
+        "longcat_flash",
+        "mimo_v2_flash",
+        "mistral_large4_text",
+        "muse_spark_text",
+        "nemotron_h",
         "solar_open",
     }
 )
@@ -40,7 +64,7 @@ def operations(
     """Router, gathering, experts, weighted sum; the shared experts beside them."""
     return (
         _router(block, sizes, model_type),
-        *_experts(block, sizes, activation),
+        *_experts(block, sizes, activation, in_full=model_type in ROUTED_IN_FULL),
         *_shared(block, sizes, activation),
     )
 
@@ -67,14 +91,19 @@ def _router(block: Experts, sizes: PytorchLegend, model_type: str) -> Operation:
     )
 
 
-def _experts(block: Experts, sizes: PytorchLegend, activation: str) -> Iterator[Operation]:
-    """fc1, activation and fc2 of the T = n k rows that tokens are copied to."""
+def _experts(
+    block: Experts, sizes: PytorchLegend, activation: str, *, in_full: bool
+) -> Iterator[Operation]:
+    """fc1, activation and fc2 of the T = n k rows that tokens are copied to. Weights of rows that
+    are fp32 make their products so.
+    """
     width, h = sizes.bytes, block.latent or sizes.h
     rows = sizes.n * block.top_k // sizes.e
     inputs = 2 if block.gated else 1
     local = block.experts // sizes.e
     trained = sizes.trains("experts")
     gathered, product = rows * h * width, rows * block.ffn * width
+    weighted = rows * h * (FULL if in_full else width)
     made = local * h * block.ffn * sizes.gradient_bytes if trained else 0
     yield Operation(
         "experts_fc1",
@@ -86,15 +115,17 @@ def _experts(block: Experts, sizes: PytorchLegend, activation: str) -> Iterator[
             gradient("weight gradient", inputs * made),
         ),
     )
-    yield activate(product, sizes, activation, gated=block.gated, kept=trained)._replace(
+    yield activate(product, sizes, activation, gated=block.gated)._replace(
         name="experts_activation"
     )
     yield Operation(
         "experts_fc2",
         (
+            saved("activation output [T, f_e]", product if trained else 0),
             saved("output [T, h]", gathered),
-            forward("weighted output [T, h]", gathered),
-            backward("output gradients [T, h]", 2 * gathered),
+            forward("weighted output [T, h]", weighted),
+            backward("gradients of the weighted output [T, h]", 3 * weighted - gathered),
+            backward("output gradient [T, h]", gathered if in_full else 0),
             backward("input gradient [T, f_e]", product),
             gradient("weight gradient", made),
         ),
@@ -110,7 +141,7 @@ def _shared(block: Experts, sizes: PytorchLegend, activation: str) -> Iterator[O
         yield linear("gate_proj", n, h, ffn, sizes, reads="residual", joins=True)
     yield linear("up_proj", n, h, ffn, sizes, reads="residual", joins=True)
     yield activate(ffn * n * sizes.bytes, sizes, activation, gated=block.shared_gated)
-    yield linear("down_proj", n, ffn, h, sizes, reads="shared")
+    yield linear("down_proj", n, ffn, h, sizes, reads="own")
     if block.shared_gate:
         output = saved("output and its gate [n, h]", n * h * sizes.bytes)
         yield Operation("shared_expert_gate", (output,))

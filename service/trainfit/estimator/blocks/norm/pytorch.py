@@ -49,23 +49,40 @@ SCALED_IN_FULL = frozenset(
 """model_types whose RMSNorm multiplies with its weight in fp32."""
 
 
+LAYER_NORM_IN_FULL = frozenset({"olmo"})
+"""model_types whose LayerNorm reads a copy of its input in fp32."""
+
+LAYER_NORM_WRITTEN_OUT = frozenset({"cohere", "cohere2"})
+"""model_types whose LayerNorm is written out: the difference to the mean twice, and the normalised
+input, in fp32."""
+
+
 def norm(
-    norm: Norm, rows: int, sizes: PytorchLegend, *, model_type: str, width: int, kept: bool
+    norm: Norm,
+    rows: int,
+    sizes: PytorchLegend,
+    *,
+    model_type: str,
+    width: int,
+    kept: bool,
+    first: bool = True,
 ) -> Operation:
     """[rows, w] normalised. Elements of the input take `width` bytes; the output is kept where a
-    product that reads it needs it.
+    product that reads it needs it. Of norms that read the same input the first one lists it.
     """
     size = rows * norm.width * (norm.copies if norm.kind == "layernorm" else 1)
     output = saved("norm output", size * width if kept else 0)
     weights = norm.width * norm.copies * (int(norm.weight) + int(norm.bias))
     trained = sizes.trains("norm")
     made = gradient("weight gradient", weights * sizes.gradient_bytes if trained else 0)
-    if norm.kind == "layernorm" or sizes.fused:
+    written_out = model_type in LAYER_NORM_WRITTEN_OUT
+    if sizes.fused or (norm.kind == "layernorm" and not written_out):
         statistics = 2 if norm.kind == "layernorm" else 1
+        read = FULL if model_type in LAYER_NORM_IN_FULL and not sizes.fused else width
         return Operation(
             "norm",
             (
-                saved("norm input", size * width),
+                saved("norm input", size * read * first),
                 saved("statistics [rows]", FULL * statistics * rows * norm.copies),
                 output,
                 backward("input gradient", size * width),
@@ -89,9 +106,10 @@ def _written_out(
     size: int, width: int, norm: Norm, model_type: str, *, trained: bool
 ) -> tuple[Tensor, ...]:
     """The input in fp32 and, where there is a weight to train, what it is multiplied with."""
-    in_full = model_type in SCALED_IN_FULL
+    in_full = model_type in SCALED_IN_FULL or norm.kind == "layernorm"
+    differences = 2 if norm.kind == "layernorm" else 1
     scaled = size * (FULL if in_full else width) if norm.weight and trained else 0
     return (
-        saved("norm input in fp32", size * FULL),
+        saved("norm input in fp32, or its difference to the mean", differences * size * FULL),
         saved("normalised input", scaled),
     )

@@ -37,4 +37,5 @@ def _on_other_streams(live: Live, units: Sequence[Unit], states: States, plan: P
 def _beside_the_loss(live: Live, sizes: PytorchLegend, plan: PytorchPlan) -> int:
     if live.peak.operation != "loss" or plan.step.cross_entropy != "full" or sizes.bytes == FULL:
         return 0
-    return sizes.bytes * sizes.n * sizes.V // (sizes.t if plan.step.loss_parallel else 1)
+    n = plan.step.logits_kept * sizes.b or sizes.n
+    return sizes.bytes * n * sizes.V // (sizes.t if plan.step.loss_parallel else 1)

@@ -42,7 +42,7 @@ def sublayer_operations(
         yield block_operations(block, sizes, plan)
     behind = [_norm(each, sizes, plan, kept=False) for each in sublayer.post_norms]
     if plan.step.hidden_dropout:
-        mask = saved("dropout mask [n', h]", sizes.h * sizes.n_shard)
+        mask = saved("dropout mask [n', h]", len(sublayer.blocks) * sizes.h * sizes.n_shard)
         behind.append(Operation("dropout", (mask,)))
     if behind:
         yield tuple(behind)
@@ -52,18 +52,24 @@ def _inputs(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> Iter
     """What the blocks read: the norm's output, which they keep once for all of them, or what is
     gathered of it from the tensor-parallel ranks. Without a norm they keep the residual stream.
     """
-    kept = not sizes.autocast and any(_keeps_input(block, sizes) for block in sublayer.blocks)
-    for each in sublayer.norms:
-        yield _norm(each, sizes, plan, kept=kept and not sizes.gathers)
+    readers = [block for block in sublayer.blocks if _keeps_input(block, sizes)]
+    kept = bool(readers) and not sizes.autocast
+    for index, each in enumerate(sublayer.norms):
+        alone = kept and not sizes.gathers
+        yield _norm(each, sizes, plan, kept=alone, first=index == 0)
     if kept and sizes.gathers:
-        gathered = saved("gathered input [n, h]", sizes.h * sizes.n * sizes.bytes)
+        gathered = saved(
+            "gathered input of each block [n, h]", len(readers) * sizes.h * sizes.n * sizes.bytes
+        )
         yield Operation("all_gather", (gathered,))
     elif kept and not sublayer.norms:
         yield Operation("residual", (saved("input of the blocks [n', h]", sizes.act),))
     yield Operation("residual_addition", (forward("sum [n', h]", sizes.act),))
 
 
-def _norm(norm_: Norm, sizes: PytorchLegend, plan: PytorchPlan, *, kept: bool) -> Operation:
+def _norm(
+    norm_: Norm, sizes: PytorchLegend, plan: PytorchPlan, *, kept: bool, first: bool = True
+) -> Operation:
     return norm(
         norm_,
         sizes.n_shard,
@@ -71,6 +77,7 @@ def _norm(norm_: Norm, sizes: PytorchLegend, plan: PytorchPlan, *, kept: bool) -
         model_type=plan.model.model_type,
         width=sizes.residual_bytes,
         kept=kept,
+        first=first,
     )
 
 
@@ -78,11 +85,11 @@ def _keeps_input(block: Block, sizes: PytorchLegend) -> bool:
     """Whether a product of the block keeps what it reads."""
     match block:
         case Attention():
-            return sizes.needs_input("q_proj", "k_proj", "v_proj")
+            return sizes.keeps_input("q_proj", "k_proj", "v_proj")
         case LatentAttention():
-            return sizes.needs_input("q_proj", "q_a_proj", "kv_a_proj_with_mqa")
+            return sizes.keeps_input("q_proj", "q_a_proj", "kv_a_proj_with_mqa")
         case Mlp() | Experts():
-            return sizes.needs_input("gate_proj", "up_proj", "experts", "gate")
+            return sizes.keeps_input("gate_proj", "up_proj", "experts", "gate")
         case _:
             return sizes.adapters is None
 

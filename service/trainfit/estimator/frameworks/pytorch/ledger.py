@@ -4,12 +4,15 @@ Each kind of layer is priced once per plan, whatever the number of layers that a
 """
 
 from collections.abc import Iterator
+from fractions import Fraction
+from math import ceil
 
 from trainfit.estimator.blocks.embedding import pytorch as embedding
 from trainfit.estimator.blocks.head import pytorch as head
 from trainfit.estimator.blocks.norm.pytorch import norm
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
 from trainfit.estimator.frameworks.pytorch.layers import layer_operations, sublayer_operations
+from trainfit.estimator.frameworks.pytorch.optimizers import borrowed_share
 from trainfit.estimator.ledger import Group, Operation, saved
 from trainfit.estimator.legend import pytorch_legend_of
 from trainfit.estimator.peak import PlacedSegment
@@ -17,6 +20,10 @@ from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Segment, Sums, add_up, rerun, walk
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Layer, Sublayer
+
+REDUCTIONS = 2
+"""Tensors [n', h] of a layer that tensor-parallel ranks reduce, behind attention and behind the
+feed-forward network; selective checkpointing keeps them."""
 
 
 class Ledger:
@@ -28,7 +35,8 @@ class Ledger:
     def __init__(self, plan: PytorchPlan) -> None:
         self.plan = plan
         self.sizes = pytorch_legend_of(plan)
-        self._transient = plan.step.optimizer.in_backward or _adds_to_gradients(plan)
+        self._passing = gradients_pass(plan)
+        self._stepped = borrowed_share(plan) if plan.step.optimizer.in_backward else Fraction(0)
         self.kinds = [layer_operations(k, self.sizes, plan) for k in plan.model.layer_kinds]
         self.layer_segments = [
             self._price("moe" if has_experts(kind) else "dense", groups)
@@ -53,7 +61,7 @@ class Ledger:
     def final_norm(self) -> tuple[Group, ...]:
         """The norm before the head; what the head reads is gathered from tensor-parallel ranks."""
         sizes = self.sizes
-        kept = sizes.needs_input("lm_head") and not sizes.autocast
+        kept = sizes.keeps_input("lm_head") and not sizes.autocast
         table = [
             norm(
                 each,
@@ -89,21 +97,25 @@ class Ledger:
     def is_recomputed(self, position: int) -> bool:
         """Whether the layer at this position of a chunk runs again in backward."""
         policy = self.plan.step.checkpointing
-        return policy.kind != "none" and position % policy.every == 0
+        return policy.kind != "none" and (position + 1) % policy.every == 0
 
     def _price(self, name: str, groups: tuple[Group, ...], gradient: int | None = None) -> Segment:
         """A stretch through which the gradient of the residual stream flows, unless told else."""
         table = add_up(groups, self.dropped)
-        if self._transient:
-            table = [[_passing(sums) for sums in group] for group in table]
+        if self._passing and not (name == "head" and self.plan.model.output_layer.tied):
+            table = [[_passing(sums, self._stepped) for sums in group] for group in table]
+        if self.plan.step.offload_activations:
+            table = [[_offloaded(sums) for sums in group] for group in table]
         return walk(name, table, self.sizes.act if gradient is None else gradient)
 
     def _run_again(self, segment: Segment, groups: tuple[Group, ...]) -> Segment:
         """A checkpointed layer keeps its input [n', h], and what its policy says."""
-        kept = self.sizes.act
+        act, cached = self.sizes.act, 0
         if self.plan.step.checkpointing.kind == "operations":
-            kept += kept_outputs(groups, compiled=self.plan.step.compiled)
-        return rerun(segment.name, [segment], kept, self.sizes.act)
+            cached = kept_outputs(groups, compiled=self.plan.step.compiled)
+            if self.sizes.gathers:
+                cached += REDUCTIONS * act
+        return rerun(segment.name, [segment], act + cached, act, cached=cached)
 
     def sent_bytes(self, content: Content) -> int:
         """A stage's output [n', h] waits for its backward (torch.distributed.pipelining)."""
@@ -115,17 +127,30 @@ class Ledger:
         return 0
 
 
-def _adds_to_gradients(plan: PytorchPlan) -> bool:
-    """Whether new gradients are added to those of earlier micro-batches as they are made. FSDP
-    does so with those of a whole unit.
+def gradients_pass(plan: PytorchPlan) -> bool:
+    """Whether new gradients are gone as soon as they are made: stepped by, copied into DDP's
+    buckets, or added to those of earlier micro-batches. FSDP does so with those of a whole unit.
+    A tied matrix has that of the head wait for that of the embedding.
     """
-    sharded = plan.layout.sharding in ("optim_grads", "optim_grads_params")
-    return plan.batch.num_microbatches > 1 and not sharded
+    if plan.layout.sharding in ("optim_grads", "optim_grads_params"):
+        return False
+    policy = plan.step.data_parallelism
+    in_buckets = policy.gradient_as_bucket_view and plan.layout.dp * plan.layout.cp > 1
+    return plan.step.optimizer.in_backward or plan.batch.num_microbatches > 1 or in_buckets
 
 
-def _passing(sums: Sums) -> Sums:
-    """An operation whose weight gradient is gone when its backward is over."""
-    return sums._replace(backward=sums.backward + sums.gradient, gradient=0)
+def _passing(sums: Sums, stepped: Fraction) -> Sums:
+    """An operation whose weight gradient is gone when its backward is over. A step in backward
+    borrows a share of it besides.
+    """
+    borrowed = ceil(sums.gradient * (1 + stepped))
+    return sums._replace(backward=sums.backward + borrowed, gradient=0)
+
+
+def _offloaded(sums: Sums) -> Sums:
+    """An operation whose saved tensors are on the host but for its own forward and backward."""
+    forward, backward = sums.forward + sums.saved, sums.backward + sums.saved
+    return sums._replace(saved=0, forward=forward, backward=backward)
 
 
 def has_experts(layer: Layer) -> bool:

@@ -7,8 +7,8 @@ torch/distributed/pipelining/stage.py (backward_maybe_with_nosync).
 
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
-from trainfit.estimator.frameworks.pytorch.step import Live, optimizer_step, standing_gradients
-from trainfit.estimator.frameworks.pytorch.units import unit_of
+from trainfit.estimator.frameworks.pytorch.step import Live, optimizer_step
+from trainfit.estimator.frameworks.pytorch.units import accumulated, unit_of
 from trainfit.estimator.peak import price_chunk, stage_peak
 from trainfit.estimator.placement import Placement
 from trainfit.estimator.results import Peak
@@ -32,7 +32,7 @@ def highest_on_rank(
         whole += 2 * max((unit.weights for unit in units), default=0)
     else:
         whole += sum(unit.weights for unit in units)
-    gradients = standing_gradients(numbers, states, ledger)
+    gradients = sum(accumulated(numbers, states, plan))
     firsts = [placement.layers.start for placement in placements]
     running = stage_peak(ledger, [price_chunk(ledger, each) for each in contents], firsts, rank)
     reducing = max((unit.reducing for unit in (*units, *outside)), default=0)

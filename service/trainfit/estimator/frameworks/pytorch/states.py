@@ -4,17 +4,21 @@ Symbols: estimator.legend. Sources: torch/optim/adamw.py and the like, bitsandby
 deepspeed/runtime/zero/stage_1_and_2.py and stage3.py.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from math import ceil
 from operator import add
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.frameworks.pytorch.optimizers import borrowed
 from trainfit.estimator.ledger import Group, Weight
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable
 from trainfit.estimator.placement import Content
 from trainfit.resolve.plan import PytorchPlan
+from trainfit.specs.blocks import Experts
+from trainfit.specs.framework import Torchtitan
 
 MODULES = {"embedding": "embed_tokens", "output_layer": "lm_head", "norm": "norm"}
 """Modules that can be trained as a whole beside adapters, by the bucket of their weights."""
@@ -55,9 +59,8 @@ class Shares:
     def __init__(self, table: ParameterTable, ledger: Ledger) -> None:
         self._plan, self._ledger, self._all = ledger.plan, ledger, table
         sizes = ledger.sizes
-        self._trained = (
-            table if sizes.adapters is None else ParameterTable(ledger.plan, _trained(sizes))
-        )
+        partly = sizes.adapters is not None or sizes.frozen
+        self._trained = ParameterTable(ledger.plan, _trained(sizes)) if partly else table
         self._adapters = [_adapter_parameters(groups, sizes) for groups in ledger.kinds]
 
     def chunk(self, content: Content) -> tuple[ChunkParameters, Numbers]:
@@ -116,21 +119,46 @@ def _adapter_parameters(groups: Iterable[Group], sizes: PytorchLegend) -> int:
 
 def shard(numbers: Numbers, plan: PytorchPlan) -> Numbers:
     """The share of one rank: the largest where the parameters do not divide evenly."""
-    dense, expert = plan.layout.optimizer_shards, plan.layout.expert_optimizer_shards
+    dense = plan.layout.optimizer_shards
     return Numbers(
         -(-numbers.dense // dense),
-        -(-numbers.expert // expert),
+        ceil(numbers.expert * expert_share(plan)),
         -(-numbers.frozen_matrices // dense),
         -(-numbers.frozen // dense),
         -(-numbers.trained_matrices // dense),
     )
 
 
+def expert_share(plan: PytorchPlan) -> Fraction:
+    """The share of the first rank in matrices that hold one expert beside the other: FSDP2 divides
+    them by experts, so that a rank has no less than one. torchtitan divides each where it has more
+    ranks than experts, and FSDP1 and DeepSpeed divide what they flattened.
+    """
+    ranks = plan.layout.expert_optimizer_shards
+    local = max((block.experts // plan.layout.ep for block in _experts(plan)), default=1)
+    by_experts = plan.step.data_parallelism.engine == "fsdp2"
+    if not by_experts or (ranks > local and isinstance(plan.framework, Torchtitan)):
+        return Fraction(1, ranks)
+    return Fraction(-(-local // ranks), local)
+
+
+def _experts(plan: PytorchPlan) -> Iterator[Experts]:
+    for kind in plan.model.layer_kinds:
+        for sublayer in kind.sublayers:
+            yield from (block for block in sublayer.blocks if isinstance(block, Experts))
+
+
+def padded(numbers: Numbers, plan: PytorchPlan) -> Numbers:
+    """What all ranks together hold of these parameters, with the padding of the last ones."""
+    whole = ceil(numbers.expert * expert_share(plan) * plan.layout.expert_optimizer_shards)
+    return numbers._replace(expert=max(numbers.expert, whole))
+
+
 def stored(numbers: Numbers, plan: PytorchPlan) -> int:
     """Bytes of weights as they are stored between steps."""
     states, adapters = plan.step.states, plan.step.adapters
     if adapters is None:
-        return states.parameters * numbers.trained
+        return states.parameters * (numbers.trained + numbers.frozen + numbers.frozen_matrices)
     return (
         adapters.element_bytes * numbers.trained
         + ceil(adapters.matrix_bytes * numbers.frozen_matrices)
@@ -142,12 +170,19 @@ def gathered(numbers: Numbers, plan: PytorchPlan) -> int:
     """Bytes of weights as a forward reads them, whole."""
     adapters = plan.step.adapters
     width = plan.step.states.gathered
-    frozen = ceil((adapters.matrix_bytes if adapters else 0) * numbers.frozen_matrices)
-    return width * (numbers.trained + numbers.frozen) + frozen
+    if adapters is None:
+        return width * (numbers.trained + numbers.frozen + numbers.frozen_matrices)
+    return (
+        adapters.computed_bytes * numbers.trained
+        + width * numbers.frozen
+        + ceil(adapters.matrix_bytes * numbers.frozen_matrices)
+    )
 
 
 def model_states(numbers: Numbers, largest: int, plan: PytorchPlan) -> States:
-    """States between steps. `largest` is the number of elements of the largest parameter."""
+    """States between steps. `largest` is the number of elements of the largest parameter, of
+    which alone there is a gradient where each is stepped as soon as it has one.
+    """
     strategy, states = plan.layout.sharding, plan.step.states
     part = shard(numbers, plan)
     sharded = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}[strategy]
@@ -157,32 +192,10 @@ def model_states(numbers: Numbers, largest: int, plan: PytorchPlan) -> States:
     optimizer = ceil(moments) + states.master * stepped.trained
     if plan.step.optimizer.paged:
         optimizer = states.master * stepped.trained
-    return States(
-        weights=stored(part if sharded == 3 else numbers, plan),
-        gradients=0
-        if plan.step.optimizer.in_backward
-        else states.gradients * (part if sharded >= 2 else numbers).trained,
-        optimizer=optimizer,
-        step=_borrowed(stepped.trained, largest, plan),
-    )
-
-
-def _borrowed(trained: int, largest: int, plan: PytorchPlan) -> int:
-    """What the step makes for a moment: foreach a square root of every second moment, a loop two
-    tensors of the largest parameter; Muon five in the narrow type, Adafactor three in fp32.
-    """
-    optimizer, states = plan.step.optimizer, plan.step.states
-    copies = 4 * trained if states.master and states.gradients < states.master else 0
-    match optimizer.name, optimizer.implementation:
-        case "adam", "foreach":
-            return copies + ceil(states.moments / 2) * trained
-        case "adam", "for-loop":
-            return copies + 2 * ceil(states.moments / 2) * largest
-        case "adafactor", _:
-            return copies + 3 * 4 * largest
-        case "muon", _:
-            return copies + 5 * 2 * largest
-        case "lion", _:
-            return copies + 2 * states.parameters * largest
-        case _:
-            return copies
+    weights = stored(part if sharded == 3 else numbers, plan)
+    if plan.step.optimizer.in_backward:
+        largest = min(largest, stepped.trained)
+        step = borrowed(largest, largest, plan)
+        return States(weights, states.gradients * largest, optimizer, step)
+    gradients = states.gradients * (part if sharded >= 2 else numbers).trained
+    return States(weights, gradients, optimizer, borrowed(stepped.trained, largest, plan))

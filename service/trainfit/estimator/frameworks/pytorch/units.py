@@ -8,9 +8,15 @@ torch/nn/parallel/distributed.py, deepspeed/runtime/zero.
 
 from typing import NamedTuple
 
-from trainfit.estimator.frameworks.pytorch.states import Numbers, gathered, shard
+from trainfit.estimator.frameworks.pytorch.states import (
+    Numbers,
+    States,
+    gathered,
+    padded,
+    shard,
+)
 from trainfit.resolve.plan import PytorchPlan
-from trainfit.specs.framework import DeepSpeed, Transformers
+from trainfit.specs.framework import Transformers
 
 
 class Unit(NamedTuple):
@@ -18,41 +24,101 @@ class Unit(NamedTuple):
 
     `weights` are whole ones while the unit runs, `fetched` the buffer into which the unit that is
     next is gathered meanwhile, `reducing` the buffer from which gradients are reduced while the
-    unit before it runs backward, `left` what is left of the gradients then.
+    unit before it runs backward. Of the gradients `left` is left then, and `accumulated` is gone
+    that earlier micro-batches had added up.
     """
 
     weights: int
     fetched: int
     reducing: int
     left: int
+    accumulated: int
 
 
-NONE = Unit(0, 0, 0, 0)
+NONE = Unit(0, 0, 0, 0, 0)
+
+
+class Accumulated(NamedTuple):
+    """Bytes of gradients that earlier micro-batches left: whole ones, or this rank's share."""
+
+    whole: int
+    sharded: int
 
 
 def unit_of(numbers: Numbers, plan: PytorchPlan) -> Unit:
-    """The buffers of a unit with these parameters."""
+    """The buffers of a unit with these parameters.
+
+    HSDP keeps what it reduces over replicas until the end where that is no gradient yet.
+    """
     states, strategy = plan.step.states, plan.layout.sharding
     engine = plan.step.data_parallelism.engine
+    keeps = not (_adds_up(plan) or _are_in_buckets(plan) or plan.step.optimizer.in_backward)
     if strategy in ("no_shard", "optim"):
-        return Unit(0, 0, 0, states.gathered * numbers.trained)
-    part = shard(numbers, plan)
-    left = states.gradients * part.trained
+        return Unit(0, 0, 0, states.gathered * numbers.trained * keeps, 0)
+    part = shard(numbers, plan).trained
     if engine == "deepspeed":
-        return Unit(0, 0, 0, left)
+        return Unit(0, 0, 0, states.gradients * part * keeps, 0)
+    left = states.gradients * part * keeps
+    if plan.layout.replicas > 1 and states.reduced != states.gradients:
+        left += states.reduced * part
+    numbers = padded(numbers, plan)
     whole = gathered(numbers, plan)
-    narrower = states.gathered != states.reduced
-    if engine == "fsdp1":
-        return Unit(whole, whole, states.reduced * numbers.trained * narrower, left)
-    return Unit(whole, whole, states.reduced * numbers.trained, left)
+    narrower = engine == "fsdp2" or states.gathered != states.reduced
+    reducing = states.reduced * numbers.trained * narrower
+    added = 0 if _syncs(plan) else states.reduced * numbers.trained
+    return Unit(whole, whole, reducing, left + states.gradients * part * (added > 0), added)
+
+
+def accumulated(numbers: Numbers, states: States, plan: PytorchPlan) -> Accumulated:
+    """FSDP keeps gradients of earlier micro-batches whole, in the type in which they are reduced,
+    until the last one, unless it reduces after each. Gradients that are parts of DDP's buckets are
+    never gone.
+    """
+    sharded = plan.layout.sharding in ("optim_grads", "optim_grads_params")
+    if not sharded and (_adds_up(plan) or _are_in_buckets(plan)):
+        return Accumulated(states.gradients, 0)
+    if not _adds_up(plan):
+        return Accumulated(0, 0)
+    if _syncs(plan):
+        return Accumulated(0, states.gradients)
+    return Accumulated(plan.step.states.reduced * numbers.trained + _whole_embedding(plan), 0)
+
+
+def _whole_embedding(plan: PytorchPlan) -> int:
+    """Under tensor parallelism the embedding's gradient [V, h] is made whole and, where it is kept
+    as it is, a rank's share stays a part of it.
+    """
+    states, tp = plan.step.states, plan.layout.tp
+    if tp == 1 or states.reduced != states.gathered:
+        return 0
+    matrix = plan.vocabulary_rows * plan.model.hidden_size * states.gathered
+    return matrix - matrix // tp
+
+
+def _adds_up(plan: PytorchPlan) -> bool:
+    return plan.batch.num_microbatches > 1 and not plan.step.optimizer.in_backward
+
+
+def _syncs(plan: PytorchPlan) -> bool:
+    """Whether gradients are reduced after every micro-batch, or there is only one."""
+    policy = plan.step.data_parallelism
+    return not _adds_up(plan) or policy.sync_each_micro_batch or policy.engine == "deepspeed"
+
+
+def _are_in_buckets(plan: PytorchPlan) -> bool:
+    policy = plan.step.data_parallelism
+    return _has_buckets(plan) and policy.gradient_as_bucket_view and _syncs(plan)
+
+
+def _has_buckets(plan: PytorchPlan) -> bool:
+    ranks = plan.layout.dp * plan.layout.cp
+    return plan.step.data_parallelism.engine == "ddp" and ranks > 1
 
 
 def ddp_buckets(numbers: Numbers, plan: PytorchPlan) -> int:
-    """Buckets as large as the gradients, which lie beside them unless they are views."""
-    policy = plan.step.data_parallelism
-    if policy.engine != "ddp" or plan.layout.dp * plan.layout.cp == 1:
-        return 0
-    return plan.step.states.gathered * numbers.trained
+    """Buckets as large as the gradients, beside them unless those are views."""
+    beside = _has_buckets(plan) and not _are_in_buckets(plan)
+    return plan.step.states.gathered * numbers.trained * beside
 
 
 def deepspeed_buffers(numbers: Numbers, largest_unit: Numbers, plan: PytorchPlan) -> int:
@@ -60,12 +126,11 @@ def deepspeed_buffers(numbers: Numbers, largest_unit: Numbers, plan: PytorchPlan
     if plan.step.data_parallelism.engine != "deepspeed":
         return 0
     assert isinstance(plan.framework, Transformers)
-    options: DeepSpeed = plan.framework.deepspeed
-    width = plan.step.states.gathered
+    options, width = plan.framework.deepspeed, plan.step.states.gathered
     third = plan.layout.sharding == "optim_grads_params"
     overlapped = third if options.overlap_comm is None else options.overlap_comm
-    bucket = min(options.reduce_bucket_size, numbers.trained) * width
-    buffers = bucket * (2 if overlapped and not third else 1)
+    buckets = 2 if overlapped and not third else 1
+    buffers = buckets * width * min(options.reduce_bucket_size, numbers.trained)
     if not options.contiguous_gradients:
         buffers = 0
     if third:
