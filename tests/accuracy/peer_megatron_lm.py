@@ -12,7 +12,7 @@ from tests.accuracy.megatron_rows import job_of
 from tests.accuracy.outcomes import Counts, counts
 from trainfit.answer import plan_of
 from trainfit.estimator.estimate import estimate
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import MegatronPlan
 
 Row = dict[str, Any]
 
@@ -24,6 +24,7 @@ def group(row: Row) -> str:  # noqa: ARG001
 def price(row: Row, folder: Path) -> dict[str, Counts]:  # noqa: ARG001
     """Totals, padding and bytes per parameter beside the service's."""
     plan = plan_of(job_of(row))
+    assert isinstance(plan, MegatronPlan)
     outputs = row["outputs"]
     expected = {**outputs["parameters"], **outputs}
     counted = counted_figures(plan)
@@ -47,7 +48,7 @@ def known_wrong(row: Row) -> dict[str, str]:
     return wrong
 
 
-def counted_figures(plan: Plan) -> dict[str, float]:
+def counted_figures(plan: MegatronPlan) -> dict[str, float]:
     """The service's figures under the peer's names. The peer counts the padded vocabulary."""
     answered = estimate(plan, activations=False)
     model, published = plan.model, answered.model.parameters

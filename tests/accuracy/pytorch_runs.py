@@ -55,6 +55,7 @@ def _torchtitan(row: Row) -> Row:
 
 
 def _transformers(row: Row) -> Row:
+    """Composer reduces gradients after every micro-batch (DDPSyncStrategy.FORCED_SYNC)."""
     sharding = (row["parallelism"]["sharding"] or "").casefold()
     engine = None
     if "llm-foundry" in row["framework"]:
@@ -62,7 +63,11 @@ def _transformers(row: Row) -> Row:
     elif sharding.startswith("zero"):
         engine = "deepspeed"
     return published_runs.stated(
-        {"compile": bool(row["training"].get("compile")), "data_parallel_engine": engine}
+        {
+            "compile": bool(row["training"].get("compile")),
+            "data_parallel_engine": engine,
+            "sync_each_micro_batch": engine == "fsdp1",
+        }
     )
 
 

@@ -104,6 +104,8 @@ def job_of(spec: Row) -> Job:
     given = DEFAULTS | spec
     if options := [name for name in WITHOUT_FIELD if given[name] != DEFAULTS[name]]:
         raise UnusableRowError(f"a job has no field for {', '.join(options)}")
+    if (given["lora"] or {}).get("input_grads"):
+        raise UnusableRowError("a job has no field for input_grads without recompute")
     sharded = given["strategy"] in SHARDED
     return Job.model_validate(
         {

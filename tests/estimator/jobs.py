@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from trainfit.answer import plan_of
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
 
 
@@ -101,5 +101,11 @@ def jobs(draw: st.DrawFn) -> Job:
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Plan:
-    return plan_of(draw(jobs()))
+def plans(draw: st.DrawFn) -> MegatronPlan:
+    return megatron_plan(draw(jobs()))
+
+
+def megatron_plan(job: Job) -> MegatronPlan:
+    plan = plan_of(job)
+    assert isinstance(plan, MegatronPlan)
+    return plan

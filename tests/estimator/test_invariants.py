@@ -11,7 +11,7 @@ from trainfit.estimator.estimate import estimate
 from trainfit.estimator.parameters import count_parameters
 from trainfit.estimator.results import Estimate, Stage
 from trainfit.resolve.findings import RefusedError
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
 
 IN_ALLOCATOR = 6
@@ -27,7 +27,7 @@ def most_parameters(result: Estimate) -> int:
 
 
 @given(plans())
-def test_components_sum_to_the_total_on_every_stage(plan: Plan) -> None:
+def test_components_sum_to_the_total_on_every_stage(plan: MegatronPlan) -> None:
     for stage in estimate(plan).stages:
         sizes = [component.bytes for component in stage.components]
         assert sum(sizes[:IN_ALLOCATOR]) == stage.allocated_bytes.expected
@@ -37,7 +37,7 @@ def test_components_sum_to_the_total_on_every_stage(plan: Plan) -> None:
 
 
 @given(plans())
-def test_intervals_are_ordered_and_nested(plan: Plan) -> None:
+def test_intervals_are_ordered_and_nested(plan: MegatronPlan) -> None:
     for stage in estimate(plan).stages:
         for interval in (stage.allocated_bytes, stage.reserved_bytes, stage.device_bytes):
             assert interval.low <= interval.expected <= interval.high
@@ -45,7 +45,7 @@ def test_intervals_are_ordered_and_nested(plan: Plan) -> None:
 
 
 @given(plans())
-def test_stages_sum_to_the_model(plan: Plan) -> None:
+def test_stages_sum_to_the_model(plan: MegatronPlan) -> None:
     """Besides the published parameters there are: padded rows, the copy of a tied head on the
     last stage, multi-token prediction and the embedding that it brings along.
     """
@@ -62,7 +62,7 @@ def test_stages_sum_to_the_model(plan: Plan) -> None:
 
 
 @given(plans())
-def test_every_layer_lies_on_one_chunk(plan: Plan) -> None:
+def test_every_layer_lies_on_one_chunk(plan: MegatronPlan) -> None:
     stages = estimate(plan).stages
     layers = [layer for stage in stages for chunk in stage.chunks for layer in chunk.layers]
     assert sorted(layers) == list(range(plan.model.num_layers))
@@ -71,7 +71,7 @@ def test_every_layer_lies_on_one_chunk(plan: Plan) -> None:
 
 
 @given(plans())
-def test_chunks_sum_to_the_parameters_of_a_gpu(plan: Plan) -> None:
+def test_chunks_sum_to_the_parameters_of_a_gpu(plan: MegatronPlan) -> None:
     for stage in estimate(plan).stages:
         here = stage.components[0].parameter_count_per_gpu
         assert sum(chunk.parameters for chunk in stage.chunks) == here
@@ -108,7 +108,7 @@ def test_an_estimate_is_deterministic(job: Job) -> None:
 
 
 @given(plans())
-def test_sharding_the_optimizer_never_costs(plan: Plan) -> None:
+def test_sharding_the_optimizer_never_costs(plan: MegatronPlan) -> None:
     unsharded = replace(
         plan, layout=replace(plan.layout, optimizer_shards=1, expert_optimizer_shards=1)
     )
@@ -117,7 +117,7 @@ def test_sharding_the_optimizer_never_costs(plan: Plan) -> None:
 
 
 @given(plans())
-def test_recompute_never_keeps_more(plan: Plan) -> None:
+def test_recompute_never_keeps_more(plan: MegatronPlan) -> None:
     """What is kept for backward, with every micro-batch in flight."""
     policy = replace(plan.step.recompute, full="none", modules=frozenset[str]())
     everything = replace(plan, step=replace(plan.step, recompute=policy))
@@ -127,7 +127,7 @@ def test_recompute_never_keeps_more(plan: Plan) -> None:
 
 @given(plans())
 @settings(max_examples=30)
-def test_without_activations_only_standing_bytes_remain(plan: Plan) -> None:
+def test_without_activations_only_standing_bytes_remain(plan: MegatronPlan) -> None:
     for stage in estimate(plan, activations=False).stages:
         assert stage.components[3].bytes == 0
         assert stage.peak.moment == "optimizer_step"

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import answer, plan_of
+from tests.estimator.jobs import megatron_plan
+from trainfit.answer import answer
 from trainfit.estimator.frameworks.megatron.chunks import Ledger
 from trainfit.estimator.peak import price_chunk
 from trainfit.estimator.placement import place
@@ -66,7 +67,7 @@ def saved_per_token(
     spec: dict[str, Any], layer: int, training: dict[str, Any] | None = None
 ) -> float:
     """Bytes that one layer keeps for one token of one micro-batch."""
-    plan = plan_of(job(spec, training))
+    plan = megatron_plan(job(spec, training))
     ledger = Ledger(plan)
     chunk = place(plan)[0][0].content
     only = chunk._replace(
@@ -120,7 +121,7 @@ def test_recomputing_experts_keeps_their_input_only() -> None:
 
 def test_full_recompute_keeps_the_input_of_every_layer() -> None:
     training = {"recompute": {"granularity": "full", "method": "uniform", "num_layers": 1}}
-    plan = plan_of(job(LLAMA_70B, training, tp=8))
+    plan = megatron_plan(job(LLAMA_70B, training, tp=8))
     ledger = Ledger(plan)
     chunk = place(plan)[0][0].content._replace(
         embedding=False, final_norm=False, output_layer=False
@@ -259,8 +260,8 @@ def test_recomputing_a_feed_forward_network_keeps_the_input_of_its_norm() -> Non
 def test_a_rerun_of_the_experts_holds_what_their_forward_held() -> None:
     """The backward of a layer whose experts are recomputed peaks no lower than their forward."""
     recompute = {"recompute": {"granularity": "selective", "modules": ["moe"]}}
-    ledger = Ledger(plan_of(job(DEEPSEEK_V2, recompute, num_gpus=8, ep=8)))
-    everything = Ledger(plan_of(job(DEEPSEEK_V2, num_gpus=8, ep=8)))
+    ledger = Ledger(megatron_plan(job(DEEPSEEK_V2, recompute, num_gpus=8, ep=8)))
+    everything = Ledger(megatron_plan(job(DEEPSEEK_V2, num_gpus=8, ep=8)))
     layer, whole = (each.layer_segments[1] for each in (ledger, everything))
     assert layer.saved < whole.saved
     assert layer.backward.total >= whole.forward.total
@@ -278,7 +279,7 @@ def test_weight_gradients_are_made_apart_without_fusion() -> None:
     base = job(LLAMA_70B, {"seq_length": 256}).model_dump(exclude_unset=True)
     apart = base | {"framework": {"name": "megatron", "gradient_accumulation_fusion": False}}
     fused, unfused = (
-        Ledger(plan_of(Job.model_validate(each))).layer_segments[0] for each in (base, apart)
+        Ledger(megatron_plan(Job.model_validate(each))).layer_segments[0] for each in (base, apart)
     )
     fc1 = 2 * 8192 * 2 * 28672
     assert unfused.backward.total > fc1

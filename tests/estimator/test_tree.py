@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from tests.estimator.jobs import plans
-from trainfit.answer import plan_of
+from tests.estimator.jobs import megatron_plan, plans
 from trainfit.estimator.frameworks.megatron.chunks import Ledger
 from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.peak import price_chunk
 from trainfit.estimator.placement import place
 from trainfit.estimator.tree import Module, module_tree
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
 
 MODELS = (
@@ -36,7 +35,7 @@ def assert_adds_up(module: Module) -> None:
         assert_adds_up(child)
 
 
-def assert_agrees(plan: Plan) -> None:
+def assert_agrees(plan: MegatronPlan) -> None:
     """Every stage's tree has the parameters of its states and saves what its chunks do."""
     table, ledger = ParameterTable(plan), Ledger(plan)
     for rank, placements in enumerate(place(plan)):
@@ -50,7 +49,7 @@ def assert_agrees(plan: Plan) -> None:
 
 
 @given(plans())
-def test_random_jobs(plan: Plan) -> None:
+def test_random_jobs(plan: MegatronPlan) -> None:
     assert_agrees(plan)
 
 
@@ -61,7 +60,7 @@ def test_bundled_models(hf_id: str, recompute: dict[str, object]) -> None:
     if recompute:
         training["mtp"] = {"num_layers": 0}
     job = {"model": {"hf_id": hf_id}, "training": training}
-    assert_agrees(plan_of(Job.model_validate(job)))
+    assert_agrees(megatron_plan(Job.model_validate(job)))
 
 
 def test_chunks_and_runs_of_layers() -> None:
@@ -75,7 +74,7 @@ def test_chunks_and_runs_of_layers() -> None:
             }
         }
     )
-    plan = plan_of(job)
+    plan = megatron_plan(job)
     assert_agrees(plan)
     first = module_tree(plan, 0)
     assert [chunk.name for chunk in first.children] == ["chunk 0", "chunk 1"]

@@ -1,14 +1,21 @@
 """What an estimate takes for granted, by an id that the documentation explains."""
 
-from trainfit.estimator.overhead import MEASURED_STAGES
+from trainfit.estimator.overhead import MEASURED_PYTORCH_RUNS, MEASURED_STAGES
 from trainfit.estimator.results import Assumption
-from trainfit.resolve.plan import MegatronPlan, Plan
+from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
 from trainfit.specs.blocks import Block, Experts, LatentAttention, Opaque, Recurrence
 
 ASSUMPTIONS = {
     "interval-basis": f"Low and high are engineering bounds on the ledger's sum. All "
     f"{MEASURED_STAGES} measured peaks of Megatron-LM and Megatron-Bridge runs whose configuration "
     "is known completely lie between those of allocated bytes.",
+    "interval-basis-pytorch": f"Low and high are engineering bounds on the ledger's sum. All "
+    f"{MEASURED_PYTORCH_RUNS} measured peaks of torchtitan and torchtune runs whose configuration "
+    "is known completely lie between those of reserved or allocated bytes.",
+    "later-step": "The step is a later one: the optimizer's states exist, and gradients were freed "
+    "before it (set_to_none).",
+    "grouped-experts": "All experts of a rank run in grouped products (transformers' "
+    "experts_implementation grouped_mm, torchtitan's use_grouped_mm).",
     "balanced-routing": "Every expert receives the same number of rows, times imbalance_factor.",
     "fixed-shapes": "Every micro-batch has the same shape.",
     "first-order-recurrence": "Of mixers that are linear in the sequence only the wide tensors are "
@@ -29,8 +36,12 @@ ASSUMPTIONS = {
 def assumptions_of(plan: Plan) -> list[Assumption]:
     """The assumptions that bear on this plan, in the order of ASSUMPTIONS."""
     blocks = _blocks(plan)
+    pytorch = isinstance(plan, PytorchPlan)
     holds = {
-        "interval-basis": True,
+        "interval-basis": not pytorch,
+        "interval-basis-pytorch": pytorch,
+        "later-step": pytorch,
+        "grouped-experts": pytorch and any(isinstance(b, Experts) for b in blocks),
         "balanced-routing": any(isinstance(b, Experts) for b in blocks)
         and not (isinstance(plan, MegatronPlan) and plan.routing.pad_to_capacity),
         "fixed-shapes": True,

@@ -32,9 +32,9 @@ def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
     """
     table = ParameterTable(plan)
     outside = overhead.context_and_communicators(plan)
-    measured = overhead.is_measured(plan)
+    stray = overhead.stray_permille(plan)
     stages = [
-        _stage(number, rank, outside, measured, plan)
+        _stage(number, rank, outside, stray, plan)
         for number, rank in enumerate(_ranks(plan, table, activations=activations))
     ]
     return Estimate(
@@ -77,16 +77,14 @@ def _ranks(plan: Plan, table: ParameterTable, *, activations: bool) -> Iterator[
     return pytorch.ranks(plan, table, activations=activations)
 
 
-def _stage(number: int, rank: Rank, outside: Interval, measured: bool, plan: Plan) -> Stage:
+def _stage(number: int, rank: Rank, outside: Interval, stray: int, plan: Plan) -> Stage:
     tensors = (
         *rank.states,
         Component("activations", rank.activations),
         Component("workspace", rank.workspace),
         Component("framework_buffers", rank.framework_buffers),
     )
-    allocated = overhead.allocated(
-        sum([tensor.bytes for tensor in tensors]), rank.routed, measured=measured
-    )
+    allocated = overhead.allocated(sum([tensor.bytes for tensor in tensors]), rank.routed, stray)
     slack = overhead.slack(allocated, rank.cached, plan)
     reserved = _add(allocated, slack)
     components = [

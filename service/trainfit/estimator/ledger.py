@@ -74,7 +74,7 @@ class Operation(NamedTuple):
     """One step of a block's forward with the tensors it makes.
 
     `gemm` is the (out, in) shape of its weight on one rank where a linear runs, with a `bias` or
-    without.
+    without; `output` are the bytes that it makes.
     `scopes` are the recompute modules that hold the whole operation and drop all that it saves,
     the widest first.
     """
@@ -84,6 +84,7 @@ class Operation(NamedTuple):
     gemm: tuple[int, int] | None = None
     scopes: tuple[str, ...] = ()
     bias: bool = False
+    output: int = 0
 
 
 Group = tuple[Operation, ...]

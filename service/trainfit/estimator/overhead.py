@@ -4,7 +4,7 @@ These are not derived but taken from published runs (docs/assumptions.md), so ea
 """
 
 from trainfit.estimator.results import Interval
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import Plan, PytorchPlan
 from trainfit.specs.blocks import Recurrence
 
 MIB = 2**20
@@ -64,9 +64,13 @@ def _bounds(interval: Interval) -> tuple[int, int, int]:
 
 
 MEASURED_STAGES = 59
-"""Measured peaks of complete runs that the interval of allocated bytes holds for: all of them."""
+"""Measured peaks of complete Megatron runs that the interval of allocated bytes holds for: all."""
+MEASURED_PYTORCH_RUNS = 14
+"""The same of torchtitan and torchtune: nine reserved peaks and five allocated ones."""
 LEDGER_PERMILLE = 20
 """How far measured peaks stray from the ledger's sum to either side, in thousandths."""
+PYTORCH_PERMILLE = 30
+"""The same for modules of PyTorch, whose measured peaks stray by 23 thousandths at most."""
 UNMEASURED_PERMILLE = 100
 """The same where no run was measured: mixers priced to first order, schedules by their bounds."""
 SMALL_BUFFERS = 32 * MIB
@@ -76,22 +80,37 @@ IMBALANCE_PERCENT = 20
 6 to 21 % of the activations in published runs without a capacity."""
 
 
-def is_measured(plan: Plan) -> bool:
-    """Whether runs of this kind are among the measured ones."""
+def stray_permille(plan: Plan) -> int:
+    """How far a peak may stray from the ledger's sum, in thousandths."""
+    if not _is_measured(plan):
+        return UNMEASURED_PERMILLE
+    return PYTORCH_PERMILLE if isinstance(plan, PytorchPlan) else LEDGER_PERMILLE
+
+
+def _is_measured(plan: Plan) -> bool:
+    """Whether runs of this kind are among the measured ones. Of PyTorch's there are none with a
+    pipeline, expert parallelism, DeepSpeed or quantised weights.
+    """
     mixers = any(
         isinstance(block, Recurrence)
         for kind in plan.model.layer_kinds
         for sublayer in kind.sublayers
         for block in sublayer.blocks
     )
+    if isinstance(plan, PytorchPlan):
+        adapters = plan.step.adapters
+        quantised = adapters is not None and adapters.matrix_bytes < plan.step.states.parameters
+        deepspeed = plan.step.data_parallelism.engine == "deepspeed"
+        split = plan.layout.pp > 1 or plan.layout.ep > 1
+        return not (mixers or quantised or deepspeed or split)
     return plan.layout.schedule in ("1f1b", "interleaved") and not mixers
 
 
-def allocated(expected: int, unbalanced: int, *, measured: bool) -> Interval:
+def allocated(expected: int, unbalanced: int, permille: int) -> Interval:
     """The ledger's sum with the bounds that measured runs have kept. `unbalanced` bytes of it are
     activations, and what operations borrow, of ranks whose experts take whatever is routed there.
     """
-    stray = expected * (LEDGER_PERMILLE if measured else UNMEASURED_PERMILLE) // 1000
+    stray = expected * permille // 1000
     imbalance = unbalanced * IMBALANCE_PERCENT // 100
     return Interval(
         expected - stray,

@@ -48,7 +48,7 @@ def resolve_pytorch_step(
         activation_bytes=dtypes.computed,
         residual_bytes=dtypes.stored if dtypes.autocast else dtypes.computed,
         autocast=dtypes.autocast,
-        states=_states(dtypes, training.optimizer),
+        states=_states(dtypes, training.optimizer, adapters),
         optimizer=OptimizerStep(
             training.optimizer.name,
             training.optimizer.implementation,
@@ -138,12 +138,14 @@ QUANTISED_MOMENTS = 2 * (1 + Fraction(4, 256))
 """bitsandbytes' 8-bit Adam: two bytes and two fp32 scales for 256 elements."""
 
 
-def _states(dtypes: Dtypes, optimizer: Optimizer) -> PytorchStates:
-    """Moments are as wide as the parameters that are stepped; Muon keeps one of matrices.
+def _states(dtypes: Dtypes, optimizer: Optimizer, adapters: Adapters | None) -> PytorchStates:
+    """Gradients and moments are as wide as the parameters that are stepped; Muon keeps one of
+    matrices.
 
     Adafactor keeps a row and a column of each matrix, which is next to nothing.
     """
-    own = dtypes.master or dtypes.stored
+    stepped = adapters.element_bytes if adapters is not None else dtypes.stored
+    own = dtypes.master or stepped
     first, second = (
         BYTES.get(dtype or "", own)
         for dtype in (optimizer.exp_avg_dtype, optimizer.exp_avg_sq_dtype)
@@ -157,7 +159,7 @@ def _states(dtypes: Dtypes, optimizer: Optimizer) -> PytorchStates:
     return PytorchStates(
         parameters=dtypes.stored,
         gathered=gathers,
-        gradients=dtypes.stored,
+        gradients=stepped,
         reduced=dtypes.reduced,
         master=dtypes.master,
         moments=moments,
@@ -170,7 +172,7 @@ def _data_parallelism(
 ) -> DataParallelism:
     keeps = layout.sharding == "optim_grads"
     if isinstance(framework, Torchtitan):
-        wanted = framework.reshard_after_forward
+        wanted = framework.fsdp_reshard_after_forward
         reshards = wanted == "always" or (wanted == "default" and layout.pp == 1)
         return DataParallelism(
             engine,
@@ -248,6 +250,10 @@ def _drops(given: float | None, framework: Torchtitan | Transformers, *, declare
     return declared and isinstance(framework, Transformers)
 
 
+FREEZABLE = ("embed_tokens", "lm_head", "norm")
+"""Modules that can be frozen by themselves. For all but adapters there is peft."""
+
+
 def _check(job: Job, layout: Layout, engine: Engine, findings: Findings) -> None:
     """What these frameworks do not run together."""
     framework = job.framework
@@ -264,6 +270,13 @@ def _check(job: Job, layout: Layout, engine: Engine, findings: Findings) -> None
             "tp under DeepSpeed is not modelled",
             put("/parallelism/tp", 1),
         )
+    for name in job.training.frozen:
+        if name not in FREEZABLE:
+            known = ", ".join(FREEZABLE)
+            findings.add(
+                "/training/frozen", "not_modelled", f"modules that can be frozen are {known}"
+            )
+            break
     if job.training.optimizer.in_backward and ((job.training.num_microbatches or 1) > 1):
         findings.add(
             "/training/optimizer/in_backward",

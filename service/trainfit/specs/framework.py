@@ -58,7 +58,7 @@ class Torchtitan(Part):
 
     name: Literal["torchtitan"]
     compile: bool = Field(False, description="Compile each transformer block (torch.compile).")
-    reshard_after_forward: Literal["default", "always", "never"] = Field(
+    fsdp_reshard_after_forward: Literal["default", "always", "never"] = Field(
         "default",
         description="Let go of a block's gathered weights after its forward. default: yes, unless "
         "there is a pipeline.",

@@ -129,9 +129,9 @@ class Loss(Part):
         Field(
             "unfused",
             description="native_fused, te_fused: Megatron's --cross-entropy-loss-fusion and its "
-            "implementation. Outside Megatron: fused is one kernel over the logits in their own type "
-            "(flash-attn's, Apex's), liger one kernel for head and loss, chunked the loss of num_chunks "
-            "parts of the sequence one after the other.",
+            "implementation. Outside Megatron: fused is one kernel over logits in their own type "
+            "(flash-attn's, Apex's), liger one kernel for head and loss, chunked the loss of "
+            "num_chunks parts of the sequence one after the other.",
         )
     )
     num_chunks: Annotated[int, Field(ge=1, le=65_536)] = Field(

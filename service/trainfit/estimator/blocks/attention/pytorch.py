@@ -99,7 +99,9 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
     if block.gate_width:
         gate = block.gate_width // sizes.t * n * width
         table.append(Operation("gate", (saved("gate and gated output", 3 * gate),)))
-    table.append(linear("o_proj", n, a * d_v, h_out, sizes, reads="shared", bias=block.out_bias))
+    table.append(
+        linear("o_proj", n, a * d_v, h_out, sizes, reads="shared", ends=True, bias=block.out_bias)
+    )
     return tuple(table)
 
 
@@ -107,6 +109,8 @@ def _is_repeated(block: Attention, g: int, plan: PytorchPlan) -> bool:
     """Whether keys and values are copied to every query head: for eager attention, and where the
     kernel takes a mask (transformers' use_gqa_in_sdpa). A single head is not copied but expanded.
     """
+    if _runs_unfused(block, plan):
+        return True
     if not 1 < g < block.heads or not block.owns_kv:
         return False
     masked = _is_masked(block, plan) and plan.step.attention_backend == "sdpa"
@@ -114,7 +118,11 @@ def _is_repeated(block: Attention, g: int, plan: PytorchPlan) -> bool:
 
 
 def _is_masked(block: Attention, plan: PytorchPlan) -> bool:
-    """Whether a window is shorter than the sequence, so that causality is not all."""
+    """Whether a window is shorter than the sequence, so that causality is not all. falcon sends a
+    mask always.
+    """
+    if plan.model.model_type == "falcon":
+        return True
     return block.window is not None and plan.batch.seq_length >= block.window
 
 
@@ -176,11 +184,8 @@ def _kernel(
     if plan.step.attention_backend == "eager":
         yield from _eager(a, out, sizes, plan)
         return
-    if _scores_are_kept(block, plan, sizes):
-        scores = sizes.b * a * sizes.s * sizes.s * sizes.c
-        yield saved("softmax [b, a / t, s, s]", width * scores)
-        yield forward("scores", width * scores)
-        yield backward("gradients of the scores", 2 * width * scores)
+    if _runs_unfused(block, plan):
+        yield from _unfused(a, d, out, sizes)
         return
     yield saved("output [n, a d_v / t]", out)
     yield saved("logsumexp [a / t, n] fp32", FULL * a * n)
@@ -194,14 +199,27 @@ def _kernel(
         yield backward("gradients of repeated keys and values", a * (d + d_v) * n * width)
 
 
-def _scores_are_kept(block: Attention, plan: PytorchPlan, sizes: PytorchLegend) -> bool:
-    """Whether no fused kernel runs: in fp32, or with the mask that falcon always sends, the one
-    that there is takes as many keys as queries. Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp.
+def _runs_unfused(block: Attention, plan: PytorchPlan) -> bool:
+    """Whether scaled_dot_product_attention finds no fused kernel: in fp32, and with the mask that
+    falcon always sends, the one that there is takes as many keys as queries.
+    Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp.
     """
     if plan.step.attention_backend != "sdpa" or block.kv_heads == block.heads:
         return False
     masked = plan.model.model_type == "falcon" and block.kv_heads == 1
-    return masked or sizes.bytes == FULL
+    return masked or plan.step.activation_bytes == FULL
+
+
+def _unfused(a: int, d: int, out: int, sizes: PytorchLegend) -> Iterator[Tensor]:
+    """Scores in fp32 [b, a / t, s, s], made from queries, keys and values in fp32.
+    Source: aten/src/ATen/native/transformers/attention.cpp.
+    """
+    scores = FULL * sizes.b * a * sizes.s * sizes.s * sizes.c
+    yield saved("q, k and v beyond their own type", 3 * a * d * sizes.n * (FULL - sizes.bytes))
+    yield saved("softmax [b, a / t, s, s] fp32", scores)
+    yield saved("output, transposed [n, a d_v / t]", out)
+    yield forward("scores", scores)
+    yield backward("gradients of the scores", 2 * scores)
 
 
 def _eager(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Tensor]:

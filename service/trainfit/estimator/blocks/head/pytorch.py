@@ -92,7 +92,8 @@ def _chunked(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
         whole = reducing = matrix * plan.step.states.reduced
     apart = whole if reducing else 0
     at_loss = (sizes.bytes + 3 * FULL) * logits + apart
-    at_reduction = new + apart + reducing
+    left = plan.step.states.gradients * matrix // plan.layout.optimizer_shards if apart else 0
+    at_reduction = sizes.bytes * logits + new + apart + reducing + left
     return Operation(
         "loss",
         (

@@ -24,6 +24,7 @@ def linear(
     *,
     reads: Input,
     joins: bool = False,
+    ends: bool = False,
     bias: bool = False,
 ) -> Operation:
     """[rows, outputs] from [rows, inputs]; `module` is the name that adapters are targeted by.
@@ -31,15 +32,19 @@ def linear(
     `reads` tells who lists the input: "own" this operation, "shared" another one that keeps the
     same storage, "residual" another one too, but for the copies that autocast makes of what comes
     from the residual stream. It `joins` where the gradient of its input is added to that of
-    another product.
+    another product, and `ends` a block where its output goes to the residual stream, whose gradient
+    comes back, gathered from tensor-parallel ranks where they share out the sequence.
     """
     width, numel = sizes.bytes, inputs * outputs
+    apart = not ends or sizes.gathers or sizes.residual_bytes != width
     kept = sizes.keeps_input(module) and (reads == "own" or _is_copied(reads, sizes))
     tensors = [
         saved("input", rows * inputs * width if kept else 0),
-        backward("output gradient", rows * outputs * width),
+        backward("output gradient", rows * outputs * width if apart else 0),
         backward("input gradient", rows * inputs * width * (2 if joins else 1)),
     ]
+    if sizes.gathers and reads == "residual":
+        tensors.append(backward("input gradient, ordered by rank", rows * inputs * width))
     if sizes.autocast:
         tensors.append(saved("weight in the narrow type", numel * width))
     if sizes.trains(module):
@@ -52,7 +57,9 @@ def linear(
             tensors.append(backward("weight, dequantised", numel * width))
         if sizes.adapts(module):
             tensors += _adapter(rows, inputs, outputs, sizes)
-    return Operation(module, tuple(tensors), gemm=(outputs, inputs), bias=bias)
+    return Operation(
+        module, tuple(tensors), gemm=(outputs, inputs), bias=bias, output=rows * outputs * width
+    )
 
 
 def _is_copied(reads: Input, sizes: PytorchLegend) -> bool:

@@ -52,7 +52,7 @@ def operations(
                 backward("gradient of the output", v * n * width),
             ),
         ),
-        linear("o_proj", n, v, h, sizes, reads="shared"),
+        linear("o_proj", n, v, h, sizes, reads="shared", ends=True),
     ]
     return tuple(table)
 

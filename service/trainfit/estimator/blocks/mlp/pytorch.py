@@ -29,7 +29,7 @@ def operations(block: Mlp, sizes: PytorchLegend, activation: str) -> tuple[Opera
         *(gate if block.gated else []),
         into("up_proj", inputs=h_in, outputs=ffn, reads="residual", joins=block.gated),
         activate(ffn * sizes.n * sizes.bytes, sizes, activation, gated=block.gated),
-        into("down_proj", inputs=ffn, outputs=h_out, reads="own"),
+        into("down_proj", inputs=ffn, outputs=h_out, reads="own", ends=True),
     )
 
 
@@ -37,7 +37,9 @@ def activate(size: int, sizes: PytorchLegend, activation: str, *, gated: bool) -
     """Tensors of `size` bytes each: the activation's input, the gate's two factors. The product
     behind keeps the output.
     """
-    gradients = backward("gradients of output and inputs", (2 + int(gated)) * size)
+    written_out = BESIDE_INPUT.get(activation, 0) > 0 and not sizes.fused
+    made = 2 + int(gated) + int(written_out)
+    gradients = backward("gradients of output and inputs", made * size)
     if sizes.fused:
         inputs = saved("activation inputs [n, 2f / t]", (1 + int(gated)) * size)
         return Operation("activation", (inputs, gradients))

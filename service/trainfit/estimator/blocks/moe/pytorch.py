@@ -95,20 +95,24 @@ def _experts(
     block: Experts, sizes: PytorchLegend, activation: str, *, in_full: bool
 ) -> Iterator[Operation]:
     """fc1, activation and fc2 of the T = n k rows that tokens are copied to. Weights of rows that
-    are fp32 make their products so.
+    are fp32 make their products so. Expert-parallel ranks exchange rows, as many as they have
+    where routing is balanced.
     """
     width, h = sizes.bytes, block.latent or sizes.h
-    rows = sizes.n * block.top_k // sizes.e
+    rows = sizes.n * block.top_k
     inputs = 2 if block.gated else 1
     local = block.experts // sizes.e
     trained = sizes.trains("experts")
     gathered, product = rows * h * width, rows * block.ffn * width
     weighted = rows * h * (FULL if in_full else width)
     made = local * h * block.ffn * sizes.gradient_bytes if trained else 0
+    exchanged = gathered if sizes.e > 1 else 0
     yield Operation(
         "experts_fc1",
         (
             saved("gathered rows [T, h]", gathered if trained else 0),
+            forward("rows before and after their exchange [T, h]", 2 * exchanged),
+            backward("gradients before and after their exchange [T, h]", 2 * exchanged),
             saved("order of the rows [T]", 3 * INDEX_BYTES * rows),
             backward("input gradient [T, h]", gathered),
             backward("output gradient [T, 2f_e]", inputs * product),
@@ -122,12 +126,17 @@ def _experts(
         "experts_fc2",
         (
             saved("activation output [T, f_e]", product if trained else 0),
-            saved("output [T, h]", gathered),
-            forward("weighted output [T, h]", weighted),
-            backward("gradients of the weighted output [T, h]", 3 * weighted - gathered),
-            backward("output gradient [T, h]", gathered if in_full else 0),
+            backward("output gradient [T, h]", gathered),
             backward("input gradient [T, f_e]", product),
             gradient("weight gradient", made),
+        ),
+    )
+    yield Operation(
+        "weighted_sum",
+        (
+            saved("output [T, h]", gathered),
+            forward("weighted output [T, h]", weighted),
+            backward("gradients of rows, in order and weighted [T, h]", 3 * weighted),
         ),
     )
 

@@ -1,12 +1,13 @@
 """Selective checkpointing by operations, as torchtitan does it.
 
 Of a layer the outputs of attention and of every second matrix product are kept, and those of all
-products with a bias, which are other operations; all else is made again. The output of a layer's last product goes to the residual stream and nobody in the layer's
-backward reads it: a compiled graph drops it, eager modules keep it. Source: torchtitan's
-distributed/activation_checkpoint.py; torch/utils/checkpoint.py (_CachingTorchDispatchMode).
+products with a bias, which are other operations; all else is made again. The output of a layer's
+last product goes to the residual stream and nobody in the layer's backward reads it: a compiled
+graph drops it, eager modules keep it. Source: torchtitan's distributed/activation_checkpoint.py;
+torch/utils/checkpoint.py (_CachingTorchDispatchMode).
 """
 
-from trainfit.estimator.ledger import Group, Lifetime, Operation
+from trainfit.estimator.ledger import Group, Lifetime
 
 KERNEL_OUTPUTS = ("output [", "logsumexp")
 """What attention's kernel makes, of the tensors of core_attention."""
@@ -22,7 +23,7 @@ def kept_outputs(groups: tuple[Group, ...], *, compiled: bool) -> int:
     chosen = [*[each for each in products if not each.bias][::2], *biased]
     if compiled:
         chosen = [each for each in chosen if each is not products[-1]]
-    kept = sum(_output(product) for product in chosen)
+    kept = sum(product.output for product in chosen)
     for operation in operations:
         if operation.name == "core_attention":
             kept += sum(
@@ -31,8 +32,3 @@ def kept_outputs(groups: tuple[Group, ...], *, compiled: bool) -> int:
                 if tensor.lifetime is Lifetime.SAVED and tensor.name.startswith(KERNEL_OUTPUTS)
             )
     return kept
-
-
-def _output(product: Operation) -> int:
-    """A product's output is as large as the gradient that comes back to it."""
-    return next(each.bytes for each in product.tensors if each.name == "output gradient")

@@ -13,7 +13,7 @@ from trainfit.estimator.blocks.norm.pytorch import norm
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
 from trainfit.estimator.frameworks.pytorch.layers import layer_operations, sublayer_operations
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed_share
-from trainfit.estimator.ledger import Group, Operation, saved
+from trainfit.estimator.ledger import Group, Lifetime, Operation, saved
 from trainfit.estimator.legend import pytorch_legend_of
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
@@ -88,11 +88,28 @@ class Ledger:
         for position, kind in enumerate(content.kinds):
             again = self.is_recomputed(position)
             segment = (self._checkpointed if again else self.layer_segments)[kind]
+            if content.embedding and position == 0 and not again and self.sizes.adapters:
+                segment = self._price(segment.name, self._before_gradients(kind))
             yield PlacedSegment(segment, position, kind)
         if content.final_norm:
             yield PlacedSegment(self._final_norm, None)
         if content.output_layer:
             yield PlacedSegment(self._head, None)
+
+    def _before_gradients(self, kind: int) -> tuple[Group, ...]:
+        """The model's first layer where the embedding is frozen: no gradient flows before the
+        first adapter of a block, so nothing is saved for one.
+        """
+        layer = self.plan.model.layer_kinds[kind]
+        first, *others = layer.sublayers
+        inputs, *blocks = self.sublayer(first)
+        groups = [tuple(map(_without_saved, inputs)), *map(self._from_first_adapter, blocks)]
+        return (*groups, *(group for each in others for group in self.sublayer(each)))
+
+    def _from_first_adapter(self, group: Group) -> Group:
+        adapted = [self.sizes.adapts(operation.name) for operation in group]
+        first = adapted.index(True) if True in adapted else len(group)
+        return (*map(_without_saved, group[:first]), *group[first:])
 
     def is_recomputed(self, position: int) -> bool:
         """Whether the layer at this position of a chunk runs again in backward."""
@@ -125,6 +142,11 @@ class Ledger:
     def batch_bytes(self, content: Content) -> int:  # noqa: ARG002
         """Masks are kept by the layers that read them."""
         return 0
+
+
+def _without_saved(operation: Operation) -> Operation:
+    kept = tuple([each for each in operation.tensors if each.lifetime is not Lifetime.SAVED])
+    return operation._replace(tensors=kept)
 
 
 def gradients_pass(plan: PytorchPlan) -> bool:

@@ -172,16 +172,18 @@ def gathered(numbers: Numbers, plan: PytorchPlan) -> int:
     width = plan.step.states.gathered
     if adapters is None:
         return width * (numbers.trained + numbers.frozen + numbers.frozen_matrices)
+    matrix = min(adapters.matrix_bytes, Fraction(width))
     return (
         adapters.computed_bytes * numbers.trained
         + width * numbers.frozen
-        + ceil(adapters.matrix_bytes * numbers.frozen_matrices)
+        + ceil(matrix * numbers.frozen_matrices)
     )
 
 
 def model_states(numbers: Numbers, largest: int, plan: PytorchPlan) -> States:
     """States between steps. `largest` is the number of elements of the largest parameter, of
-    which alone there is a gradient where each is stepped as soon as it has one.
+    which alone there is a gradient where each is stepped as soon as it has one. Under tensor
+    parallelism alone the embedding's gradient is a part of a whole one, and copied for the step.
     """
     strategy, states = plan.layout.sharding, plan.step.states
     part = shard(numbers, plan)
@@ -198,4 +200,8 @@ def model_states(numbers: Numbers, largest: int, plan: PytorchPlan) -> States:
         step = borrowed(largest, largest, plan)
         return States(weights, states.gradients * largest, optimizer, step)
     gradients = states.gradients * (part if sharded >= 2 else numbers).trained
-    return States(weights, gradients, optimizer, borrowed(stepped.trained, largest, plan))
+    step = borrowed(stepped.trained, largest, plan)
+    if plan.layout.tp > 1 and sharded == 0:
+        share = plan.vocabulary_rows * plan.model.hidden_size // plan.layout.tp
+        step = max(step, states.gradients * share)
+    return States(weights, gradients, optimizer, step)

@@ -69,7 +69,7 @@ class Step:
         self, ledger: Ledger, shares: Shares, content: Content, states: States, numbers: Numbers
     ) -> None:
         plan = ledger.plan
-        self._states = states
+        self._states, self._act = states, ledger.sizes.act
         self._standing = accumulated(numbers, states, plan)
         self._reshards = plan.step.data_parallelism.reshard_after_forward
         self._alone = plan.layout.sharding == "no_shard"
@@ -98,7 +98,7 @@ class Step:
         standing = self._standing.whole + self._standing.sharded
         for placed, unit, _ in self._stretches:
             gathering = whole + buffered + unit.fetched + unit.weights
-            peak = Peak("all_gather", "all_gather", placed.layer, None)
+            peak = Peak(f"{placed.segment.name}_forward", "all_gather", placed.layer, None)
             yield Live(standing, saved, 0, gathering, peak)
             outside = self._loss_outside and placed.segment.name == "head"
             buffered = 0 if outside else unit.fetched or buffered
@@ -130,8 +130,8 @@ class Step:
             moment = segment.backward
             if self._reshards and last:
                 copied = resident + unit.fetched + unit.weights + behind.reducing
-                peak = Peak("all_gather", "all_gather", placed.layer, None)
-                yield Live(gradients, saved + segment.saved, 0, copied, peak)
+                peak = Peak(f"{segment.name}_backward", "all_gather", placed.layer, None)
+                yield Live(gradients, saved + segment.saved, self._act, copied, peak)
             yield _at(placed, moment, "backward", saved, gradients, buffers, fetched)
             if unit is NONE:
                 root += segment.gradients
