@@ -82,10 +82,11 @@ def test_an_override_of_another_verdict_changes_nothing(
 
 
 def test_an_option_that_is_not_modelled_is_named() -> None:
-    answer = checked(question(EIGHT_GPUS, framework={"name": "torchtitan"}))
+    training = {"optimizer": {"name": "adafactor"}}
+    answer = checked(question(EIGHT_GPUS, training=training))
     assert (answer.verdict, answer.passes) == ("unknown", False)
-    assert [each.pointer for each in answer.not_modelled] == ["/framework/name"]
-    assert "torchtitan" in answer.not_modelled[0].message
+    assert [each.pointer for each in answer.not_modelled] == ["/training/optimizer/name"]
+    assert "adafactor" in answer.not_modelled[0].message
     assert answer.estimate is None
     assert answer.binding is None
     assert answer.stages == []

@@ -79,14 +79,18 @@ def test_a_run_that_took_place_is_not_turned_away(name: str) -> None:
     assert "does_not_fit" not in verdicts(name, 1.1, 4)
 
 
-def test_every_complete_run_of_megatron_is_held() -> None:
-    megatron = {
+HELD = {"megatron": 69, "torchtitan": 9, "torchtune": 5}
+
+
+@pytest.mark.parametrize("framework", HELD)
+def test_every_complete_run_is_held(framework: str) -> None:
+    complete = {
         row["id"]
         for row in rows(CORPUS / "measured.jsonl")
-        if row["complete"] and "megatron" in row["framework"].casefold()
+        if row["complete"] and framework in row["framework"].casefold()
     }
-    assert len(megatron) == 69
-    assert megatron == set(priced())
+    assert len(complete) == HELD[framework]
+    assert complete <= set(priced())
 
 
 def test_what_is_known_to_run_is_not_turned_away() -> None:

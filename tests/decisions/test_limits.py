@@ -80,4 +80,5 @@ def test_nothing_fits_on_too_small_a_card(memory_bytes: int) -> None:
 
 
 def test_a_job_that_is_not_modelled_has_no_limits() -> None:
-    assert asked(framework={"name": "torchtitan"}).limits == Largest(None, None)
+    training = {"seq_length": 512, "optimizer": {"name": "adafactor"}}
+    assert asked(training=training).limits == Largest(None, None)

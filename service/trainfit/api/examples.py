@@ -30,6 +30,32 @@ LLAMA_8B: dict[str, Any] = {
     "framework": {"name": "megatron"},
     "gpu": "H100-80GB",
 }
+TORCHTITAN_8B: dict[str, Any] = {
+    "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+    "parallelism": {"num_gpus": 8},
+    "training": {
+        "micro_batch_size": 1,
+        "num_microbatches": 1,
+        "seq_length": 8192,
+        "recompute": {"granularity": "selective"},
+    },
+    "framework": {"name": "torchtitan", "compile": True},
+    "gpu": "H100-80GB",
+}
+LORA_8B: dict[str, Any] = {
+    "model": {"hf_id": "Qwen/Qwen3-8B"},
+    "parallelism": {"num_gpus": 1},
+    "training": {
+        "micro_batch_size": 2,
+        "num_microbatches": 8,
+        "seq_length": 4096,
+        "precision": "bf16-pure",
+        "recompute": {"granularity": "full"},
+        "peft": {"method": "lora", "r": 16},
+    },
+    "framework": {"name": "transformers"},
+    "gpu": "L40S",
+}
 
 ESTIMATE_EXAMPLES: dict[str, Example] = {
     "deepseek-v3": {
@@ -37,6 +63,14 @@ ESTIMATE_EXAMPLES: dict[str, Example] = {
         "value": DEEPSEEK_V3,
     },
     "llama-3.1-8b": {"summary": "Llama-3.1-8B on one node of eight GPUs", "value": LLAMA_8B},
+    "torchtitan": {
+        "summary": "Llama-3.1-8B with torchtitan's FSDP on eight GPUs",
+        "value": TORCHTITAN_8B,
+    },
+    "lora": {
+        "summary": "LoRA of Qwen3-8B with transformers on one GPU",
+        "value": LORA_8B,
+    },
 }
 
 FIT_CHECK_EXAMPLES: dict[str, Example] = {

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from cyclopts import Group, Parameter
 from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
-from trainfit.specs.framework import Megatron
+from trainfit.specs.framework import DeepSpeed, Megatron, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import Parallelism
 from trainfit.specs.part import Part
@@ -25,6 +25,7 @@ from trainfit.specs.training import (
     MoeOptions,
     MtpOptions,
     Optimizer,
+    Peft,
     Recompute,
     Training,
 )
@@ -49,7 +50,11 @@ SECTIONS = (
     Section("Attention and loss", "/training/loss", Loss),
     Section("Experts and multi-token prediction", "/training/moe", MoeOptions, "moe_"),
     Section("Experts and multi-token prediction", "/training/mtp", MtpOptions, "mtp_"),
+    Section("Adapters", "/training/peft", Peft, "lora_"),
     Section("Megatron", "/framework", Megatron),
+    Section("torchtitan", "/framework", Torchtitan),
+    Section("transformers", "/framework", Transformers),
+    Section("transformers", "/framework/deepspeed", DeepSpeed, "deepspeed_"),
     Section("Card", "", Job),
 )
 
@@ -62,7 +67,8 @@ NAMES = {
 }
 """Megatron's names where they are not the section's prefix and the field."""
 
-LEFT_TO_JOB_FILES = {"/framework/name"}
+DISCRIMINATORS = {"/framework/name": "--framework", "/training/peft/method": "--peft"}
+"""Fields that say which kind of part they stand in, and the flag for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +96,24 @@ class Flag:
         return " ".join([name, *(str(each) for each in values)])
 
 
+FRAMEWORK = Flag(
+    pointer="/framework/name",
+    names=(DISCRIMINATORS["/framework/name"],),
+    spellings=("name",),
+    kind=Literal["megatron", "torchtitan", "transformers"],
+    help="Who runs the step. Unset: megatron.",
+    title="Parallelism",
+)
+
+
 @cache
 def flags() -> Mapping[str, Flag]:
-    """Every flag by the pointer of its field."""
-    found = [flag for section in SECTIONS for flag in _section(section)]
-    return {flag.pointer: flag for flag in found}
+    """Every flag by the pointer of its field: of frameworks that share a field the first one's."""
+    found = {FRAMEWORK.pointer: FRAMEWORK}
+    for section in SECTIONS:
+        for flag in _section(section):
+            found.setdefault(flag.pointer, flag)
+    return found
 
 
 def flag_at(pointer: str) -> Flag | None:
@@ -119,7 +138,7 @@ def _section(section: Section) -> Iterator[Flag]:
     for name, field in section.part.model_fields.items():
         pointer = f"{section.pointer}/{name}"
         kind = _plain(field.annotation)
-        if kind is None or pointer in LEFT_TO_JOB_FILES:
+        if kind is None:
             continue
         spellings = _spellings(name, field)
         stems = spellings
@@ -127,6 +146,8 @@ def _section(section: Section) -> Iterator[Flag]:
             aliases = (each for each in spellings if each != name)
             stems = tuple(dict.fromkeys([section.prefix + name, *aliases]))
         stems = NAMES.get(pointer, stems)
+        if pointer in DISCRIMINATORS:
+            stems = (DISCRIMINATORS[pointer].removeprefix("--"),)
         yield Flag(
             pointer=pointer,
             names=tuple(f"--{stem.replace('_', '-')}" for stem in stems),

@@ -10,6 +10,9 @@ from trainfit.cli.documents import FileError, read_config, read_documents
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import Flag, flags
 
+DEFAULT_KINDS = {"framework": {"name": "megatron"}, "peft": {"method": "lora"}}
+"""What a part is where only some other field of it is given."""
+
 
 def job_document(
     model: str | None, job_file: Path | None, given: Mapping[str, Any]
@@ -36,7 +39,7 @@ def _put(document: dict[str, Any], flag: Flag, value: Any) -> None:
     *parents, _ = flag.pointer.strip("/").split("/")
     part: Any = document
     for parent in parents:
-        inner = part.setdefault(parent, {"name": "megatron"} if parent == "framework" else {})
+        inner = part.setdefault(parent, dict(DEFAULT_KINDS.get(parent, {})))
         if not isinstance(inner, dict):
             return  # validation tells what is wrong with it
         part = inner

@@ -13,8 +13,9 @@ from enum import IntEnum
 from math import ceil
 from typing import Any
 
-from trainfit.resolve.layout import smallest_world
-from trainfit.specs.framework import Megatron
+from trainfit.resolve.findings import Findings
+from trainfit.resolve.layout import default_etp, sharding_strategy, smallest_world
+from trainfit.specs.framework import Megatron, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.training import OffloadModule, Precision, RecomputeModule
 
@@ -61,14 +62,21 @@ def together(a: Candidate, b: Candidate) -> Candidate | None:
 
 def candidates(job: Job, num_gpus: int) -> Iterator[Candidate]:
     """Single changes to a job that runs on `num_gpus` GPUs, the cheapest first."""
-    yield from _switches(job)
+    if isinstance(job.framework, Megatron):
+        yield from _switches(job, job.framework)
+    else:
+        yield from _pytorch_switches(job, job.framework)
     yield from _micro_batches(job)
     yield from _sharding(job)
     yield from _sizes(job, num_gpus)
     yield from _pipeline(job)
-    yield from _precision(job)
-    yield from _recompute(job)
-    yield from _offload(job)
+    if isinstance(job.framework, Megatron):
+        yield from _precision(job)
+        yield from _recompute(job, job.framework)
+        yield from _offload(job)
+    else:
+        yield from _pytorch_precision(job)
+        yield from _checkpointing(job)
     yield Candidate(
         {"/parallelism/num_gpus": 2 * num_gpus},
         Price.GPUS,
@@ -82,10 +90,9 @@ def candidates(job: Job, num_gpus: int) -> Iterator[Candidate]:
         )
 
 
-def _switches(job: Job) -> Iterator[Candidate]:
+def _switches(job: Job, framework: Megatron) -> Iterator[Candidate]:
     """What gives nothing up, where it is not on already."""
-    training, layout, framework = job.training, job.parallelism, job.framework
-    assert isinstance(framework, Megatron)
+    training, layout = job.training, job.parallelism
     for path, given, wanted, cost in (
         (
             "/training/loss/cross_entropy",
@@ -138,6 +145,42 @@ def _switches(job: Job) -> Iterator[Candidate]:
         )
 
 
+def _pytorch_switches(job: Job, framework: Torchtitan | Transformers) -> Iterator[Candidate]:
+    """What gives next to nothing up under PyTorch, where it is not on already."""
+    training, layout = job.training, job.parallelism
+    fused = isinstance(framework, Transformers) and framework.liger_kernel
+    if isinstance(framework, Transformers) and not (fused or framework.compile):
+        yield Candidate(
+            {"/framework/liger_kernel": True},
+            Price.NOTHING,
+            "none: faster kernels, of liger-kernel, for norms, SwiGLU and the loss",
+        )
+    if isinstance(framework, Torchtitan) and not framework.compile:
+        yield Candidate({"/framework/compile": True}, Price.NOTHING, "time to compile at the start")
+    if training.loss.cross_entropy == "unfused" and not fused and layout.tp == 1:
+        yield Candidate(
+            {"/training/loss/cross_entropy": "chunked"},
+            Price.NOTHING,
+            "none to speak of: head and loss run over one part of the sequence after the other",
+        )
+    if not framework.expandable_segments:
+        yield Candidate(
+            {"/framework/expandable_segments": True},
+            Price.NOTHING,
+            "none to speak of; set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        )
+    if isinstance(framework, Transformers) and not framework.sync_each_micro_batch:
+        yield Candidate(
+            {"/framework/sync_each_micro_batch": True},
+            Price.COMMUNICATION,
+            "gradients are reduced after every micro-batch (accelerate: sync_each_batch)",
+        )
+    if training.optimizer.implementation != "fused" and training.optimizer.name == "adam":
+        yield Candidate(
+            {"/training/optimizer/implementation": "fused"}, Price.NOTHING, "none: a faster kernel"
+        )
+
+
 def _micro_batches(job: Job) -> Iterator[Candidate]:
     """Smaller micro-batches, and as many more of them where their number is given."""
     size, count = job.training.micro_batch_size, job.training.num_microbatches
@@ -155,7 +198,7 @@ def _sharding(job: Job) -> Iterator[Candidate]:
     """More of the model's states shared out over the data-parallel ranks."""
     layout = job.parallelism
     unsharded = layout.use_distributed_optimizer is False
-    strategy = layout.data_parallel_sharding_strategy or ("no_shard" if unsharded else "optim")
+    strategy = sharding_strategy(job, Findings())
     path = "/parallelism/data_parallel_sharding_strategy"
     # The short form says the same or the opposite, so it goes where the strategy is set.
     short = {"/parallelism/use_distributed_optimizer": None} if unsharded else {}
@@ -186,7 +229,7 @@ def _sizes(job: Job, num_gpus: int) -> Iterator[Candidate]:
     parallelism stays within a node.
     """
     layout = job.parallelism
-    etp = layout.etp if layout.etp is not None else layout.tp
+    etp = layout.etp if layout.etp is not None else default_etp(job)
     costs = {
         "tp": "an exchange of activations in every layer",
         "cp": "keys and values are exchanged in every layer",
@@ -205,7 +248,7 @@ def _sizes(job: Job, num_gpus: int) -> Iterator[Candidate]:
             changed = layout.model_copy(
                 update={path.split("/")[2]: n for path, n in values.items()}
             )
-            world = smallest_world(changed, changed.etp or changed.tp)
+            world = smallest_world(changed, changed.etp or default_etp(job))
             if num_gpus % world == 0:
                 yield Candidate(values, Price.COMMUNICATION, cost)
                 continue
@@ -230,21 +273,67 @@ def _pipeline(job: Job) -> Iterator[Candidate]:
 
 def _precision(job: Job) -> Iterator[Candidate]:
     optimizer, precision = job.training.optimizer, job.training.precision
+    given = (optimizer.exp_avg_dtype or "fp32", optimizer.exp_avg_sq_dtype or "fp32")
     moments = {
         "/training/optimizer/precision_aware": True,
         "/training/optimizer/exp_avg_dtype": "bf16",
         "/training/optimizer/exp_avg_sq_dtype": "bf16",
     }
-    if optimizer.name == "adam" and "fp32" in (optimizer.exp_avg_dtype, optimizer.exp_avg_sq_dtype):
+    if optimizer.name == "adam" and "fp32" in given:
         yield Candidate(moments, Price.PRECISION, "moments in bf16; needs TransformerEngine's Adam")
     if precision == "bf16" or (isinstance(precision, Precision) and precision.gradients == "fp32"):
-        given = precision if isinstance(precision, Precision) else Precision()
-        wanted = given.model_dump(exclude_unset=True) | {"gradients": "bf16"}
+        held = precision if isinstance(precision, Precision) else Precision()
+        wanted = held.model_dump(exclude_unset=True) | {"gradients": "bf16"}
         yield Candidate(
             {"/training/precision": wanted, "/training/optimizer/precision_aware": True},
             Price.PRECISION,
             "gradients are accumulated and reduced in bf16",
         )
+
+
+def _pytorch_precision(job: Job) -> Iterator[Candidate]:
+    if job.training.optimizer.name == "adam":
+        yield Candidate(
+            {"/training/optimizer/name": "adamw8bit"},
+            Price.PRECISION,
+            "moments in 8 bits, by bitsandbytes",
+        )
+    if job.training.precision in ("autocast-bf16", "bf16"):
+        yield Candidate(
+            {"/training/precision": "bf16-pure"},
+            Price.PRECISION,
+            "weights, gradients and moments in bf16 only: small updates are rounded away",
+        )
+
+
+def _checkpointing(job: Job) -> Iterator[Candidate]:
+    """Layers that run again in backward, half of them or all; operations where torchtitan runs."""
+    given = job.training.recompute
+    if given.granularity == "full" and given.every_nth_layer == 1:
+        if not job.training.offload_activations:
+            yield Candidate(
+                {"/training/offload_activations": True},
+                Price.TRANSFERS,
+                "inputs of the layers go to host memory and back with every micro-batch",
+            )
+        return
+    if isinstance(job.framework, Torchtitan) and given.granularity is None:
+        yield Candidate(
+            {RECOMPUTE: {"granularity": "selective"}},
+            Price.SPEED,
+            "cheap operations and every second matrix product are computed twice",
+        )
+    if given.granularity is None:
+        yield Candidate(
+            {RECOMPUTE: {"granularity": "full", "every_nth_layer": 2}},
+            Price.RECOMPUTATION,
+            "every second layer is computed twice",
+        )
+    yield Candidate(
+        {RECOMPUTE: {"granularity": "full"}},
+        Price.RECOMPUTATION,
+        "the whole forward is computed twice: about a third more computation",
+    )
 
 
 REMADE: dict[RecomputeModule, tuple[Price, str]] = {
@@ -259,11 +348,11 @@ REMADE: dict[RecomputeModule, tuple[Price, str]] = {
 """What each module costs when it is made again in backward."""
 
 
-def _recompute(job: Job) -> Iterator[Candidate]:
+def _recompute(job: Job, framework: Megatron) -> Iterator[Candidate]:
     given = job.training.recompute
     if given.granularity != "full":
         chosen = given.modules or ("core_attn",) if given.granularity == "selective" else ()
-        excluded = {*chosen, *_not_remade(job)}
+        excluded = {*chosen, *_not_remade(job, framework)}
         for module, (price, cost) in REMADE.items():
             if module in excluded:
                 continue
@@ -275,13 +364,12 @@ def _recompute(job: Job) -> Iterator[Candidate]:
         yield Candidate({RECOMPUTE: whole}, Price.RECOMPUTATION, cost)
 
 
-def _not_remade(job: Job) -> Iterator[RecomputeModule]:
+def _not_remade(job: Job, framework: Megatron) -> Iterator[RecomputeModule]:
     """Modules that Megatron refuses to recompute in this job, or that fused kernels remake anyway.
 
     Source: megatron/core/transformer/transformer_config.py.
     """
-    training, framework = job.training, job.framework
-    assert isinstance(framework, Megatron)
+    training = job.training
     if training.attention.backend != "unfused" and framework.transformer_impl != "local":
         yield "core_attn"
     if isinstance(training.precision, Precision) and training.precision.fp8_recipe == "delayed":
