@@ -20,7 +20,7 @@ from trainfit.estimator.frameworks.megatron.chunks import Ledger
 from trainfit.estimator.placement import place
 from trainfit.estimator.results import Estimate, Stage
 from trainfit.estimator.tree import module_tree
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
 
 IMAGES = Path(__file__).parent / "images"
@@ -116,9 +116,10 @@ def axis(canvas: Canvas, left: float, right: float, top: float, bottom: float, m
     return scale
 
 
-def planned(document: Mapping[str, Any]) -> tuple[Plan, Estimate]:
+def planned(document: Mapping[str, Any]) -> tuple[MegatronPlan, Estimate]:
     """The plan and the estimate of a job as it would be sent."""
     plan = plan_of(Job.model_validate(document))
+    assert isinstance(plan, MegatronPlan)
     return plan, estimate(plan)
 
 
@@ -194,7 +195,7 @@ class Point(NamedTuple):
     borrowed: int
 
 
-def micro_batch(plan: Plan) -> list[Point]:
+def micro_batch(plan: MegatronPlan) -> list[Point]:
     """One micro-batch through the only rank of a plan, segment by segment, there and back."""
     (placements,) = place(plan)
     (placement,) = placements

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from docs.figures import Point, micro_batch, planned
 from docs.generate.markdown import code, listing, table
 from trainfit.answer import plan_of
-from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
+from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B, LORA_8B, TORCHTITAN_8B
 from trainfit.architectures.registry import supported_model_types
 from trainfit.cli.flags import flags
 from trainfit.estimator import overhead
@@ -26,27 +26,34 @@ from trainfit.estimator.ledger import Lifetime
 from trainfit.estimator.legend import legend_of
 from trainfit.estimator.results import Interval
 from trainfit.resolve.findings import RefusedError
-from trainfit.specs.framework import Framework
 from trainfit.specs.job import Job
 
 MIB, GIB = 2**20, 2**30
 
-NOT_FLAGS = {
-    "/framework/name": tuple(
-        get_args(each.model_fields["name"].annotation)[0]
-        for each in get_args(get_args(Framework)[0])
-    ),
-    "/training/peft": ({"method": "lora"},),
+MOE = {"model": {"hf_id": "Qwen/Qwen3-30B-A3B"}, "parallelism": {"num_gpus": 8}}
+JOBS: Mapping[str, Mapping[str, Any]] = {
+    "Megatron": {**DEEPSEEK_V3, "parallelism": {**DEEPSEEK_V3["parallelism"], "cp": 2}},
+    "torchtitan": {**TORCHTITAN_8B, **MOE},
+    "transformers": {**LORA_8B, **MOE},
 }
-"""Values of a job to try that no flag gives."""
+"""A job of each framework, to which options are given."""
+
+NOT_FLAGS: Mapping[str, tuple[Any, ...]] = {
+    "/training/mtp/num_layers": (1,),
+    "/training/frozen": (["layers.0"],),
+    "/parallelism/cp": (2,),
+    "/parallelism/pp": (2,),
+    "/parallelism/ep": (2,),
+}
+"""Values of a job to try that no flag lists."""
 
 
 class Refusal(NamedTuple):
     """A value of a job that is refused because it is not modelled."""
 
+    framework: str
     pointer: str
     value: Any
-    words: str
 
 
 @cache
@@ -56,12 +63,15 @@ def refusals() -> tuple[Refusal, ...]:
 
 
 def _refusals() -> Iterator[Refusal]:
-    tried = {pointer: _choices(flag.kind) for pointer, flag in flags().items()} | NOT_FLAGS
+    tried = {pointer: _choices(flag.kind) for pointer, flag in flags().items()}
+    for pointer, values in NOT_FLAGS.items():
+        tried[pointer] = (*tried.get(pointer, ()), *values)
+    del tried["/framework/name"]
     for pointer, values in tried.items():
         for value in values:
-            words = _refused(pointer, value)
-            if words is not None:
-                yield Refusal(pointer, value, words)
+            for framework, job in JOBS.items():
+                if _is_refused(job, pointer, value):
+                    yield Refusal(framework, pointer, value)
 
 
 def _choices(kind: Any) -> tuple[Any, ...]:
@@ -72,10 +82,9 @@ def _choices(kind: Any) -> tuple[Any, ...]:
     return {bool: (True, False), float: (0.5,)}.get(kind, ())
 
 
-def _refused(pointer: str, value: Any) -> str | None:
-    """What is said of the option where it is not modelled."""
-    document: dict[str, Any] = deepcopy(DEEPSEEK_V3)
-    document["parallelism"]["cp"] = 2
+def _is_refused(job: Mapping[str, Any], pointer: str, value: Any) -> bool:
+    """Whether the option is not modelled."""
+    document: dict[str, Any] = deepcopy(dict(job))
     *path, name = pointer.strip("/").split("/")
     part = document
     for step in path:
@@ -84,25 +93,27 @@ def _refused(pointer: str, value: Any) -> str | None:
     try:
         plan_of(Job.model_validate(document))
     except RefusedError as error:
-        said = (f.message for f in error.findings if f.code == "not_modelled")
-        return next(said, None)
+        return any(finding.code == "not_modelled" for finding in error.findings)
     except ValidationError:
-        return None
-    return None
+        pass
+    return False
 
 
 def refused() -> str:
-    """Fields with the values that are refused."""
-    by_field: dict[str, list[str]] = {}
-    for pointer, value, _ in refusals():
-        by_field.setdefault(pointer, []).append(_written(value))
-    rows = [[code(pointer), ", ".join(values)] for pointer, values in by_field.items()]
-    return table(["field of a job", "refused"], rows)
+    """Fields with the values that each framework's jobs are refused with."""
+    by_field: dict[str, dict[str, list[str]]] = {}
+    for framework, pointer, value in refusals():
+        row = by_field.setdefault(pointer, {name: [] for name in JOBS})
+        row[framework].append(_written(value))
+    rows = [[code(pointer), *map(", ".join, row.values())] for pointer, row in by_field.items()]
+    return table(["field of a job", *JOBS], rows)
 
 
 def _written(value: Any) -> str:
     if isinstance(value, float):
         return "more than 0"
+    if isinstance(value, list):
+        return ", ".join(map(code, value))
     return code(value["method"] if isinstance(value, dict) else str(value).lower())
 
 

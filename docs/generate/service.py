@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from prometheus_client import Metric
 
-from docs.generate.estimator import refusals
 from docs.generate.markdown import code, listing, table
 from docs.generate.question import asked, laid_out
 from trainfit.answer import answer
@@ -129,8 +128,6 @@ def _job(**parts: Any) -> str:
 def examples() -> dict[str, Request]:
     """A request for every kind of problem that one can ask for."""
     model = {"hf_id": "Qwen/Qwen3-8B"}
-    pointer, value, _ = refusals()[0]
-    _, part, field = pointer.split("/", 2)
     return {
         "invalid-json": Request('{"model": NaN}'),
         "invalid-review": Request(
@@ -148,7 +145,7 @@ def examples() -> dict[str, Request]:
         "invalid-layout": Request(
             _job(model={"hf_id": "Qwen/Qwen3-235B-A22B"}, parallelism={"tp": 8, "pp": 4, "ep": 4})
         ),
-        "not-modelled": Request(_job(model=model, **{part: _nested(field, value)})),
+        "not-modelled": Request(_job(model=model, training={"optimizer": {"name": "adafactor"}})),
         "invalid-patch": Request(
             _job(
                 job={"model": model},
@@ -168,11 +165,6 @@ def examples() -> dict[str, Request]:
         "unknown-model": Request(_job(model={"hf_id": "Qwen/Qwen3-9B"})),
         "unknown-gpu": Request(_job(model=model, gpu="A100")),
     }
-
-
-def _nested(path: str, value: Any) -> dict[str, Any]:
-    name, _, rest = path.partition("/")
-    return {name: _nested(rest, value) if rest else value}
 
 
 def problems() -> str:

@@ -24,6 +24,16 @@ COMMANDS = {
     "terminal-summary": f"{ESTIMATE} --summary gb",
     "terminal-tree": f"{ESTIMATE} --tree --stage 0",
     "terminal-refusal": UNEVEN,
+    "terminal-torchtitan": (
+        "trainfit estimate meta-llama/Llama-3.1-8B --framework torchtitan --compile --num-gpus 8 "
+        "--micro-batch-size 1 --num-microbatches 1 --seq-length 8192 "
+        "--recompute-granularity selective --gpu H100-80GB"
+    ),
+    "terminal-lora": (
+        "trainfit estimate Qwen/Qwen3-8B --framework transformers --peft lora "
+        "--precision bf16-pure --micro-batch-size 2 --num-microbatches 8 --seq-length 4096 "
+        "--recompute-granularity full --gpu L40S"
+    ),
     "terminal-fit-check": "trainfit fit-check deploy/ci/example-jobs.yaml",
     "terminal-compare": "trainfit compare deploy/ci/example-jobs.yaml",
     "help": "trainfit --help",
