@@ -1,0 +1,115 @@
+"""A Hugging Face model from a spec: built, adapted, frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from tests.oracle.spec import Lora, Spec
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+FINAL_NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f", "norm_f")
+
+
+@dataclass(slots=True)
+class Model:
+    """A causal language model and its parts, by what they are."""
+
+    module: Any
+    config: Any
+    backbone: Any
+    """All but the head."""
+
+    @property
+    def blocks(self) -> Any:
+        """The list of decoder layers, whatever wraps them by now."""
+        for each in self.backbone.modules():
+            if isinstance(each, nn.ModuleList) and any(
+                isinstance(part, GradientCheckpointingLayer) for part in each[0].modules()
+            ):
+                return each
+        raise LookupError(f"{self.config.model_type} has no list of decoder layers")
+
+    @property
+    def embedding(self) -> Any:
+        return self.module.get_input_embeddings()
+
+    @property
+    def head(self) -> Any:
+        return self.module.get_output_embeddings()
+
+    @property
+    def final_norm(self) -> Any:
+        """The norm before the head."""
+        return next(
+            getattr(self.backbone, name) for name in FINAL_NORMS if hasattr(self.backbone, name)
+        )
+
+    @property
+    def tied(self) -> bool:
+        return self.embedding.weight is self.head.weight
+
+    def parameters(self) -> list[Any]:
+        return list(self.module.parameters())
+
+
+def build(spec: Spec) -> Model:
+    """The model of a spec, in training mode, on the CPU or in fakes."""
+    config = AutoConfig.for_model(spec.model_type, **config_of(spec))
+    config.use_cache = False
+    dtype = DTYPES.get(spec.dtype, torch.float32)
+    kernels = {"attn_implementation": "eager" if spec.attn == "eager" else "sdpa"}
+    module = AutoModelForCausalLM.from_config(config, dtype=dtype, **kernels)
+    if module._can_set_experts_implementation():
+        module.set_experts_implementation(spec.experts)
+    module.train()
+    model = Model(module, config, module.base_model)
+    for name, parameter in module.named_parameters():
+        if any(part in name for part in spec.freeze):
+            parameter.requires_grad_(False)
+    if spec.lora:
+        model.module = with_adapters(module, spec.lora)
+    return model
+
+
+def config_of(spec: Spec) -> dict[str, Any]:
+    """A config.json with the number of layers that the spec asks for."""
+    config = dict(spec.config)
+    if spec.num_layers:
+        names = CONFIG_MAPPING[spec.model_type].attribute_map
+        config[names.get("num_hidden_layers", "num_hidden_layers")] = spec.num_layers
+        for name in config:
+            if name.endswith("layer_types"):
+                config[name] = config[name][: spec.num_layers]
+    return config
+
+
+def with_adapters(module: Any, lora: Lora) -> Any:
+    """The model with adapters of low rank, its own parameters frozen."""
+    from peft import LoraConfig, get_peft_model
+
+    config = LoraConfig(
+        r=lora.rank,
+        lora_alpha=2 * lora.rank,
+        lora_dropout=lora.dropout,
+        target_modules=lora.targets if lora.targets == "all-linear" else list(lora.targets),
+        task_type="CAUSAL_LM",
+    )
+    # PEFT converts adapters where they lie, which fakes do not allow: they are made anew instead.
+    with patch.object(nn.Module, "to", lambda moved, *_args, **_kwargs: moved):
+        adapted = get_peft_model(module, config, autocast_adapter_dtype=False)
+    dtype = torch.float32 if lora.dtype == "fp32" else module.dtype
+    for owner in adapted.modules():
+        for name, parameter in owner.named_parameters(recurse=False):
+            if parameter.requires_grad and parameter.dtype != dtype:
+                setattr(owner, name, nn.Parameter(parameter.detach().to(dtype)))
+    if lora.input_grads:
+        module.enable_input_require_grads()
+    return adapted

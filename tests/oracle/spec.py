@@ -1,0 +1,157 @@
+"""What the oracle is asked: one training step, as a flat record with defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args, get_type_hints
+
+Dtype = Literal["bf16", "fp16", "fp32"]
+Precision = Literal["bf16", "fp16", "fp32", "autocast", "autocast_fp16", "fsdp_mp"]
+Strategy = Literal["single", "ddp", "fsdp2", "hsdp", "tp", "fsdp2_tp"]
+Recompute = Literal["none", "full", "selective", "selective_op", "selective_layer"]
+Optimizer = Literal[
+    "adamw_foreach", "adamw_fused", "adamw_forloop", "sgd", "sgd_momentum", "adafactor", "lion"
+]
+
+
+class SpecError(ValueError):
+    """A spec names a field or a value that there is not, or values that exclude each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lora:
+    """Adapters of low rank by PEFT; all else is frozen."""
+
+    rank: int = 16
+    targets: tuple[str, ...] | Literal["all-linear"] = "all-linear"
+    dropout: float = 0.0
+    dtype: Literal["fp32", "base"] = "fp32"
+    """PEFT makes adapters of half-precision models fp32 unless told otherwise."""
+    input_grads: bool = False
+    """`enable_input_require_grads`: the embedding's output takes a gradient."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """One training step. `seq` and `mbs` are tokens and sequences of a micro-batch."""
+
+    name: str | None = None
+
+    model_type: str = "llama"
+    config: Mapping[str, Any] = field(default_factory=dict)
+    num_layers: int | None = None
+    """In place of what `config` says."""
+    attn: Literal["flash", "cpu_sdpa", "eager"] = "flash"
+    """flash: the kernel that a CUDA build picks; cpu_sdpa: the one that a CPU build picks."""
+    experts: Literal["grouped_mm", "batched_mm"] = "grouped_mm"
+    lora: Lora | None = None
+    freeze: tuple[str, ...] = ()
+    """Parts of the names of parameters that take no gradient."""
+
+    seq: int = 2048
+    mbs: int = 1
+    micro_batches: int = 1
+    gradient_sync: Literal["every", "last"] = "every"
+    """Reduce gradients in every micro-batch, or in the last one only."""
+
+    dtype: Precision = "bf16"
+    """autocast: fp32 parameters; fsdp_mp: fp32 parameters, bf16 compute, fp32 reduction."""
+    reduce_dtype: Dtype | None = None
+    """Of FSDP's reduction. None: fp32 under fsdp_mp, else that of the parameters."""
+
+    optimizer: Optimizer = "adamw_foreach"
+    optimizer_in_backward: bool = False
+    """Update a parameter, and drop its gradient, as soon as its gradient is there."""
+
+    strategy: Strategy = "single"
+    world: int = 1
+    replicate: int = 1
+    """hsdp: how many replicas `world` is divided into."""
+    tp: int = 1
+    sp: bool = True
+    loss_parallel: bool = True
+    reshard_after_forward: bool = True
+    fsdp_wrap: Literal["root", "torchtitan"] = "root"
+    """root: every block, and all else in one group. torchtitan: the embedding, and the final norm
+    with the head, are groups of their own; tied, they are one group."""
+    gradient_as_bucket_view: bool = False
+
+    ac: Recompute = "none"
+    """selective: save attention and every other mm. selective_op: torchtitan's list of operations.
+    selective_layer: recompute every `ac_every`-th block."""
+    ac_every: int = 2
+    offload: bool = False
+    """Keep what is saved for backward in host memory (`save_on_cpu`)."""
+
+    loss: Literal["hf", "chunked", "fused_linear"] = "hf"
+    """hf: ForCausalLMLoss; chunked: torchtitan's; fused_linear: Liger's."""
+    loss_chunks: int = 8
+    logits_to_keep: int = 0
+    """Compute the logits of so many last tokens; 0: of all."""
+    keep_logits: bool = False
+
+    @staticmethod
+    def parse(given: Mapping[str, Any]) -> Spec:
+        """A spec from JSON. Raises SpecError where it does not hold together."""
+        values = dict(given)
+        if values.get("lora") is not None:
+            values["lora"] = _build(Lora, values["lora"])
+        spec: Spec = _build(Spec, values)
+        if contradiction := spec.contradiction():
+            raise SpecError(contradiction)
+        return spec
+
+    def contradiction(self) -> str | None:
+        """Why the step cannot be run, if it cannot."""
+        if self.uses_tp and (self.lora or self.loss != "hf" or self.logits_to_keep):
+            return "tensor parallelism goes with no adapters and the plain loss only"
+        if self.uses_tp and self.world % self.tp:
+            return "world must be a multiple of tp"
+        if self.strategy == "hsdp" and self.world % self.replicate:
+            return "world must be a multiple of replicate"
+        if self.dtype == "fsdp_mp" and not self.uses_fsdp:
+            return "fsdp_mp needs fsdp2, hsdp or fsdp2_tp"
+        if self.loss == "chunked" and self.uses_fsdp and self.fsdp_wrap != "torchtitan":
+            return "under FSDP the chunked loss needs the head in a group of its own"
+        if self.loss == "chunked" and self.mbs * self.seq % self.loss_chunks:
+            return "tokens must be a multiple of loss_chunks"
+        if self.optimizer_in_backward and self.micro_batches > 1:
+            return "an optimizer in backward leaves no gradients to accumulate"
+        return None
+
+    @property
+    def uses_fsdp(self) -> bool:
+        return self.strategy in ("fsdp2", "hsdp", "fsdp2_tp")
+
+    @property
+    def uses_tp(self) -> bool:
+        return self.strategy in ("tp", "fsdp2_tp")
+
+    @property
+    def syncs(self) -> tuple[bool, ...]:
+        """For every micro-batch, whether its gradients are reduced."""
+        last = self.micro_batches - 1
+        return tuple(self.gradient_sync == "every" or i == last for i in range(last + 1))
+
+
+def _build(kind: type, values: Mapping[str, Any]) -> Any:
+    """A record of a kind, its names and its literal values checked."""
+    if unknown := set(values) - {each.name for each in fields(kind)}:
+        raise SpecError(f"{kind.__name__.lower()} has no field {', '.join(sorted(unknown))}")
+    hints = get_type_hints(kind)
+    for name, value in values.items():
+        allowed = [each for each in _literals(hints[name]) if each is not None]
+        if allowed and isinstance(value, str) and value not in allowed:
+            raise SpecError(f"{name} is {value!r}, not one of {', '.join(map(str, allowed))}")
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+
+def _literals(hint: Any) -> list[Any]:
+    """The values that a literal allows, also one in a union."""
+    return [
+        value
+        for part in get_args(hint)
+        for value in (_literals(part) if get_args(part) else [part])
+        if isinstance(value, str)
+    ]
