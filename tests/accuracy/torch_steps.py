@@ -86,8 +86,20 @@ def group(row: Row) -> str:
 def price(row: Row, folder: Path) -> dict[str, Memory]:  # noqa: ARG001
     """The step's peak beside the service's. The rows count tensors, not kernels' workspaces."""
     check_trusted(row)
+    check_known(row["spec"])
     (stage,) = answer(job_of(row["spec"])).stages
     return {"": memory(row["measured"]["total_peak"] / GIB, tensors_of(stage))}
+
+
+def check_known(spec: Row) -> None:
+    """A spec of the oracle in tests/oracle can say more than what is read here."""
+    unknown = sorted(spec.keys() - DEFAULTS.keys() - {"name", "model_type", "config"})
+    tables = {"dtype": PRECISIONS, "optimizer": OPTIMIZERS, "strategy": SHARDING}
+    unknown += [
+        str(spec[key]) for key, known in tables.items() if spec.get(key) not in (None, *known)
+    ]
+    if unknown:
+        raise UnusableRowError(f"a job has no field for {', '.join(unknown)}")
 
 
 def tensors_of(stage: Stage) -> Interval:
