@@ -13,9 +13,12 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
-# Stamps: what serving needs, and what testing needs on top of it.
+ORACLE_VENV := .venv-oracle
+
+# Stamps: what serving needs, what testing needs on top of it, and PyTorch, apart from both.
 SERVE_READY := $(VENV)/serve-ready
 TEST_READY := $(VENV)/test-ready
+ORACLE_READY := $(ORACLE_VENV)/ready
 
 ##@ Use
 
@@ -49,6 +52,10 @@ check: $(TEST_READY) ## Lint, formatting, types and import contracts
 bench: $(TEST_READY) ## Time the estimator and the command line
 	$(BIN)/python -m tests.bench
 
+.PHONY: oracle
+oracle: $(ORACLE_READY) ## Run PyTorch's steps anew and compare with the recorded ones, to the byte
+	$(ORACLE_VENV)/bin/python -m tests.oracle --check --live tests/data/torch_steps_here.jsonl
+
 ##@ Change
 
 .PHONY: format
@@ -73,6 +80,7 @@ lock: ## Lock the dependencies anew, with hashes (needs uv)
 	$(COMPILE) --upgrade pyproject.toml --output-file requirements.lock
 	$(COMPILE) --upgrade --group build --output-file requirements-build.lock
 	$(COMPILE) --upgrade pyproject.toml --group dev --output-file requirements-dev.lock
+	$(COMPILE) --upgrade --group pyproject.toml:oracle --output-file requirements-oracle.lock
 
 $(SERVE_READY): requirements.lock requirements-build.lock pyproject.toml service/trainfit/__init__.py
 	@test -n "$(PYTHON)" || { echo 'Trainfit needs Python 3.11 or newer with venv; none was found.' >&2; exit 1; }
@@ -83,4 +91,10 @@ $(SERVE_READY): requirements.lock requirements-build.lock pyproject.toml service
 
 $(TEST_READY): requirements-dev.lock $(SERVE_READY)
 	$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(ORACLE_READY): requirements-oracle.lock
+	@test -x $(ORACLE_VENV)/bin/python || "$(PYTHON)" -m venv $(ORACLE_VENV)
+	$(ORACLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
+		--require-hashes -r requirements-oracle.lock
 	@touch $@

@@ -63,7 +63,7 @@ def test_no_file_of_the_project_names_a_path_of_the_machine_it_was_made_on() -> 
     assert [line for line in mentions(MACHINE_PATH) if not line.startswith("tests/data/")] == []
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("lock", [*LOCKS, "requirements-oracle.lock"])
 def test_every_locked_package_is_pinned_and_carries_hashes(lock: str) -> None:
     requirements = (ROOT / lock).read_text().replace("\\\n", " ").splitlines()
     assert requirements
@@ -78,6 +78,12 @@ def test_locks_agree_on_versions_and_the_development_lock_holds_them_all() -> No
         set(re.findall(r"^[\w.-]+==\S+", (ROOT / lock).read_text(), re.MULTILINE)) for lock in LOCKS
     )
     assert serving | building <= testing
+
+
+def test_the_oracle_is_locked_to_the_versions_that_its_rows_were_made_with() -> None:
+    lock = (ROOT / "requirements-oracle.lock").read_text()
+    for exact in pyproject()["dependency-groups"]["oracle"]:
+        assert re.search(rf"^{re.escape(exact)}(\+cpu)?\b", lock, re.MULTILINE)
 
 
 def test_every_dependency_is_locked() -> None:
@@ -126,10 +132,11 @@ def test_make_help_lists_every_target() -> None:
     assert re.findall(r"^  (\S+) +\S", answer.stdout, re.MULTILINE) == targets
 
 
-def test_continuous_integration_runs_make_test() -> None:
+def test_continuous_integration_runs_make_test_and_the_oracle() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     assert re.search(r"\bmake test$", script.read_text(), re.MULTILINE)
+    assert re.search(r"\bmake oracle$", script.read_text(), re.MULTILINE)
 
 
 def image_instructions() -> list[tuple[str, str]]:
