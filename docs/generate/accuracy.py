@@ -97,10 +97,10 @@ def _closeness(figures: Sequence[Memory]) -> list[str]:
 
 
 def measured_briefly() -> str:
-    """Groups whose rows say everything about the run, without their ids."""
+    """Groups of runs of which the rows say everything, without their ids."""
     rows = []
     for name, listed in _groups(Memory).items():
-        if not name.endswith(" near"):
+        if not name.endswith(" near") and not name.startswith("torch_steps"):
             priced, middle, worst, inside, _ = _closeness(_figures(listed))
             rows.append([GROUPS.get(name, code(name)), priced, middle, worst, inside])
     heads = ["peak memory of real runs", "figures", "median error", "worst", "within bounds"]
