@@ -92,9 +92,9 @@ def price(row: Row, folder: Path) -> dict[str, Memory]:  # noqa: ARG001
 
 
 def check_known(spec: Row) -> None:
-    """A spec of the oracle in tests/oracle can say more than what is read here."""
+    """Raise UnusableRowError for a spec that says more than a job can."""
     unknown = sorted(spec.keys() - DEFAULTS.keys() - {"name", "model_type", "config"})
-    tables = {"dtype": PRECISIONS, "optimizer": OPTIMIZERS, "strategy": SHARDING}
+    tables = {"dtype": PRECISIONS, "optimizer": OPTIMIZERS, "ac": RECOMPUTE, "loss": LOSSES}
     unknown += [
         str(spec[key]) for key, known in tables.items() if spec.get(key) not in (None, *known)
     ]
