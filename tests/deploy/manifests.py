@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
-
-from tests.programs import needed
 
 KUBERNETES = Path(__file__).parents[2] / "deploy" / "kubernetes"
 OVERLAYS = sorted(path.name for path in (KUBERNETES / "overlays").iterdir())
@@ -20,7 +20,9 @@ Manifest = dict[str, Any]
 
 @cache
 def built(overlay: str) -> tuple[Manifest, ...]:
-    kubectl = needed("kubectl", package="kubectl")
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:  # no distribution has one that knows these fields
+        pytest.skip("kubectl is not installed: https://kubernetes.io/docs/tasks/tools/")
     command = [kubectl, "kustomize", str(KUBERNETES / "overlays" / overlay)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
