@@ -1,7 +1,8 @@
 """How many layers each virtual stage holds: even, uneven, accounted for, or by layout string.
 
-Source: megatron/core/transformer/transformer_block.py (get_num_layers_to_build) and
-pipeline_parallel_layer_layout.py.
+Sources: megatron/core/transformer/transformer_block.py (get_num_layers_to_build) and
+pipeline_parallel_layer_layout.py; torchtitan/distributed/pipeline_parallel.py
+(generate_llm_fqn_per_model_part).
 """
 
 from trainfit.resolve.findings import Change, Findings, put
@@ -55,15 +56,17 @@ def _chunks_of_layout(given: Parallelism, findings: Findings) -> int:
 
 
 def split(
-    given: Parallelism, layers: int, mtp: int, vpp: int, findings: Findings
+    given: Parallelism, layers: int, mtp: int, vpp: int, findings: Findings, *, weighed: bool
 ) -> tuple[VirtualStage, ...]:
-    """The virtual stages in order, pp * vpp of them; empty where something is refused."""
+    """The virtual stages in order, pp * vpp of them; empty where something is refused. Where they
+    are `weighed`, embedding and head count as a layer each and no stage has to be like another.
+    """
     before = len(findings.found)
     if given.pipeline_model_parallel_layout is not None:
         stages = parse_layout(given.pipeline_model_parallel_layout)
         _check_layout(given, stages, layers, mtp, findings)
     else:
-        counts = _layers_by_stage(given, layers, vpp, findings)
+        counts = _layers_by_stage(given, layers, vpp, findings, weighed=weighed)
         last = len(counts) - 1
         stages = tuple(
             VirtualStage(i == 0, count, mtp if i == last else 0, i == last)
@@ -117,11 +120,14 @@ def _accounted(given: Parallelism) -> tuple[int, int]:
 
 
 def _layers_by_stage(
-    given: Parallelism, layers: int, vpp: int, findings: Findings
+    given: Parallelism, layers: int, vpp: int, findings: Findings, *, weighed: bool
 ) -> tuple[int, ...]:
     first = given.num_layers_in_first_pipeline_stage
     last = given.num_layers_in_last_pipeline_stage
     if first is None and last is None:
+        stages = given.pp * vpp
+        if weighed and 1 < stages <= layers:
+            return _weighed(layers, stages)
         return _even(given, layers, vpp, findings)
     if _accounted(given) != (0, 0):
         pointer = FIRST if first is not None else LAST
@@ -147,6 +153,14 @@ def _even(given: Parallelism, layers: int, vpp: int, findings: Findings) -> tupl
     counts = [total // stages] * stages
     counts[0] -= embedding
     counts[-1] -= loss
+    return tuple(counts)
+
+
+def _weighed(layers: int, stages: int) -> tuple[int, ...]:
+    each, more = divmod(layers + 2, stages)
+    counts = [each + (stage < more) for stage in range(stages)]
+    counts[0] -= 1
+    counts[-1] -= 1
     return tuple(counts)
 
 
