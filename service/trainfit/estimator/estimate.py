@@ -8,8 +8,9 @@ from trainfit.estimator import overhead
 from trainfit.estimator.assumptions import assumptions_of, warnings_of
 from trainfit.estimator.frameworks.megatron import ranks as megatron
 from trainfit.estimator.frameworks.pytorch import ranks as pytorch
+from trainfit.estimator.frameworks.pytorch.states import trained_parameters
 from trainfit.estimator.local_parameters import ParameterTable, chunk_result
-from trainfit.estimator.parameters import count_parameters
+from trainfit.estimator.parameters import ParameterCounts, count_parameters
 from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import (
     Binding,
@@ -64,10 +65,16 @@ def _model(plan: Plan, table: ParameterTable) -> PricedModel:
         parameters=Parameters(
             total=counts.total,
             active=counts.active,
-            trainable=counts.trainable,
+            trainable=_trainable(plan, counts),
             by_bucket=dict(counts.by_bucket),
         ),
     )
+
+
+def _trainable(plan: Plan, counts: ParameterCounts) -> int:
+    if isinstance(plan, PytorchPlan) and (plan.step.adapters is not None or plan.step.frozen):
+        return trained_parameters(plan)
+    return counts.trainable
 
 
 def _ranks(plan: Plan, table: ParameterTable, *, activations: bool) -> Iterator[Rank]:

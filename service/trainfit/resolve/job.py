@@ -130,11 +130,11 @@ def _derived(
     }
     training = job.training
     if training.num_microbatches is None:
-        why = (
-            "global_batch_size / (micro_batch_size * dp)"
-            if training.global_batch_size is not None
-            else "enough to keep the pipeline full"
-        )
+        why = "enough to keep the pipeline full"
+        if training.global_batch_size is not None:
+            why = "global_batch_size / (micro_batch_size * dp)"
+        elif batch.num_microbatches == 1:
+            why = "no accumulation of gradients"
         derived["/training/num_microbatches"] = (batch.num_microbatches, "derived", why)
     if training.mtp is None and model.mtp is not None:
         value = {"num_layers": mtp_layers}

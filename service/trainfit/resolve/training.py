@@ -29,7 +29,9 @@ PRESETS = {
 
 
 def resolve_batch(job: Job, layout: Layout, findings: Findings) -> Batch:
-    """Micro-batches per step, from either way of saying it; enough to fill the pipeline if none."""
+    """Micro-batches per step, from either way of saying it; if none, enough to fill the pipeline,
+    and one where there is none under torchtitan and transformers.
+    """
     training = job.training
     size = training.micro_batch_size
     count = training.num_microbatches
@@ -53,7 +55,8 @@ def resolve_batch(job: Job, layout: Layout, findings: Findings) -> Batch:
             )
         count = max(1, total // per_step)
     if count is None:
-        count = steady_microbatches(layout)
+        single = layout.pp == 1 and not isinstance(job.framework, Megatron)
+        count = 1 if single else steady_microbatches(layout)
     _check_interleaving(layout, count, findings)
     return Batch(size, count, training.seq_length)
 

@@ -5,6 +5,7 @@ deepspeed/runtime/zero/stage_1_and_2.py and stage3.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 from operator import add
@@ -15,10 +16,11 @@ from trainfit.estimator.frameworks.pytorch.optimizers import borrowed
 from trainfit.estimator.ledger import Group, Weight
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable
-from trainfit.estimator.placement import Content
+from trainfit.estimator.placement import Content, place
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Experts
 from trainfit.specs.framework import Torchtitan
+from trainfit.specs.pipeline_layout import VirtualStage
 
 MODULES = {"embedding": "embed_tokens", "output_layer": "lm_head", "norm": "norm"}
 """Modules that can be trained as a whole beside adapters, by the bucket of their weights."""
@@ -97,9 +99,21 @@ class Shares:
         )
 
 
+def trained_parameters(plan: PytorchPlan) -> int:
+    """How many elements of the whole model are trained, those of adapters among them."""
+    stage = VirtualStage(
+        embedding=True, layers=plan.model.num_layers, mtp_layers=0, output_layer=True
+    )
+    layout = replace(plan.layout, tp=1, pp=1, vpp=1, ep=1, etp=1, virtual_stages=(stage,))
+    whole = replace(plan, layout=layout)
+    shares = Shares(ParameterTable(whole), Ledger(whole))
+    ((placement,),) = place(whole)
+    return shares.chunk(placement.content)[1].trained
+
+
 def _trained(sizes: PytorchLegend) -> Callable[[Weight], bool]:
     def wanted(weight: Weight) -> bool:
-        return sizes.trains(MODULES.get(weight.bucket, weight.bucket))
+        return weight.trainable and sizes.trains(MODULES.get(weight.bucket, weight.bucket))
 
     return wanted
 

@@ -1,0 +1,43 @@
+"""What is trained of a model, beside what the libraries say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainfit.answer import answer
+from trainfit.specs.job import Job
+
+
+def trainable(
+    framework: str = "transformers", num_gpus: int = 1, tp: int = 1, **training: Any
+) -> int:
+    job = {
+        "model": {"hf_id": "Qwen/Qwen3-8B"},
+        "parallelism": {"num_gpus": num_gpus, "tp": tp},
+        "training": {"seq_length": 128, "micro_batch_size": 1, **training},
+        "framework": {"name": framework},
+    }
+    return answer(Job.model_validate(job)).model.parameters.trainable
+
+
+@pytest.mark.parametrize("tp", [1, 2])
+def test_adapters_of_every_linear_are_as_many_as_peft_prints(tp: int) -> None:
+    assert trainable(peft={"method": "lora", "r": 16}, tp=tp, num_gpus=tp) == 43_646_976
+
+
+def test_adapters_of_named_linears() -> None:
+    named = {"method": "lora", "r": 8, "target_modules": ["q_proj", "v_proj"]}
+    assert trainable(peft=named) == 36 * 8 * ((4096 + 4096) + (4096 + 1024))
+
+
+def test_what_is_frozen_is_not_trained() -> None:
+    assert trainable() - trainable(frozen=["embed_tokens"]) == 151_936 * 4096
+
+
+def test_gradients_are_not_accumulated_unless_asked() -> None:
+    job = {"model": {"hf_id": "Qwen/Qwen3-8B"}, "training": {"seq_length": 128}}
+    for framework in ("transformers", "torchtitan"):
+        estimate = answer(Job.model_validate({**job, "framework": {"name": framework}}))
+        assert estimate.parallelism.num_microbatches == 1
