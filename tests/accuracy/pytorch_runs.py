@@ -71,12 +71,17 @@ def _transformers(row: Row) -> Row:
     )
 
 
+LITGPT_GLOBAL_BATCH = 64
+"""litgpt's global_batch_size where a run says none (litgpt/args.py)."""
+
+
 def _training(training: Row, notes: str, framework: str) -> Row:
     optimizer = published_runs.optimizer_of(training)
+    unstated = LITGPT_GLOBAL_BATCH if "litgpt" in framework else None
     return published_runs.stated(
         {
             "micro_batch_size": training["micro_batch"],
-            "global_batch_size": training["global_batch"],
+            "global_batch_size": training["global_batch"] or unstated,
             "num_microbatches": training["num_microbatches"],
             "seq_length": training["seq_len"],
             "precision": _precision(training["precision"], notes),
