@@ -1,20 +1,28 @@
-"""What every test may rely on: an environment that sets nothing of the hub, service or proxies."""
+"""What every test may rely on: an environment that sets nothing of the service or of proxies, and
+keeps it from the Hub and from the caches of whoever runs the tests.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
 FOREIGN_PREFIXES = ("HF_", "TRAINFIT_", "TRANSFORMERS_")
 
 
-@pytest.fixture(autouse=True)
-def clean_environ(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def clean_environ() -> Iterator[None]:
     """Take away the variables that change what the service or its HTTP client does."""
-    for name in list(os.environ):
-        if name.upper().startswith(FOREIGN_PREFIXES) or name.upper().endswith("_PROXY"):
-            monkeypatch.delenv(name)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.upper().startswith(FOREIGN_PREFIXES) or name.upper().endswith("_PROXY"):
+                patch.delenv(name)
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setenv("HF_HOME", os.devnull)
+        patch.setenv("TRAINFIT_CACHE_DIR", "")
+        yield
 
 
 @pytest.fixture(scope="session")
