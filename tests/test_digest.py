@@ -12,6 +12,7 @@ from trainfit.answer import EstimateAnswer, answer
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 from trainfit.catalog.configs import bundled_config
 from trainfit.digest import catalogue_version, request_digest
+from trainfit.resolve.plan import Source
 from trainfit.specs.job import Job
 
 CONFIG = bundled_config("Qwen/Qwen2-VL-7B-Instruct")
@@ -99,12 +100,17 @@ def test_what_is_asked_of_the_job_is_part_of_the_question() -> None:
     assert answer(job).request_digest != answer(job, activations=False).request_digest
     document = answer(job).job
     digests = {
-        request_digest(operation, document, options, revision)
+        request_digest(operation, document, options, source)
         for operation in ("estimate", "fit-check")
         for options in ({}, {"suggest": False})
-        for revision in (None, "main")
+        for source in (
+            Source("acme/small", None, "bundled"),
+            Source("acme/small", "a" * 40, "hub"),
+            Source("acme/small", "b" * 40, "hub"),
+            Source("acme/small", "b" * 40, "hub", stale=True),
+        )
     }
-    assert len(digests) == 8
+    assert len(digests) == 16
 
 
 def test_versions_are_part_of_the_question(monkeypatch: pytest.MonkeyPatch) -> None:

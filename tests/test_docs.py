@@ -104,9 +104,9 @@ def test_every_metric_is_documented() -> None:
     assert [name for name in map(exposed, families()) if f"`{name}`" not in text] == []
 
 
-@pytest.mark.parametrize("name", ["README.md", "deploy/README.md"])
-def test_every_setting_is_documented(name: str) -> None:
-    text = page(name)
+@pytest.mark.parametrize("names", [["README.md", "docs/hub.md"], ["deploy/README.md"]])
+def test_every_setting_is_documented(names: list[str]) -> None:
+    text = "".join(map(page, names))
     assert [each for each in environment_variables().values() if f"`{each}`" not in text] == []
 
 

@@ -26,7 +26,8 @@ def asked(
     """What the service answers."""
 
     async def ask() -> Response:
-        transport = ASGITransport(create_app(Settings(**settings or {})))
+        given = {"hf_hub_offline": True, "cache_dir": "", **(settings or {})}
+        transport = ASGITransport(create_app(Settings(**given)))
         async with AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
             headers = {"content-type": content_type} if body is not None else {}
             headers["x-request-id"] = "example"

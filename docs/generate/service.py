@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Set
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from prometheus_client import Metric
+from pydantic import AliasChoices, AliasPath
 
 from docs.generate.markdown import code, listing, table
 from docs.generate.question import asked, laid_out
@@ -19,32 +19,69 @@ from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3
 from trainfit.api.kubernetes.annotations import MEANINGS
 from trainfit.api.metrics import Metrics
-from trainfit.api.problems import INTERNAL_ERROR, KINDS, OVERLOADED, Kind, problem
+from trainfit.api.problems import (
+    INTERNAL_ERROR,
+    KINDS,
+    OVERLOADED,
+    Kind,
+    Problem,
+    problem,
+    problem_of,
+)
 from trainfit.api.settings import Settings
 from trainfit.fit import check_fit
+from trainfit.hub.errors import (
+    AdapterError,
+    GatedRepoError,
+    HubError,
+    MalformedAnswerError,
+    MissingRevisionError,
+    NoConfigError,
+    NotAllowedError,
+    RateLimitedError,
+    RenamedRepoError,
+    SlowHubError,
+    UnreachableError,
+)
+from trainfit.hub.settings import HubSettings
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
+from trainfit.wire import to_json
 
+OFFLINE = Settings(hf_hub_offline=True, cache_dir="")
 DOCKERFILE = Path(__file__).parents[2] / "Dockerfile"
 
 
 def environment_variables() -> dict[str, str]:
-    """The variable that each setting is read from."""
+    """The variable that each setting is read from, those of the service itself first."""
     prefix = Settings.model_config.get("env_prefix", "")
     return {
-        name: str(field.validation_alias or f"{prefix}{name.upper()}")
-        for name, field in Settings.model_fields.items()
+        name: _named(Settings.model_fields[name].validation_alias) or f"{prefix}{name.upper()}"
+        for name in sorted(Settings.model_fields, key=HubSettings.model_fields.__contains__)
     }
 
 
+def _named(alias: str | AliasPath | AliasChoices | None) -> str | None:
+    """The name that a setting is known by, of several the first."""
+    if isinstance(alias, AliasChoices):
+        alias = alias.choices[0]
+    return None if alias is None else str(alias)
+
+
 def settings() -> str:
-    return _settings({}, "default")
+    """Those of the service itself."""
+    own = Settings.model_fields.keys() - HubSettings.model_fields.keys()
+    return _settings(own, {}, "default")
+
+
+def settings_of_the_hub() -> str:
+    return _settings(HubSettings.model_fields.keys(), {}, "default")
 
 
 def settings_of_the_image() -> str:
-    """Defaults as the image has them."""
+    """All of them, with defaults as the image has them."""
     set_there = re.findall(r"\b([A-Z_]+)=(\S+)", DOCKERFILE.read_text("utf-8"))
-    return _settings(dict(set_there), "in the image")
+    return _settings(Settings.model_fields.keys(), dict(set_there), "in the image")
 
 
 def admission_annotations() -> str:
@@ -53,22 +90,28 @@ def admission_annotations() -> str:
     return table(["annotation", "meaning"], rows)
 
 
-def _settings(elsewhere: Mapping[str, str], head: str) -> str:
+def _settings(names: Set[str], elsewhere: Mapping[str, str], head: str) -> str:
     rows = [
         [
             code(variable),
-            code(elsewhere.get(variable, default)) if default is not None else "unset",
+            _shown(elsewhere.get(variable, Settings.model_fields[name].default)),
             Settings.model_fields[name].description or "",
         ]
         for name, variable in environment_variables().items()
-        for default in [Settings.model_fields[name].default]
+        if name in names
     ]
     return table(["variable", head, "meaning"], rows)
 
 
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return code(str(value).lower())
+    return "unset" if value in (None, "", ()) else code(value)
+
+
 def operations() -> str:
     """The operations of the OpenAPI document."""
-    document = create_app(Settings()).openapi()
+    document = create_app(OFFLINE).openapi()
     rows = [
         [code(f"{method.upper()} {path}"), code(operation["operationId"]), operation["summary"]]
         for path, methods in document["paths"].items()
@@ -84,6 +127,7 @@ def families() -> list[Metric]:
     metrics.request_answered("estimate", "POST", HTTPStatus.OK, 0.001)
     metrics.job_asked(job, answer(job))
     metrics.object_reviewed("does_not_fit", allowed=False)
+    metrics.hub_asked("found", 0.1)
     metrics.fit_checked(job, check_fit(FitCheckRequest.model_validate(DEEPSEEK_V3)))
     return [each for each in metrics.registry.collect() if each.name.startswith("trainfit_")]
 
@@ -167,6 +211,36 @@ def examples() -> dict[str, Request]:
     }
 
 
+HUB: Mapping[str, tuple[str, HubError]] = {
+    "gated-model": ("acme/closed", GatedRepoError(refused=False)),
+    "model-not-allowed": ("acme/small", NotAllowedError()),
+    "unknown-revision": ("acme/small", MissingRevisionError()),
+    "renamed-model": ("acme/old-name", RenamedRepoError("acme/new-name")),
+    "model-without-config": ("acme/small-GGUF", NoConfigError()),
+    "adapter-model": ("acme/small-lora", AdapterError("acme/small")),
+    "hub-answer": ("acme/small", MalformedAnswerError("the file is not JSON")),
+    "hub-unavailable": ("acme/small", UnreachableError("the Hub cannot be reached")),
+    "hub-rate-limited": ("acme/small", RateLimitedError(55)),
+    "hub-timeout": ("acme/small", SlowHubError()),
+}
+"""A model for which each kind is answered, and what the Hub did."""
+
+
+def _of_hub(slug: str) -> tuple[str, Mapping[str, Any]]:
+    """A request and the problem that it is answered with."""
+    hf_id, error = HUB[slug]
+    revision = {"revision": "v9"} if slug == "unknown-revision" else {}
+    job = Job.model_validate({"model": {"hf_id": hf_id, **revision}})
+    asked = f"POST /v1/estimate\n\n{_job(model=job.model.model_dump(exclude_unset=True))}"
+    return asked, _example(problem_of(error, job))
+
+
+def _example(answered: Problem) -> dict[str, Any]:
+    """A problem as it is sent."""
+    example: dict[str, Any] = json.loads(to_json(answered))
+    return example | {"instance": "urn:request:example"}
+
+
 def problems() -> str:
     """Every kind with its meaning, a request that it answers and the answer."""
     requests = examples()
@@ -175,9 +249,12 @@ def problems() -> str:
 
 def _kind(kind: Kind, request: Request | None) -> str:
     head = f"### `{kind.slug}`\n\n{kind.status}: {kind.title}. {kind.meaning}"
+    if kind.slug in HUB:
+        asking, answer = _of_hub(kind.slug)
+        return f"{head}\n\n{listing(asking, 'http')}\n\n{listing(_laid_out(answer), 'json')}"
     if request is None:
         assert kind in (INTERNAL_ERROR, OVERLOADED)
-        body = asdict(problem(kind, kind.meaning)) | {"instance": "urn:request:example"}
+        body = _example(problem(kind, kind.meaning))
         return f"{head}\n\n{listing(_laid_out(body), 'json')}"
     response = asked(
         request.method,
@@ -217,5 +294,6 @@ BLOCKS = {
     "operations": operations,
     "problems": problems,
     "settings": settings,
+    "settings-of-the-hub": settings_of_the_hub,
     "settings-of-the-image": settings_of_the_image,
 }

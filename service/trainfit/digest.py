@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -9,7 +10,7 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 from trainfit import __version__
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import Plan, Source
 from trainfit.specs.job import Job
 
 VERSION_DIGITS = 16
@@ -19,7 +20,8 @@ PIN = "estimator_version"
 
 def normalised(job: Job, plan: Plan | None) -> dict[str, Any]:
     """The job as one would send it to leave nothing open, without its pin: model and card by the
-    names that the catalogues have for them, and every default in its place.
+    names that the catalogues have for them, a model of the Hub by its commit, and every default
+    in its place.
 
     Without a plan, where nothing was resolved, with the defaults that depend on nothing else.
     """
@@ -32,22 +34,24 @@ def normalised(job: Job, plan: Plan | None) -> dict[str, Any]:
             _put(document, default.pointer, default.value)
         if job.model.hf_id is not None:
             document["model"]["hf_id"] = plan.source.name
+            if plan.source.revision is not None:
+                document["model"]["revision"] = plan.source.revision
         if isinstance(job.gpu, str):
             document["gpu"] = plan.card.name
     return document
 
 
 def request_digest(
-    operation: str, job: Mapping[str, Any], options: Mapping[str, Any], revision: str | None
+    operation: str, job: Mapping[str, Any], options: Mapping[str, Any], source: Source
 ) -> str:
     """SHA-256, in hexadecimal, of all that decides an answer: what is asked of which normalised
-    job, the revision that its model was resolved to, and the versions that answer.
+    job, what its model was resolved to, and the versions that answer.
     """
     decisive = {
         "operation": operation,
         "job": job,
         "options": options,
-        "model_revision": revision,
+        "model": asdict(source),
         "estimator_version": __version__,
         "catalogue_version": catalogue_version(),
     }

@@ -1,13 +1,14 @@
 """From a job and a card to the verdict that is sent: one path, for HTTP and the terminal."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, Protocol
 
 from trainfit import __version__
 from trainfit.answer import fields_of, plan_of, price
 from trainfit.decisions.fit_check import FitCheck, fit_check
 from trainfit.digest import catalogue_version, normalised, request_digest
+from trainfit.dimensions import Find, from_package
 from trainfit.estimator.results import Estimate
 from trainfit.specs.job import AS_JOB, Job
 from trainfit.specs.policy import FitCheckRequest
@@ -18,7 +19,7 @@ class FitCheckAnswer(FitCheck):
     """A verdict with what it is a function of. Equal digests have equal answers.
 
     `request_digest` is a SHA-256 of the policy and all else that was asked of the normalised `job`,
-    the revision of its model and both versions; `job` is the request with every default in its
+    the source of its model and both versions; `job` is the request with every default in its
     place.
     """
 
@@ -28,19 +29,27 @@ class FitCheckAnswer(FitCheck):
     job: Annotated[dict[str, Any], AS_JOB]
 
 
-def check_fit(request: FitCheckRequest, price: Callable[[Job], Estimate] = price) -> FitCheckAnswer:
+class Pricing(Protocol):
+    """Prices a job whose model `find` has found, or raises as `plan_of` does."""
+
+    def __call__(self, job: Job, *, find: Find) -> Estimate: ...
+
+
+def check_fit(
+    request: FitCheckRequest, find: Find = from_package, pricing: Pricing = price
+) -> FitCheckAnswer:
     """The verdict on a job, as it is sent. Errors are those of `plan_of`; a job that is refused
     for nothing but what is not modelled is answered.
     """
-    decision = fit_check(request, price)
-    plan = plan_of(request) if decision.estimate is not None else None
+    decision = fit_check(request, partial(pricing, find=find))
+    plan = plan_of(request, find) if decision.estimate is not None else None
     document = normalised(request, plan)
     options = request.model_dump(mode="json", include={"policy", "limits", "suggest"})
-    revision = plan.source.revision if plan is not None else request.model.revision
+    source = plan.source if plan is not None else find(request.model).source
     return FitCheckAnswer(
         **fields_of(decision),
         estimator_version=__version__,
         catalogue_version=catalogue_version(),
-        request_digest=request_digest("fit-check", document, options, revision),
+        request_digest=request_digest("fit-check", document, options, source),
         job=document,
     )

@@ -21,6 +21,7 @@ OPERATIONS = {
     "compare": ("post", "/v1/compare"),
     "admission": ("post", "/v1/admission"),
     "enforceAdmission": ("post", "/v1/admission/enforce"),
+    "resolveModel": ("post", "/v1/models:resolve"),
     "listModels": ("get", "/v1/models"),
     "listGpus": ("get", "/v1/gpus"),
 }

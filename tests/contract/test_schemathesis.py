@@ -29,6 +29,7 @@ OPERATIONS = {
     "fitCheck",
     "listGpus",
     "listModels",
+    "resolveModel",
 }
 
 

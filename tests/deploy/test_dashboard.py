@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -20,6 +21,7 @@ import yaml
 
 from docs.generate.service import exposed, families
 from tests.api.kubernetes.objects import DOES_NOT_FIT, FITS, JOB, TIGHT, annotated, review
+from tests.hub.fake_hub import running_hub
 from tests.programs import needed
 from tests.serving import Service, free_port, running_service
 
@@ -71,10 +73,12 @@ def test_every_metric_of_the_service_is_shown() -> None:
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    with running_service(
-        TRAINFIT_MAX_CONCURRENT_REQUESTS="1", TRAINFIT_LOG_LEVEL="error"
-    ) as running:
-        yield running
+    """One that asks a hub, which has no models."""
+    with running_hub() as hub:
+        settings = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url}
+        settings |= {"TRAINFIT_MAX_CONCURRENT_REQUESTS": "1", "TRAINFIT_LOG_LEVEL": "error"}
+        with running_service(**settings) as running:
+            yield running
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +125,7 @@ def traffic(url: str) -> None:
             client.post("/v1/fit-check", json=job)
             client.post("/v1/admission", json=review(annotated(JOB, job)))
             client.post("/v1/admission/enforce", json=review(annotated(JOB, job)))
+        client.post("/v1/estimate", json={"model": {"hf_id": f"acme/{uuid4().hex}"}})
         client.get("/v1/gpus")
         client.get("/nowhere")
         begun, over = threading.Event(), threading.Event()

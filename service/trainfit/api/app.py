@@ -1,5 +1,8 @@
 """The service as an ASGI application."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
@@ -16,9 +19,12 @@ from trainfit.api.routes import (
     documentation,
     estimate,
     fit_check,
+    models,
     operations,
 )
 from trainfit.api.settings import Settings
+from trainfit.hub.hub import Hub
+from trainfit.lookup import Lookup
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -34,6 +40,7 @@ def create_app(settings: Settings) -> FastAPI:
         openapi_tags=openapi.TAGS,
         openapi_url=None,
         redirect_slashes=False,
+        lifespan=_closing_hub,
         routes=[*operations.routes, *documentation.routes],
         middleware=[
             Middleware(RequestIds),
@@ -45,10 +52,20 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.metrics = metrics
     app.state.admission = Admission(settings.max_concurrent_requests)
+    app.state.hub = Hub(settings, metrics)
+    app.state.lookup = Lookup(app.state.hub, settings.hub_connect_timeout_seconds)
     app.include_router(estimate.router)
     app.include_router(fit_check.router)
     app.include_router(compare.router)
     app.include_router(admission.router)
+    app.include_router(models.router)
     app.include_router(catalogues.router)
     answer_with_problems(app)
     return app
+
+
+@asynccontextmanager
+async def _closing_hub(app: FastAPI) -> AsyncIterator[None]:
+    """Close the hub when the app stops. It opens what it needs by itself."""
+    yield
+    await app.state.hub.aclose()

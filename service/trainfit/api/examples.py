@@ -159,3 +159,13 @@ BATCH_EXAMPLES: dict[str, Example] = {
         },
     },
 }
+MODEL_EXAMPLES: dict[str, Example] = {
+    "deepseek-v3": {
+        "summary": "DeepSeek-V3 as it is now",
+        "value": {"model": {"hf_id": "deepseek-ai/DeepSeek-V3"}},
+    },
+    "llama-3.1-8b": {
+        "summary": "The main branch of a model that is gated: X-HF-Token opens it",
+        "value": {"model": {"hf_id": "meta-llama/Llama-3.1-8B", "revision": "main"}},
+    },
+}

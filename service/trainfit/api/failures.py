@@ -29,6 +29,8 @@ BY_STATUS = {
 }
 """What the framework itself raises."""
 
+INVALID_TOKEN = "header X-HF-Token: must be a token of the Hub, and nothing else"
+
 
 class ProblemError(HTTPException):
     """A problem on its way to the response."""
@@ -49,6 +51,8 @@ class ProblemResponse(Response):
         instance = f"urn:request:{request.state.request_id}"
         content = to_json(replace(problem, instance=instance))
         super().__init__(content, problem.status, headers)
+        if problem.retry_after_seconds is not None:
+            self.headers["retry-after"] = str(problem.retry_after_seconds)
 
 
 def answer_with_problems(app: FastAPI) -> None:
@@ -69,6 +73,8 @@ async def _invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     route: APIRoute = request.scope["route"]
     errors = error.errors()[:MAX_ERRORS]
+    if _about("header", errors):
+        return ProblemResponse(request, problem(INVALID_PARAMETER, INVALID_TOKEN))
     if in_query := _about("query", errors):
         (parameters,) = route.dependant.query_params
         first = invalid_fields(in_query, parameters.field_info.annotation)[0]

@@ -10,6 +10,7 @@ from trainfit.api.problems import (
     ANSWER_ERRORS,
     INVALID_JOB,
     MAX_ERRORS,
+    HasModel,
     Problem,
     problem,
     problem_of,
@@ -18,6 +19,7 @@ from trainfit.api.problems import (
 from trainfit.specs.job import Job
 
 AnyJob = TypeVar("AnyJob", bound=Job)
+Question = TypeVar("Question", bound=HasModel)
 Answer = TypeVar("Answer")
 
 
@@ -35,7 +37,7 @@ def not_a_job(error: ValidationError, kind: type[Job]) -> Problem:
     return problem(INVALID_JOB, summary(findings), findings)
 
 
-def answered(job: AnyJob, answer: Callable[[AnyJob], Answer]) -> Answer | Problem:
+def answered(job: Question, answer: Callable[[Question], Answer]) -> Answer | Problem:
     """The answer, or why there is none."""
     try:
         return answer(job)

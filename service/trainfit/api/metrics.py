@@ -1,9 +1,12 @@
 """What the service counts. Labels are drawn from closed sets, never from what a caller writes."""
 
+from typing import get_args
+
 from fastapi import Request
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     Info,
     ProcessCollector,
@@ -15,6 +18,8 @@ import trainfit
 from trainfit.api.problems import NOT_MODELLED, Problem
 from trainfit.decisions.fit_check import FitCheck
 from trainfit.estimator.results import Estimate
+from trainfit.hub.entries import Layer
+from trainfit.hub.observer import Outcome
 from trainfit.specs.job import Job
 
 GIB = 2**30
@@ -74,6 +79,30 @@ class Metrics:
             buckets=PEAK_BYTES,
             registry=self.registry,
         )
+        self._hub_requests = Counter(
+            "trainfit_hub_requests_total",
+            "Requests to the Hugging Face Hub, by what came of them.",
+            ("outcome",),
+            registry=self.registry,
+        )
+        self._hub_request_seconds = Histogram(
+            "trainfit_hub_request_duration_seconds",
+            "From asking the Hub to the end of its answer, redirects included.",
+            buckets=REQUEST_SECONDS,
+            registry=self.registry,
+        )
+        models_found = Counter(
+            "trainfit_models_found_total",
+            "Models of the Hub, by where they were found: nearest first, the Hub itself last.",
+            ("layer",),
+            registry=self.registry,
+        )
+        self._models_found = {layer: models_found.labels(layer) for layer in get_args(Layer)}
+        self._cache_entries = Gauge(
+            "trainfit_hub_cache_entries",
+            "Models of the Hub in the memory of the process.",
+            registry=self.registry,
+        )
         build = Info("trainfit_build", "The estimator that answers.", registry=self.registry)
         build.info({"version": trainfit.__version__})
 
@@ -106,6 +135,19 @@ class Metrics:
     def object_reviewed(self, outcome: str, *, allowed: bool) -> None:
         """Count an object on its way into a cluster: the outcome of its review."""
         self._reviews.labels(outcome, str(allowed).lower()).inc()
+
+    def hub_asked(self, outcome: Outcome, seconds: float) -> None:
+        """Count a request to the Hub."""
+        self._hub_requests.labels(outcome).inc()
+        self._hub_request_seconds.observe(seconds)
+
+    def model_found(self, layer: Layer) -> None:
+        """Count a model that was found there."""
+        self._models_found[layer].inc()
+
+    def cache_holds(self, configs: int) -> None:
+        """So many models are in memory now."""
+        self._cache_entries.set(configs)
 
     def exposition(self) -> bytes:
         """Every metric in Prometheus's text format."""

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import TypeAdapter
 
-from trainfit.api.problems import OVERLOADED, Kind, Problem
+from trainfit.api.problems import HUB_ANSWER, HUB_TIMEOUT, OVERLOADED, Kind, Problem
 
 SUMMARY = "How much GPU memory every rank of an LLM training run will need, before it starts."
 DESCRIPTION = (
@@ -30,6 +30,8 @@ SIGNED: dict[int | str, dict[str, Any]] = {
     }
 }
 """An answer that carries its digest."""
+TEMPORARY = {OVERLOADED.status, HUB_ANSWER.status, HUB_TIMEOUT.status}
+"""Statuses that say when to ask again."""
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
 
 
@@ -42,8 +44,8 @@ def problem_responses(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
             "description": "; ".join(titles),
             "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}},
         }
-    if OVERLOADED.status in responses:
-        responses[OVERLOADED.status]["headers"] = RETRY_AFTER
+    for status in TEMPORARY & responses.keys():
+        responses[status]["headers"] = RETRY_AFTER
     return responses
 
 

@@ -2,20 +2,39 @@
 so the terminal answers with the same words.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
+from typing import Annotated, Protocol
+
+from pydantic import Field
 
 from trainfit import __version__
-from trainfit.answer import UnknownModelError, VersionNotServedError
+from trainfit.answer import VersionNotServedError
 from trainfit.architectures.config import ConfigError, UnsupportedModelTypeError
 from trainfit.catalog.gpus import UnknownGpuError
+from trainfit.dimensions import UnknownModelError
+from trainfit.hub.errors import (
+    AdapterError,
+    GatedRepoError,
+    HubError,
+    MalformedAnswerError,
+    MissingRevisionError,
+    NoAnswerError,
+    NoConfigError,
+    NotAllowedError,
+    RateLimitedError,
+    RenamedRepoError,
+    SlowHubError,
+)
 from trainfit.resolve.findings import Change, Finding, RefusedError
-from trainfit.specs.job import Job
+from trainfit.specs.model import Model
 
 ANSWER_ERRORS = (
     RefusedError,
     ConfigError,
     UnknownModelError,
+    HubError,
     UnknownGpuError,
     VersionNotServedError,
 )
@@ -49,6 +68,20 @@ INVALID_REVIEW = Kind(
     "The body is JSON but not an AdmissionReview of admission.k8s.io/v1 with a request: the "
     "Kubernetes API server sends one to a webhook. What is wrong with an object in it is no "
     "problem but a warning in the answer.",
+)
+GATED_MODEL = Kind(
+    "gated-model",
+    403,
+    "The model is not open to everyone",
+    "The Hub shows this model only to those who were granted access. A request that has a token of "
+    "theirs in its X-HF-Token header is answered; the token is used for that request alone.",
+)
+MODEL_NOT_ALLOWED = Kind(
+    "model-not-allowed",
+    403,
+    "The organisation is not on the list",
+    "The operator of this service lets it look up the models of some organisations only "
+    "(TRAINFIT_HUB_ORGANISATIONS). The contents of any config.json can be sent as model.hf_config.",
 )
 NOT_FOUND = Kind(
     "not-found",
@@ -92,8 +125,9 @@ INVALID_JOB = Kind(
 INVALID_PARAMETER = Kind(
     "invalid-parameter",
     422,
-    "A query parameter is wrong",
-    "A query parameter is unknown or has a value that it cannot take.",
+    "A parameter is wrong",
+    "A query parameter is unknown or has a value that it cannot take, or the X-HF-Token header "
+    "holds what is no token.",
 )
 INVALID_LAYOUT = Kind(
     "invalid-layout",
@@ -135,8 +169,38 @@ UNKNOWN_MODEL = Kind(
     "unknown-model",
     422,
     "The model is not known",
-    "No config.json of this hf_id is bundled. GET /v1/models lists those that are; the contents "
-    "of any config.json can be sent as model.hf_config.",
+    "The Hub has no model of this hf_id, or hides it from who asks; or the Hub is not asked "
+    "(HF_HUB_OFFLINE) and neither a cache nor the package has its config.json. GET /v1/models "
+    "lists the models of the package; the contents of any config.json can be sent as "
+    "model.hf_config.",
+)
+UNKNOWN_REVISION = Kind(
+    "unknown-revision",
+    422,
+    "The model has no such revision",
+    "The Hub has the model, but no branch, tag or commit of this name. Left out, the revision is "
+    "main.",
+)
+RENAMED_MODEL = Kind(
+    "renamed-model",
+    422,
+    "The model has another name now",
+    "The Hub redirects this hf_id to another one. It is not followed silently, since an old name "
+    "can be taken by someone else; the suggestion is the new name.",
+)
+MODEL_WITHOUT_CONFIG = Kind(
+    "model-without-config",
+    422,
+    "The repository is no model of transformers",
+    "The repository has no config.json: it holds GGUF files, a diffusion pipeline, a data set or "
+    "code. The config.json of the model that it was made from says how large it is.",
+)
+ADAPTER_MODEL = Kind(
+    "adapter-model",
+    422,
+    "The repository holds an adapter",
+    "The repository has no config.json but an adapter_config.json. What an adapter takes to train "
+    "depends on the model below it: ask for that model, and describe the adapter in training.peft.",
 )
 UNKNOWN_GPU = Kind(
     "unknown-gpu",
@@ -151,6 +215,34 @@ INTERNAL_ERROR = Kind(
     "The service failed",
     "A fault of the service, not of the request. The log has it under the request id that ends "
     "the problem's instance.",
+)
+HUB_ANSWER = Kind(
+    "hub-answer",
+    502,
+    "The Hub answered with something else",
+    "What the Hub, or the mirror at HF_ENDPOINT, sent is no config.json: a page, a redirect to "
+    "another host, a file that is cut off, too large or not JSON.",
+)
+HUB_UNAVAILABLE = Kind(
+    "hub-unavailable",
+    503,
+    "The Hub does not answer",
+    "The Hub cannot be reached or fails, and no cache has this model. The Retry-After header says "
+    "when to ask again; the contents of a config.json can be sent as model.hf_config at any time.",
+)
+HUB_RATE_LIMITED = Kind(
+    "hub-rate-limited",
+    503,
+    "The Hub takes no more requests for now",
+    "The Hub limits how often it may be asked, and no cache has this model. The Retry-After header "
+    "says when to ask again.",
+)
+HUB_TIMEOUT = Kind(
+    "hub-timeout",
+    504,
+    "The Hub took too long",
+    "The Hub did not answer within TRAINFIT_HUB_TIMEOUT_SECONDS, and no cache has this model. "
+    "What it answers later is kept, so that asking again may help.",
 )
 OVERLOADED = Kind(
     "overloaded",
@@ -181,14 +273,47 @@ REVIEW_PROBLEMS = (
 )
 """What may be wrong with a request that sends an AdmissionReview."""
 
+MODEL_PROBLEMS = (
+    GATED_MODEL,
+    MODEL_NOT_ALLOWED,
+    INVALID_MODEL,
+    UNSUPPORTED_MODEL,
+    UNKNOWN_MODEL,
+    UNKNOWN_REVISION,
+    RENAMED_MODEL,
+    MODEL_WITHOUT_CONFIG,
+    ADAPTER_MODEL,
+    HUB_ANSWER,
+    HUB_UNAVAILABLE,
+    HUB_RATE_LIMITED,
+    HUB_TIMEOUT,
+)
+"""What may be wrong with a model."""
+
+REFUSED_BY_HUB: Mapping[type[HubError], tuple[Kind, str]] = {
+    NotAllowedError: (MODEL_NOT_ALLOWED, "/model/hf_id"),
+    GatedRepoError: (GATED_MODEL, "/model/hf_id"),
+    MissingRevisionError: (UNKNOWN_REVISION, "/model/revision"),
+    RenamedRepoError: (RENAMED_MODEL, "/model/hf_id"),
+    NoConfigError: (MODEL_WITHOUT_CONFIG, "/model/hf_id"),
+    AdapterError: (ADAPTER_MODEL, "/model/hf_id"),
+}
+"""The kind that each is, and the field that is to be changed."""
+
+NO_ANSWER: Mapping[type[HubError], Kind] = {
+    RateLimitedError: HUB_RATE_LIMITED,
+    SlowHubError: HUB_TIMEOUT,
+    MalformedAnswerError: HUB_ANSWER,
+}
+RETRY_SECONDS = 5
+"""Where the Hub does not say when to ask again."""
+
 JOB_PROBLEMS = (
     *BODY_PROBLEMS,
     VERSION_NOT_SERVED,
     INVALID_LAYOUT,
     NOT_MODELLED,
-    INVALID_MODEL,
-    UNSUPPORTED_MODEL,
-    UNKNOWN_MODEL,
+    *MODEL_PROBLEMS,
     UNKNOWN_GPU,
 )
 """What may be wrong with a request that sends one job."""
@@ -209,6 +334,7 @@ class Problem:
 
     `type` is the path of a page that explains it, `instance` a URN with the request id, null where
     no request was made. The pointers of `errors` are JSON Pointers (RFC 6901) into the body.
+    `retry_after_seconds` goes into the Retry-After header.
     """
 
     type: str
@@ -217,9 +343,15 @@ class Problem:
     detail: str
     instance: str | None
     errors: list[Finding]
+    retry_after_seconds: Annotated[int | None, Field(exclude=True)] = None
 
 
-def problem(kind: Kind, detail: str, errors: Sequence[Finding] = ()) -> Problem:
+def problem(
+    kind: Kind,
+    detail: str,
+    errors: Sequence[Finding] = (),
+    retry_after_seconds: int | None = None,
+) -> Problem:
     """A problem of this kind."""
     return Problem(
         type=f"/problems/{kind.slug}",
@@ -228,10 +360,18 @@ def problem(kind: Kind, detail: str, errors: Sequence[Finding] = ()) -> Problem:
         detail=detail,
         instance=None,
         errors=list(errors),
+        retry_after_seconds=retry_after_seconds,
     )
 
 
-def problem_of(error: Exception, job: Job) -> Problem:
+class HasModel(Protocol):
+    """A job, or another question with a model."""
+
+    @property
+    def model(self) -> Model: ...
+
+
+def problem_of(error: Exception, job: HasModel) -> Problem:
     """The problem that one of ANSWER_ERRORS is for this job; any other error is raised again."""
     match error:
         case RefusedError():
@@ -243,13 +383,17 @@ def problem_of(error: Exception, job: Job) -> Problem:
             finding = Finding("/estimator_version", "version_not_served", str(error), (change,))
             return problem(VERSION_NOT_SERVED, str(error), [finding])
         case UnsupportedModelTypeError():
-            finding = Finding(_in_model(job, error.key), "unsupported_model_type", error.message)
+            finding = _in_config(job, error, "unsupported_model_type")
             return problem(UNSUPPORTED_MODEL, error.message, [finding])
         case ConfigError():
-            finding = Finding(_in_model(job, error.key), "invalid_config", error.message)
+            finding = _in_config(job, error, "invalid_config")
             return problem(INVALID_MODEL, summary([finding]), [finding])
         case UnknownModelError():
             return _unknown(UNKNOWN_MODEL, "/model/hf_id", str(error), error.close_matches)
+        case NoAnswerError():
+            return _no_answer(error)
+        case HubError():
+            return _of_hub(error)
         case UnknownGpuError():
             return _unknown(UNKNOWN_GPU, "/gpu", str(error), error.close_matches)
         case _:
@@ -268,7 +412,25 @@ def _unknown(kind: Kind, pointer: str, message: str, close_matches: Sequence[str
     return problem(kind, message, [Finding(pointer, "unknown_name", message, changes)])
 
 
-def _in_model(job: Job, key: str) -> str:
-    if job.model.hf_config is not None:
-        return f"/model/hf_config{key}"
-    return f"/model/spec{key}" if job.model.spec is not None else "/model/hf_id"
+def _in_config(job: HasModel, error: ConfigError, code: str) -> Finding:
+    """What is wrong with a config, in the body or on the Hub."""
+    if job.model.hf_id is not None:
+        key = error.key.lstrip("/")
+        return Finding("/model/hf_id", code, f"{key}: {error.message}" if key else error.message)
+    part = "hf_config" if job.model.hf_config is not None else "spec"
+    return Finding(f"/model/{part}{error.key}", code, error.message)
+
+
+def _of_hub(error: HubError) -> Problem:
+    """What the Hub has under the id is no config, or it is not asked."""
+    kind, pointer = REFUSED_BY_HUB.get(type(error), (UNKNOWN_MODEL, "/model/hf_id"))
+    changes = (Change("replace", pointer, error.instead),) if error.instead is not None else ()
+    code = kind.slug.replace("-", "_")
+    return problem(kind, str(error), [Finding(pointer, code, str(error), changes)])
+
+
+def _no_answer(error: NoAnswerError) -> Problem:
+    """The Hub is to blame, not the job."""
+    kind = NO_ANSWER.get(type(error), HUB_UNAVAILABLE)
+    wait = RETRY_SECONDS if error.retry_after is None else max(1, ceil(error.retry_after))
+    return problem(kind, f"{error}; ask again in {wait} s", retry_after_seconds=wait)

@@ -20,7 +20,17 @@ def serve(settings: Settings) -> None:
             f"WEB_CONCURRENCY is {settings.workers}, but Trainfit runs one process a container, "
             "since each would count requests by itself. Unset it and run more replicas."
         )
+    if settings.has_token and not settings.hub_organisations:
+        raise SystemExit(
+            "The service has a token of the Hub (HF_TOKEN or HF_TOKEN_PATH), so anyone who reaches "
+            "it could learn of every model that the token opens. Name the organisations that it "
+            "is for in TRAINFIT_HUB_ORGANISATIONS, or unset the token."
+        )
     configure_logs(settings.log_level)
+    try:
+        app = create_app(settings)
+    except OSError as error:
+        raise SystemExit(f"HF_TOKEN_PATH: {error.strerror}") from None
     tls = None
     if settings.tls_cert is not None and settings.tls_key is not None:
         try:
@@ -28,7 +38,7 @@ def serve(settings: Settings) -> None:
         except OSError as error:
             raise SystemExit(f"TRAINFIT_TLS_CERT, TRAINFIT_TLS_KEY: {error}") from None
     config = uvicorn.Config(
-        create_app(settings),
+        app,
         host=settings.host,
         port=settings.port,
         log_config=None,

@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, FilePath, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from trainfit.hub.settings import HubSettings
 
 
-class Settings(BaseSettings):
+class Settings(HubSettings):
     """The service's settings. A field is read from TRAINFIT_ and its name in capitals."""
-
-    model_config = SettingsConfigDict(env_prefix="TRAINFIT_", frozen=True)
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(

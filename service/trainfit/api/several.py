@@ -2,10 +2,11 @@
 them is told in its place, with pointers into that job.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -18,9 +19,11 @@ from trainfit.decisions.patch import PatchError, apply
 from trainfit.decisions.room import room_on
 from trainfit.decisions.verdict import Verdict
 from trainfit.digest import catalogue_version
+from trainfit.dimensions import Find, from_package
 from trainfit.estimator.results import Estimate
 from trainfit.resolve.findings import Change, Finding
 from trainfit.specs.job import Job
+from trainfit.specs.model import Model
 from trainfit.specs.policy import Policy
 from trainfit.specs.several import UNCHANGED, BatchRequest, CompareRequest, NamedChange
 
@@ -66,9 +69,38 @@ class SideBySide:
     jobs: list[ComparedJob]
 
 
-def estimate_batch(request: BatchRequest, told: Told, *, activations: bool = True) -> Batch:
+def models_of_batch(request: BatchRequest) -> list[Model]:
+    """Models of the jobs, to be looked up before the jobs are answered."""
+    return list(_models(named.job for named in request.jobs))
+
+
+def models_of_comparison(request: CompareRequest) -> list[Model]:
+    """Models of the jobs, or of the job and of what changes make of it."""
+    if request.jobs is not None:
+        return list(_models(named.job for named in request.jobs))
+    assert request.job is not None
+    assert request.changes is not None
+    others = (
+        _changed(request.job, change)
+        for change in request.changes
+        if any(operation.path.startswith("/model") for operation in change.patch)
+    )
+    return [request.job.model, *(job.model for job in others if not isinstance(job, Problem))]
+
+
+def _models(documents: Iterable[Any]) -> Iterator[Model]:
+    """Those that are well-formed; what is wrong with the others is told when they are answered."""
+    for document in documents:
+        if isinstance(document, dict):
+            with suppress(ValidationError):
+                yield Model.model_validate(document.get("model"))
+
+
+def estimate_batch(
+    request: BatchRequest, told: Told, *, activations: bool = True, find: Find = from_package
+) -> Batch:
     """An estimate or a problem for each job."""
-    ask = partial(answer, activations=activations)
+    ask = partial(answer, activations=activations, find=find)
     jobs = []
     for named in request.jobs:
         result = _asked(read_job(named.job, Job), ask, told)
@@ -79,10 +111,11 @@ def estimate_batch(request: BatchRequest, told: Told, *, activations: bool = Tru
     return Batch(jobs)
 
 
-def compare_jobs(request: CompareRequest, told: Told) -> SideBySide:
+def compare_jobs(request: CompareRequest, told: Told, *, find: Find = from_package) -> SideBySide:
     """Each job beside a baseline: one of them, or the job that changes are made to."""
     jobs = dict(_jobs(request))
-    results = {name: _asked(job, price, told) for name, job in jobs.items()}
+    ask = partial(price, find=find)
+    results = {name: _asked(job, ask, told) for name, job in jobs.items()}
     names = list(jobs)
     baseline = request.baseline or names[0]
     priced = [

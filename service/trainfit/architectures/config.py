@@ -3,6 +3,8 @@
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
@@ -32,6 +34,46 @@ class UnsupportedModelTypeError(ConfigError):
         self.model_type = model_type
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What parsers read of a config.json, by JSON Pointer: values, given or defaults of a class,
+    and the keys whose value was given under another name.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    aliased: set[str] = field(default_factory=set)
+
+    def defaulted(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Values that were read and are not in the document, in the order of their pointers."""
+        return {
+            pointer: value
+            for pointer, value in sorted(self.values.items())
+            if value is not None and pointer not in self.aliased and not _has(document, pointer)
+        }
+
+
+_READING: ContextVar[Reading | None] = ContextVar("reading", default=None)
+
+
+@contextmanager
+def reading() -> Iterator[Reading]:
+    """Note what is read of every config.json meanwhile."""
+    noted = Reading()
+    token = _READING.set(noted)
+    try:
+        yield noted
+    finally:
+        _READING.reset(token)
+
+
+def _has(document: Any, pointer: str) -> bool:
+    for key in pointer.split("/")[1:]:
+        if not isinstance(document, Mapping) or key not in document:
+            return False
+        document = document[key]
+    return True
+
+
 class Config:
     """A config.json with the path that leads to it, for messages that point at the key.
 
@@ -56,6 +98,8 @@ class Config:
         aliased = {
             key: self.values[alias] for alias, key in aliases.items() if alias in self.values
         }
+        if (noted := _READING.get()) is not None:
+            noted.aliased.update(f"{self.path}/{key}" for key in aliased)
         return Config({**defaults, **self.values, **aliased}, self.path)
 
     def error(self, key: builtins.str, message: builtins.str) -> ConfigError:
@@ -115,6 +159,8 @@ class Config:
         value = self.values.get(key, default)
         if value is MISSING:
             raise self.error(key, "is needed for this architecture and missing")
+        if (noted := _READING.get()) is not None:
+            noted.values[f"{self.path}/{key}"] = value
         return value
 
 

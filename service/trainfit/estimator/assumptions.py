@@ -30,6 +30,8 @@ ASSUMPTIONS = {
     "communicator.",
     "no-card": "No GPU was named: workspaces are those of compute capability 9.0.",
     "steady-state": "There are enough micro-batches to keep the pipeline full.",
+    "last-known-revision": "The branch or tag of the model still names the commit that it named "
+    "when the Hub was last asked.",
 }
 
 
@@ -55,6 +57,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
             default.pointer == "/training/num_microbatches" and "full" in default.why
             for default in plan.defaults
         ),
+        "last-known-revision": plan.source.stale,
     }
     return [Assumption(name, text) for name, text in ASSUMPTIONS.items() if holds[name]]
 

@@ -27,11 +27,14 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a model's dimensions come from."""
+    """Where a model's dimensions come from. `revision` is a commit of the Hub; `stale` that the
+    branch or tag that was asked for was not confirmed to name it still.
+    """
 
     name: str | None
     revision: str | None
-    source: Literal["bundled", "request", "spec", "file"]
+    source: Literal["hub", "bundled", "request", "spec"]
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)

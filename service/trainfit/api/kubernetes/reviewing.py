@@ -24,8 +24,9 @@ from trainfit.api.kubernetes.warnings import line, mismatch, not_checked, reason
 from trainfit.api.kubernetes.workloads import workload
 from trainfit.api.problems import Problem
 from trainfit.decisions.verdict import Verdict
+from trainfit.dimensions import Find, from_package
 from trainfit.estimator.results import Estimate
-from trainfit.fit import FitCheckAnswer, check_fit
+from trainfit.fit import FitCheckAnswer, Pricing, check_fit
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
@@ -68,7 +69,9 @@ def undecided(reason: str) -> Decision:
     return Decision("not_checked", (not_checked(reason),))
 
 
-def decide(request: AdmissionRequest, told: Told, *, enforce: bool) -> Decision:
+def decide(
+    request: AdmissionRequest, told: Told, *, enforce: bool, find: Find = from_package
+) -> Decision:
     """Whether an object may pass. Where nothing is enforced, all that speaks against it is a
     warning.
     """
@@ -81,7 +84,8 @@ def decide(request: AdmissionRequest, told: Told, *, enforce: bool) -> Decision:
         asking = question(annotations, asked)
     except AnnotationError as error:
         return undecided(str(error))
-    check = answered(asking.request, partial(check_fit, price=hurried(SUGGESTING_SECONDS)))
+    pricing = hurried(SUGGESTING_SECONDS)
+    check = answered(asking.request, partial(check_fit, find=find, pricing=pricing))
     told(asking.request, check)
     if isinstance(check, Problem):
         return undecided(check.detail)
@@ -93,18 +97,18 @@ def decide(request: AdmissionRequest, told: Told, *, enforce: bool) -> Decision:
     return Decision(check.verdict, warnings, None, check.request_digest)
 
 
-def hurried(seconds: float) -> Callable[[Job], Estimate]:
+def hurried(seconds: float) -> Pricing:
     """Prices a job and, until so long from now, the changes to it. Those that come later are
     refused, and so are not suggested.
     """
     end = monotonic() + seconds
     decided = False
 
-    def priced(job: Job) -> Estimate:
+    def priced(job: Job, *, find: Find) -> Estimate:
         nonlocal decided
         if decided and monotonic() > end:
             raise RefusedError(())
-        estimate = price(job)
+        estimate = price(job, find=find)
         decided = True
         return estimate
 

@@ -14,6 +14,7 @@ from trainfit.api.json_body import JsonRequest, JsonRoute
 from trainfit.api.kubernetes.review import AdmissionReview, AdmissionReviewed
 from trainfit.api.kubernetes.reviewing import decide, undecided
 from trainfit.api.metrics import metrics_of
+from trainfit.api.models import known_models
 from trainfit.api.openapi import problem_responses
 from trainfit.api.problems import INVALID_REVIEW, MAX_ERRORS, REVIEW_PROBLEMS, problem, summary
 
@@ -93,7 +94,8 @@ def enforce_admission(request: Request, review: Review) -> AdmissionReviewed:
 def _reviewed(request: Request, review: AdmissionReview, *, enforce: bool) -> AdmissionReviewed:
     metrics = metrics_of(request)
     try:
-        decision = decide(review.request, metrics.fit_checked, enforce=enforce)
+        find = known_models(request)
+        decision = decide(review.request, metrics.fit_checked, enforce=enforce, find=find)
     except Exception:
         request_id = request.state.request_id
         log.exception("internal error", request_id=request_id)

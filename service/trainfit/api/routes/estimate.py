@@ -4,6 +4,7 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainfit.answer import EstimateAnswer, answer
@@ -12,9 +13,10 @@ from trainfit.api.failures import ProblemError
 from trainfit.api.jobs import answered
 from trainfit.api.json_body import JsonRoute
 from trainfit.api.metrics import metrics_of
+from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
 from trainfit.api.problems import BODY_PROBLEMS, JOB_PROBLEMS, Problem
-from trainfit.api.several import Batch, estimate_batch
+from trainfit.api.several import Batch, estimate_batch, models_of_batch
 from trainfit.specs.job import Job
 from trainfit.specs.several import BatchRequest
 
@@ -43,12 +45,14 @@ async def estimate(
     response: Response,
     job: Annotated[Job, Body(openapi_examples=ESTIMATE_EXAMPLES)],
     options: Annotated[EstimateOptions, Query()],
+    hf_token: HfToken = None,
 ) -> EstimateAnswer:
     """Per pipeline rank: weights, gradients, optimizer states, activations, buffers and what the
     allocator and CUDA add, at the moment of a step that needs most. A job that fits no card is
     answered like any other.
     """
-    result = answered(job, partial(answer, activations=options.activations))
+    find = await look_up(request, [job.model], hf_token)
+    result = answered(job, partial(answer, activations=options.activations, find=find))
     metrics_of(request).job_asked(job, result, activations=options.activations)
     if isinstance(result, Problem):
         raise ProblemError(result)
@@ -56,7 +60,6 @@ async def estimate(
     return result
 
 
-# Not a coroutine: it runs in a thread, so that the service answers others meanwhile.
 @router.post(
     "/estimate:batch",
     operation_id="estimateBatch",
@@ -64,13 +67,18 @@ async def estimate(
     response_description="For each job, in order, its estimate or a problem in its place.",
     responses=problem_responses(*BODY_PROBLEMS),
 )
-def batch(
+async def batch(
     request: Request,
     jobs: Annotated[BatchRequest, Body(openapi_examples=BATCH_EXAMPLES)],
     options: Annotated[EstimateOptions, Query()],
+    hf_token: HfToken = None,
 ) -> Batch:
     """Each job is answered as if it were sent alone. One that is refused spoils no other; the
     pointers of its problem lead into that job.
     """
+    find = await look_up(request, models_of_batch(jobs), hf_token)
     told = partial(metrics_of(request).job_asked, activations=options.activations)
-    return estimate_batch(jobs, told, activations=options.activations)
+    # In a thread, so that the service answers others meanwhile.
+    return await run_in_threadpool(
+        estimate_batch, jobs, told, activations=options.activations, find=find
+    )

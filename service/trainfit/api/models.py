@@ -1,0 +1,35 @@
+"""Models of requests, looked up before a job is priced."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from anyio import from_thread
+from fastapi import Header, Request
+
+from trainfit.dimensions import Find
+from trainfit.lookup import Lookup
+from trainfit.specs.model import Model
+
+HfToken = Annotated[
+    str | None,
+    Header(
+        alias="X-HF-Token",
+        min_length=1,
+        max_length=256,
+        pattern=r"^[!-~]+$",
+        description="The caller's own token of the Hub, for models that are gated or private. It "
+        "is used for this request alone, sent to the Hub alone, and neither logged nor stored.",
+    ),
+]
+
+
+async def look_up(request: Request, models: Iterable[Model], token: str | None) -> Find:
+    """What the models of a request are resolved to, or why not."""
+    lookup: Lookup = request.app.state.lookup
+    return await lookup.find(models, token)
+
+
+def known_models(request: Request) -> Find:
+    """Finds models without asking the Hub, for an operation that runs in a thread."""
+    lookup: Lookup = request.app.state.lookup
+    return lambda model: from_thread.run(lookup.known, model)
