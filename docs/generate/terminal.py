@@ -41,6 +41,8 @@ COMMANDS = {
     "help-estimate": "trainfit estimate --help",
     "help-fit-check": "trainfit fit-check --help",
     "help-models": "trainfit models --help",
+    "help-models-list": "trainfit models list --help",
+    "help-models-pull": "trainfit models pull --help",
     "help-gpus": "trainfit gpus --help",
     "help-serve": "trainfit serve --help",
 }
@@ -56,6 +58,7 @@ def printed(command: str) -> str:
         for name, value in os.environ.items()
         if not name.startswith(("TRAINFIT_", "HF_")) and name != "FORCE_COLOR"
     }
+    environment |= {"HF_HUB_OFFLINE": "1", "HF_HOME": os.devnull, "TRAINFIT_CACHE_DIR": ""}
     run = subprocess.run(
         [sys.executable, "-m", "trainfit", *arguments],
         cwd=ROOT,

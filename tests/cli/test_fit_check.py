@@ -100,7 +100,7 @@ def test_on_error_opens_the_gate_for_what_was_not_checked_only(run: Run, tmp_pat
 def test_a_failure_of_the_estimator_is_no_verdict(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: FitCheckRequest) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr("trainfit.cli.gate.asking.check_fit", fail)

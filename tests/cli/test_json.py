@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -36,27 +37,30 @@ JOBS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def http(method: str, path: str, body: object = None) -> Response:
-    transport = ASGITransport(create_app(Settings()))
-    async with AsyncClient(transport=transport, base_url="http://service") as client:
-        return await client.request(method, path, json=body)
+def http(method: str, path: str, body: object = None) -> Response:
+    async def ask() -> Response:
+        transport = ASGITransport(create_app(Settings()))
+        async with AsyncClient(transport=transport, base_url="http://service") as client:
+            return await client.request(method, path, json=body)
+
+    return asyncio.run(ask())
 
 
 @pytest.mark.parametrize(("line", "job", "query"), JOBS)
-async def test_an_estimate(run: Run, line: str, job: dict[str, Any], query: str) -> None:
+def test_an_estimate(run: Run, line: str, job: dict[str, Any], query: str) -> None:
     printed = run(f"estimate {line} --json").out
-    assert printed.encode() == (await http("POST", f"/v1/estimate{query}", job)).content
+    assert printed.encode() == http("POST", f"/v1/estimate{query}", job).content
 
 
 @pytest.mark.parametrize("catalogue", ["models", "gpus"])
-async def test_a_catalogue(run: Run, catalogue: str) -> None:
+def test_a_catalogue(run: Run, catalogue: str) -> None:
     printed = run(f"{catalogue} --json").out
-    assert printed.encode() == (await http("GET", f"/v1/{catalogue}")).content
+    assert printed.encode() == http("GET", f"/v1/{catalogue}").content
 
 
-async def test_a_problem_but_for_the_request_that_it_names(run: Run) -> None:
+def test_a_problem_but_for_the_request_that_it_names(run: Run) -> None:
     printed = run("estimate gpt2 --tp 5 --json").err
     job = {"model": {"hf_id": "gpt2"}, "parallelism": {"tp": 5}}
-    problem = (await http("POST", "/v1/estimate", job)).text
+    problem = http("POST", "/v1/estimate", job).text
     instance = problem.partition('"instance":')[2].partition(",")[0]
     assert printed.rstrip("\n") == problem.replace(instance, "null", 1)

@@ -19,12 +19,12 @@ QUESTION = (
 )
 ESTIMATE = ["estimate", *QUESTION.split()]
 JOBS = str(Path(__file__).parents[2] / "deploy" / "ci" / "example-jobs.yaml")
-COLD_CPU_SECONDS = 0.5
+COLD_CPU_SECONDS = 0.6
 SERVICE_ONLY = (
     "fastapi",
     "httpx",
     "prometheus_client",
-    "pydantic_settings",
+    "redis",
     "structlog",
     "uvicorn",
 )

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.text import Text
 
-from trainfit.api.several import ComparedJob, SideBySide, compare_jobs
+from trainfit.api.several import ComparedJob, SideBySide, compare_jobs, models_of_comparison
 from trainfit.cli.documents import FileError
 from trainfit.cli.errors import REFUSED, RefusedCommandError
 from trainfit.cli.gate.table import STYLES
 from trainfit.cli.gate.words import WORDS, wrong
 from trainfit.cli.job_files import JobEntry, read_jobs
+from trainfit.cli.lookup import looking_up
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.estimator.results import ComponentName
 from trainfit.quantities import GIB, gib, gib_range
@@ -48,7 +49,10 @@ def compare(
     if baseline is not None and baseline not in [each.id for each in jobs]:
         names = ", ".join(each.id for each in jobs)
         raise RefusedCommandError(f"trainfit: --baseline: no job has this name; there are {names}")
-    result = compare_jobs(CompareRequest(jobs=tuple(jobs), baseline=baseline), lambda *_: None)
+    request = CompareRequest(jobs=tuple(jobs), baseline=baseline)
+    with looking_up(online=True) as look_up:
+        find = look_up(models_of_comparison(request))
+    result = compare_jobs(request, lambda *_: None, find=find)
     if as_json:
         print_json(to_json(result))
     else:

@@ -13,6 +13,7 @@ from trainfit.api.problems import ANSWER_ERRORS, Problem, problem_of
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import takes_job_flags
 from trainfit.cli.jobs import job_document
+from trainfit.cli.lookup import looking_up
 from trainfit.cli.refusals import refusal
 from trainfit.cli.terminal import print_json
 from trainfit.estimator.estimate import estimate as estimate_plan
@@ -90,7 +91,8 @@ def _resolved(document: dict[str, Any], *, as_json: bool) -> tuple[Job, Plan]:
     if isinstance(job, Problem):
         raise _refused(job, document, as_json=as_json)
     try:
-        return job, plan_of(job)
+        with looking_up(online=True) as look_up:
+            return job, plan_of(job, look_up([job.model]))
     except ANSWER_ERRORS as error:
         raise _refused(problem_of(error, job), document, as_json=as_json) from None
 

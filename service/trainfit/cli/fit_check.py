@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from trainfit.api.problems import INVALID_JSON, problem
 from trainfit.cli.documents import Document, FileError
 from trainfit.cli.errors import RefusedCommandError
-from trainfit.cli.gate.asking import Ask, ask_here, asking
+from trainfit.cli.gate.asking import Ask, asking, asking_here
 from trainfit.cli.gate.cases import Case, Gate
 from trainfit.cli.gate.document import document
 from trainfit.cli.gate.github import append_summary, workflow_commands
@@ -22,6 +22,7 @@ from trainfit.cli.gate.junit import junit
 from trainfit.cli.gate.sarif import sarif
 from trainfit.cli.gate.table import print_table
 from trainfit.cli.job_files import JobEntry, read_jobs, readable
+from trainfit.cli.lookup import looking_up
 from trainfit.specs.policy import Override
 
 Format = Literal["table", "json", "github", "junit", "sarif"]
@@ -45,6 +46,7 @@ GPU = _about("Check every job on this card instead of its own. May be repeated."
 FAIL_ON = _about("does-not-fit unless given; tight fails on what may fit and may not, too.")
 ON_ERROR = _about("Whether the gate opens where nobody could answer. Unset: fail.")
 SERVER = _about("Ask the service at this URL. Unset: nothing is asked of a network.")
+ONLINE = _about("Look up models on the Hugging Face Hub, too, not in caches and the package only.")
 FORMAT = _about("table unless given; github also adds to the summary of the step.")
 OUTPUT = _about("Write the format to this file, and print the table.")
 RATIO = _about("Share of the usable memory to stay free.")
@@ -61,6 +63,7 @@ def fit_check(
     fail_on: Annotated[Literal["does-not-fit", "tight"], FAIL_ON] = "does-not-fit",
     on_error: Annotated[Literal["pass", "fail"], ON_ERROR] = "fail",
     server: Annotated[str | None, SERVER] = None,
+    online: Annotated[bool, ONLINE] = False,
     format: Annotated[Format, FORMAT] = "table",
     output: Annotated[Path | None, OUTPUT] = None,
     headroom_ratio: Annotated[float | None, RATIO] = None,
@@ -74,12 +77,15 @@ def fit_check(
     """
     if output is not None and format == "table":
         raise RefusedCommandError("trainfit: --output: goes with another --format")
+    if server is not None and online:
+        raise RefusedCommandError("trainfit: --online: the service at --server looks up by itself")
     headroom = {"headroom_ratio": headroom_ratio, "headroom_bytes": headroom_bytes}
     given = {name: value for name, value in headroom.items() if value is not None}
     policy = {**given, **({"allow": [_override(each) for each in allow]} if allow else {})}
-    ask = ask_here if server is None else asking(_checked(server))
     gate = Gate(fail_on_tight=fail_on == "tight", fail_on_error=on_error == "fail")
-    cases = list(_cases(files, gpu, policy, suggest, ask))
+    with looking_up(online=online) as look_up:
+        ask = asking_here(look_up) if server is None else asking(_checked(server))
+        cases = list(_cases(files, gpu, policy, suggest, ask))
     with suppress(BrokenPipeError):
         _tell(format, output, cases, gate)
     return gate.exit_code(cases)

@@ -26,6 +26,8 @@ NUMBERS = (
     "\non device",
 )
 STATES: tuple[ComponentName, ...] = ("weights", "gradients", "optimizer_states")
+ORIGINS = {"bundled": "bundled config", "hub": "from the Hub"}
+SHORT_COMMIT = 12
 BESIDE: tuple[ComponentName, ...] = ("workspace", "framework_buffers")
 
 
@@ -43,7 +45,9 @@ def print_report(result: Estimate, plan: Plan, title: str, *, activations: bool)
 
 def _model(result: Estimate, title: str) -> Iterator[tuple[str, str | Text]]:
     model, parameters = result.model, result.model.parameters
-    origin = "bundled config" if model.source == "bundled" else f"from the {model.source}"
+    origin = ORIGINS.get(model.source) or f"from the {model.source}"
+    if model.revision is not None:
+        origin += f" at {model.revision[:SHORT_COMMIT]}"
     name = Text.assemble((model.name or title, "bold"), f", {model.model_type}, {origin}")
     buckets = sorted(parameters.by_bucket.items(), key=lambda each: -each[1])
     shares = [f"{plain(bucket)} {count(number)}" for bucket, number in buckets if number]

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from trainfit.api.settings import Settings
 from trainfit.cli.errors import RefusedCommandError
+from trainfit.hub.settings import variable_of
 
 HOST = Parameter(help="Address to listen on. Unset: TRAINFIT_HOST, else 127.0.0.1.")
 PORT = Parameter(help="Port to listen on. Unset: TRAINFIT_PORT, else 8080.")
@@ -31,10 +32,6 @@ def serve(
 def _lines(error: ValidationError, given: dict[str, Any]) -> list[str]:
     names = ((str(each["loc"][0]), each["msg"]) for each in error.errors())
     return [
-        f"trainfit: {f'--{name}' if given.get(name) is not None else _variable(name)}: {message}"
+        f"trainfit: {f'--{name}' if given.get(name) is not None else variable_of(name)}: {message}"
         for name, message in names
     ]
-
-
-def _variable(name: str) -> str:
-    return f"TRAINFIT_{name.upper()}" if name in Settings.model_fields else name

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from trainfit.api.jobs import answered, read_job
 from trainfit.api.problems import INTERNAL_ERROR, Problem, problem
+from trainfit.cli.errors import RefusedCommandError
+from trainfit.cli.lookup import LookUp
 from trainfit.fit import FitCheckAnswer, check_fit
 from trainfit.specs.policy import FitCheckRequest
 
@@ -19,17 +22,23 @@ Ask = Callable[[Mapping[str, Any]], FitCheckAnswer | Problem]
 TIMEOUT_SECONDS = 60
 
 
-def ask_here(document: Mapping[str, Any]) -> FitCheckAnswer | Problem:
-    """The answer of this process, without a network."""
-    request = read_job(document, FitCheckRequest)
-    if isinstance(request, Problem):
-        return request
-    try:
-        return answered(request, check_fit)
-    except Exception as error:
-        # An uncaught one would leave with 1, which means that a job does not fit.
-        traceback.print_exc()
-        return problem(INTERNAL_ERROR, f"the estimator failed with {type(error).__name__}")
+def asking_here(look_up: LookUp) -> Ask:
+    """This process as one who is asked."""
+
+    def ask(document: Mapping[str, Any]) -> FitCheckAnswer | Problem:
+        request = read_job(document, FitCheckRequest)
+        if isinstance(request, Problem):
+            return request
+        try:
+            return answered(request, partial(check_fit, find=look_up([request.model])))
+        except RefusedCommandError:
+            raise
+        except Exception as error:
+            # An uncaught one would leave with 1, which means that a job does not fit.
+            traceback.print_exc()
+            return problem(INTERNAL_ERROR, f"the estimator failed with {type(error).__name__}")
+
+    return ask
 
 
 def asking(server: str) -> Ask:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainfit.api.problems import (
+    GATED_MODEL,
+    MODEL_NOT_ALLOWED,
     NOT_MODELLED,
     UNKNOWN_MODEL,
     UNSUPPORTED_MODEL,
@@ -33,7 +35,12 @@ SEVERITY: Sequence[Outcome] = ("does_not_fit", "invalid", "unavailable", "unknow
 NOT_OF_THE_JOB = (404, 405, 429)
 """Statuses below 500 with which a service says nothing of the job."""
 UNSUPPORTED = (NOT_MODELLED.slug, UNSUPPORTED_MODEL.slug)
-ANSWERED_ELSEWHERE = (UNKNOWN_MODEL.slug, VERSION_NOT_SERVED.slug)
+ANSWERED_ELSEWHERE = (
+    UNKNOWN_MODEL.slug,
+    GATED_MODEL.slug,
+    MODEL_NOT_ALLOWED.slug,
+    VERSION_NOT_SERVED.slug,
+)
 """No fault of the job: another estimator may know the model, or be of the version that is asked."""
 
 

@@ -1,4 +1,4 @@
-"""`trainfit models` and `trainfit gpus`: what is known by name."""
+"""`trainfit gpus`: the cards that are known by name."""
 
 from __future__ import annotations
 
@@ -7,24 +7,12 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.table import Table
 
-from trainfit.catalog.configs import bundled_ids
 from trainfit.catalog.gpus import MigProfile
 from trainfit.catalog.gpus import gpus as cards
 from trainfit.cli.terminal import print_all, print_json, table
 from trainfit.quantities import gib
 
 JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
-
-
-def models(*, as_json: Annotated[bool, JSON] = False) -> None:
-    """List the models that need no config.json, an id a line."""
-    if as_json:
-        from trainfit.api.routes.catalogues import bundled_models
-        from trainfit.wire import to_json
-
-        print_json(to_json(bundled_models()))
-    else:
-        print("\n".join(bundled_ids()))
 
 
 def gpus(*, as_json: Annotated[bool, JSON] = False) -> None:
