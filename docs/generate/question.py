@@ -22,15 +22,18 @@ def asked(
     body: str | None = None,
     settings: Mapping[str, Any] | None = None,
     content_type: str = "application/json",
+    times: int = 1,
 ) -> Response:
-    """What the service answers."""
+    """What the service answers, the last time that it is asked."""
 
     async def ask() -> Response:
         transport = ASGITransport(create_app(Settings(**settings or {})))
         async with AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
             headers = {"content-type": content_type} if body is not None else {}
             headers["x-request-id"] = "example"
-            return await client.request(method, path, content=body, headers=headers)
+            for _ in range(times):
+                answer = await client.request(method, path, content=body, headers=headers)
+        return answer
 
     return asyncio.run(ask())
 

@@ -16,6 +16,7 @@ from docs.generate.estimator import refusals
 from docs.generate.markdown import code, listing, table
 from docs.generate.question import asked, laid_out
 from trainfit.answer import answer
+from trainfit.api.api_keys import named, new_key
 from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3
 from trainfit.api.kubernetes.annotations import MEANINGS
@@ -58,13 +59,18 @@ def _settings(elsewhere: Mapping[str, str], head: str) -> str:
     rows = [
         [
             code(variable),
-            code(elsewhere.get(variable, default)) if default is not None else "unset",
+            _shown(elsewhere.get(variable, Settings.model_fields[name].default)),
             Settings.model_fields[name].description or "",
         ]
         for name, variable in environment_variables().items()
-        for default in [Settings.model_fields[name].default]
     ]
     return table(["variable", head, "meaning"], rows)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return code(str(value).lower())
+    return {None: "unset", (): "none"}.get(value) or code(value)
 
 
 def operations() -> str:
@@ -120,6 +126,7 @@ class Request(NamedTuple):
     content_type: str = "application/json"
     note: str = ""
     settings: Mapping[str, Any] = {}
+    times: int = 1
 
 
 def _job(**parts: Any) -> str:
@@ -129,10 +136,14 @@ def _job(**parts: Any) -> str:
 def examples() -> dict[str, Request]:
     """A request for every kind of problem that one can ask for."""
     model = {"hf_id": "Qwen/Qwen3-8B"}
+    key = named("ci", new_key())
     pointer, value, _ = refusals()[0]
     _, part, field = pointer.split("/", 2)
     return {
         "invalid-json": Request('{"model": NaN}'),
+        "unauthenticated": Request(
+            None, "GET", "/v1/gpus", note="TRAINFIT_API_KEYS", settings={"api_keys": (key,)}
+        ),
         "invalid-review": Request(
             _job(apiVersion="admission.k8s.io/v1", kind="AdmissionReview"), path="/v1/admission"
         ),
@@ -167,6 +178,14 @@ def examples() -> dict[str, Request]:
         "unsupported-model": Request(_job(model={"hf_config": {"model_type": "my_model"}})),
         "unknown-model": Request(_job(model={"hf_id": "Qwen/Qwen3-9B"})),
         "unknown-gpu": Request(_job(model=model, gpu="A100")),
+        "rate-limited": Request(
+            None,
+            "GET",
+            "/v1/gpus",
+            note="TRAINFIT_RATE_LIMIT=1, asked twice",
+            settings={"rate_limit": 1},
+            times=2,
+        ),
     }
 
 
@@ -193,6 +212,7 @@ def _kind(kind: Kind, request: Request | None) -> str:
         body=request.body,
         settings=request.settings,
         content_type=request.content_type,
+        times=request.times,
     )
     body = response.json()
     if "jobs" in body:  # a problem in the place of a job's answer

@@ -30,6 +30,7 @@ COMMANDS = {
     "help-compare": "trainfit compare --help",
     "help-estimate": "trainfit estimate --help",
     "help-fit-check": "trainfit fit-check --help",
+    "help-keys": "trainfit keys new --help",
     "help-models": "trainfit models --help",
     "help-gpus": "trainfit gpus --help",
     "help-serve": "trainfit serve --help",

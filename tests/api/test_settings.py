@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from docs.generate.service import environment_variables
+from trainfit.api.api_keys import ApiKey
 from trainfit.api.settings import Settings
 
 
@@ -15,24 +17,33 @@ def test_defaults_serve_this_machine_only() -> None:
     assert (settings.host, settings.port) == ("127.0.0.1", 8080)
 
 
-def test_every_field_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"HOST": "0.0.0.0", "PORT": "0", "MAX_BODY_BYTES": "1024", "LOG_LEVEL": "debug"}
-    given["MAX_CONCURRENT_REQUESTS"] = "7"
-    given |= {"TLS_CERT": __file__, "TLS_KEY": __file__}
-    for name, value in given.items():
-        monkeypatch.setenv(f"TRAINFIT_{name}", value)
-    monkeypatch.setenv("WEB_CONCURRENCY", "3")
-    assert Settings() == Settings.model_construct(
-        host="0.0.0.0",
-        port=0,
-        max_body_bytes=1024,
-        max_concurrent_requests=7,
-        log_level="debug",
-        tls_cert=Path(__file__),
-        tls_key=Path(__file__),
-        workers=3,
-    )
-    assert {f"{name.lower()}" for name in given} | {"workers"} == Settings.model_fields.keys()
+KEY = ApiKey("ci", "0" * 64)
+GIVEN: dict[str, tuple[str, object]] = {
+    "TRAINFIT_HOST": ("0.0.0.0", "0.0.0.0"),
+    "TRAINFIT_PORT": ("0", 0),
+    "TRAINFIT_MAX_BODY_BYTES": ("1024", 1024),
+    "TRAINFIT_MAX_CONCURRENT_REQUESTS": ("7", 7),
+    "TRAINFIT_TLS_CERT": (__file__, Path(__file__)),
+    "TRAINFIT_TLS_KEY": (__file__, Path(__file__)),
+    "TRAINFIT_API_KEYS": (f"{KEY}, {KEY}", (KEY, KEY)),
+    "TRAINFIT_METRICS_NEED_KEY": ("true", True),
+    "TRAINFIT_RATE_LIMIT": ("600", 600),
+    "TRAINFIT_RATE_LIMIT_WINDOW_SECONDS": ("10", 10),
+    "TRAINFIT_LOG_LEVEL": ("debug", "debug"),
+    "WEB_CONCURRENCY": ("3", 3),
+}
+"""A value for every variable, and what is made of it."""
+
+
+def test_every_setting_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, (text, _) in GIVEN.items():
+        monkeypatch.setenv(name, text)
+    settings = Settings()
+    variables = environment_variables()
+    assert set(variables.values()) == GIVEN.keys()
+    assert {variables[name]: value for name, value in settings} == {
+        variable: value for variable, (_, value) in GIVEN.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -42,14 +53,19 @@ def test_every_field_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatc
         ("LOG_LEVEL", "loud"),
         ("MAX_BODY_BYTES", "0"),
         ("TLS_CERT", "nowhere.pem"),
+        ("API_KEYS", "ci"),
+        ("API_KEYS", "trainfit_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
+        ("API_KEYS", f"ci={'A' * 64}"),
+        ("RATE_LIMIT", "-1"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(f"TRAINFIT_{name}", value)
-    with pytest.raises(ValidationError):
+    with pytest.raises(ValidationError) as refused:
         Settings()
+    assert value not in str(refused.value)
 
 
 def test_every_setting_is_described() -> None:

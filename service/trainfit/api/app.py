@@ -9,6 +9,7 @@ from trainfit.api.admission import Admission
 from trainfit.api.failures import answer_with_problems
 from trainfit.api.metrics import Metrics
 from trainfit.api.middleware import LastResort, RequestIds, RequestRecords, SafeHeaders
+from trainfit.api.rate_limit import RateLimit
 from trainfit.api.routes import (
     admission,
     catalogues,
@@ -45,6 +46,11 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.metrics = metrics
     app.state.admission = Admission(settings.max_concurrent_requests)
+    app.state.rate_limit = (
+        RateLimit(settings.rate_limit, settings.rate_limit_window_seconds)
+        if settings.rate_limit
+        else None
+    )
     app.include_router(estimate.router)
     app.include_router(fit_check.router)
     app.include_router(compare.router)

@@ -1,12 +1,12 @@
-"""How a JSON body is read: of the right media type, bounded, strict, and not too many at once."""
+"""How a JSON body is read: of the right media type, bounded and strict."""
 
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
 from fastapi import Request, Response
-from fastapi.routing import APIRoute
 
 from trainfit.api.failures import ProblemError
+from trainfit.api.operation import Operation
 from trainfit.api.problems import TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, problem
 from trainfit.api.settings import Settings
 from trainfit.api.strict_json import MAX_VALUES, JsonError, parse_json
@@ -40,8 +40,8 @@ class JsonRequest(Request):
             raise ProblemError(error.problem) from None
 
 
-class JsonRoute(APIRoute):
-    """A route that takes application/json and nothing else."""
+class JsonRoute(Operation):
+    """An operation that takes application/json and nothing else."""
 
     request_class = JsonRequest
 
@@ -53,8 +53,7 @@ class JsonRoute(APIRoute):
             if media_type.lower() != "application/json" or "content-encoding" in request.headers:
                 detail = "send the body as Content-Type: application/json, without Content-Encoding"
                 raise ProblemError(problem(UNSUPPORTED_MEDIA_TYPE, detail))
-            with request.app.state.admission:
-                return await handle(self.request_class(request.scope, request.receive))
+            return await handle(self.request_class(request.scope, request.receive))
 
         return handle_json
 

@@ -50,6 +50,13 @@ INVALID_REVIEW = Kind(
     "Kubernetes API server sends one to a webhook. What is wrong with an object in it is no "
     "problem but a warning in the answer.",
 )
+UNAUTHENTICATED = Kind(
+    "unauthenticated",
+    401,
+    "A key is needed",
+    "The service is set to answer callers with a key only (TRAINFIT_API_KEYS). Send the key that "
+    "its operator gave you as Authorization: Bearer KEY.",
+)
 NOT_FOUND = Kind(
     "not-found",
     404,
@@ -145,6 +152,14 @@ UNKNOWN_GPU = Kind(
     "The catalogue has no such name or alias. GET /v1/gpus lists them; a card that is not among "
     "them can be given by its memory_bytes.",
 )
+RATE_LIMITED = Kind(
+    "rate-limited",
+    429,
+    "Too many requests",
+    "The caller, known by its key or else by its address, has asked as often as it may for now "
+    "(TRAINFIT_RATE_LIMIT). Ask again after the seconds that the Retry-After header gives; the "
+    "RateLimit header of every answer tells how many requests are left.",
+)
 INTERNAL_ERROR = Kind(
     "internal-error",
     500,
@@ -160,24 +175,25 @@ OVERLOADED = Kind(
     ". Ask again after the seconds that the Retry-After header gives.",
 )
 
+OPERATION_PROBLEMS = (UNAUTHENTICATED, RATE_LIMITED, INTERNAL_ERROR, OVERLOADED)
+"""What may be wrong with any request to an operation."""
+
 BODY_PROBLEMS = (
+    *OPERATION_PROBLEMS,
     INVALID_JSON,
     TOO_LARGE,
     UNSUPPORTED_MEDIA_TYPE,
     INVALID_JOB,
     INVALID_PARAMETER,
-    INTERNAL_ERROR,
-    OVERLOADED,
 )
 """What may be wrong with any request that has a body."""
 
 REVIEW_PROBLEMS = (
+    *OPERATION_PROBLEMS,
     INVALID_JSON,
     INVALID_REVIEW,
     TOO_LARGE,
     UNSUPPORTED_MEDIA_TYPE,
-    INTERNAL_ERROR,
-    OVERLOADED,
 )
 """What may be wrong with a request that sends an AdmissionReview."""
 

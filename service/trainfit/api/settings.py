@@ -3,14 +3,18 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, FilePath, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, FilePath, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from trainfit.api.api_keys import ApiKey, read_entries
 
 
 class Settings(BaseSettings):
     """The service's settings. A field is read from TRAINFIT_ and its name in capitals."""
 
-    model_config = SettingsConfigDict(env_prefix="TRAINFIT_", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="TRAINFIT_", frozen=True, hide_input_in_errors=True
+    )
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(
@@ -21,7 +25,7 @@ class Settings(BaseSettings):
     )
     max_concurrent_requests: Annotated[int, Field(ge=1)] = Field(
         64,
-        description="Requests with a body that are under way at once; one more is answered with "
+        description="Requests under /v1 that are under way at once; one more is answered with "
         "503 and Retry-After.",
     )
     tls_cert: FilePath | None = Field(
@@ -30,6 +34,22 @@ class Settings(BaseSettings):
     )
     tls_key: FilePath | None = Field(
         None, description="Private key of the certificate, in PEM.", validate_default=True
+    )
+    api_keys: Annotated[tuple[ApiKey, ...], NoDecode, BeforeValidator(read_entries)] = Field(
+        (),
+        description="Keys with which callers may ask, by their digests: entries LABEL=SHA256 "
+        "between commas, as trainfit keys new prints them. None: anyone may ask.",
+    )
+    metrics_need_key: bool = Field(
+        False, description="Whether /metrics, too, is for callers with a key only."
+    )
+    rate_limit: Annotated[int, Field(ge=0)] = Field(
+        0,
+        description="Requests that a caller may send at once and, spread evenly, within each "
+        "window; one more is answered with 429. 0: no limit.",
+    )
+    rate_limit_window_seconds: Annotated[int, Field(ge=1)] = Field(
+        60, description="The window of the rate limit."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe entry that is logged; each request is an info."
