@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from httpx import ASGITransport, AsyncClient, Response
@@ -23,8 +23,13 @@ def asked(
     settings: Mapping[str, Any] | None = None,
     content_type: str = "application/json",
     times: int = 1,
+    slow: bool = False,
 ) -> Response:
     """What the service answers, the last time that it is asked."""
+
+    async def never_ending(body: str) -> AsyncIterator[bytes]:
+        yield body.encode()
+        await asyncio.Event().wait()
 
     async def ask() -> Response:
         transport = ASGITransport(create_app(Settings(**settings or {})))
@@ -32,7 +37,8 @@ def asked(
             headers = {"content-type": content_type} if body is not None else {}
             headers["x-request-id"] = "example"
             for _ in range(times):
-                answer = await client.request(method, path, content=body, headers=headers)
+                content = never_ending(body) if slow and body is not None else body
+                answer = await client.request(method, path, content=content, headers=headers)
         return answer
 
     return asyncio.run(ask())

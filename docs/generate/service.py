@@ -127,6 +127,7 @@ class Request(NamedTuple):
     note: str = ""
     settings: Mapping[str, Any] = {}
     times: int = 1
+    slow: bool = False
 
 
 def _job(**parts: Any) -> str:
@@ -154,6 +155,12 @@ def examples() -> dict[str, Request]:
             _job(model=model), note="TRAINFIT_MAX_BODY_BYTES=16", settings={"max_body_bytes": 16}
         ),
         "unsupported-media-type": Request(_job(model=model), content_type="text/plain"),
+        "slow-body": Request(
+            _job(model=model),
+            note="TRAINFIT_BODY_TIMEOUT_SECONDS=0.01",
+            settings={"body_timeout_seconds": 0.01},
+            slow=True,
+        ),
         "invalid-job": Request(_job(model=model, parallelism={"tp": "2"}, gpus="H100-80GB")),
         "invalid-parameter": Request(_job(model=model), path="/v1/estimate?activation=false"),
         "invalid-layout": Request(
@@ -186,6 +193,11 @@ def examples() -> dict[str, Request]:
             settings={"rate_limit": 1},
             times=2,
         ),
+        "timed-out": Request(
+            _job(model=model),
+            note="TRAINFIT_REQUEST_TIMEOUT_SECONDS=0.000001",
+            settings={"request_timeout_seconds": 1e-6},
+        ),
     }
 
 
@@ -213,6 +225,7 @@ def _kind(kind: Kind, request: Request | None) -> str:
         settings=request.settings,
         content_type=request.content_type,
         times=request.times,
+        slow=request.slow,
     )
     body = response.json()
     if "jobs" in body:  # a problem in the place of a job's answer

@@ -25,6 +25,8 @@ GIVEN: dict[str, tuple[str, object]] = {
     "TRAINFIT_MAX_CONCURRENT_REQUESTS": ("7", 7),
     "TRAINFIT_TLS_CERT": (__file__, Path(__file__)),
     "TRAINFIT_TLS_KEY": (__file__, Path(__file__)),
+    "TRAINFIT_BODY_TIMEOUT_SECONDS": ("0.5", 0.5),
+    "TRAINFIT_REQUEST_TIMEOUT_SECONDS": ("5", 5),
     "TRAINFIT_API_KEYS": (f"{KEY}, {KEY}", (KEY, KEY)),
     "TRAINFIT_METRICS_NEED_KEY": ("true", True),
     "TRAINFIT_RATE_LIMIT": ("600", 600),

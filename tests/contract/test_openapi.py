@@ -99,7 +99,7 @@ def test_every_error_is_documented_as_a_problem(document: dict[str, Any]) -> Non
     posted = [operation for method, _, operation in operations(document) if method == "post"]
     for operation in posted:
         invalid = set() if operation["tags"] == ["admission"] else {"422"}
-        assert {"400", "413", "415", *invalid} <= operation["responses"].keys()
+        assert {"400", "408", "413", "415", *invalid} <= operation["responses"].keys()
 
 
 def test_a_job_shows_examples(document: dict[str, Any]) -> None:

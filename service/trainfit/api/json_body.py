@@ -1,13 +1,14 @@
-"""How a JSON body is read: of the right media type, bounded and strict."""
+"""How a JSON body is read: of the right media type, in time, bounded and strict."""
 
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
 from fastapi import Request, Response
 
+from trainfit.api.deadline import DeadlinePassedError, within
 from trainfit.api.failures import ProblemError
 from trainfit.api.operation import Operation
-from trainfit.api.problems import TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, problem
+from trainfit.api.problems import SLOW_BODY, TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, problem
 from trainfit.api.settings import Settings
 from trainfit.api.strict_json import MAX_VALUES, JsonError, parse_json
 
@@ -30,8 +31,15 @@ class JsonRequest(Request):
             yield part
 
     async def body(self) -> bytes:
-        # FastAPI never parses an empty body; a blank one is told that it is no JSON.
-        return await super().body() or b"\n"
+        settings: Settings = self.app.state.settings
+        seconds = settings.body_timeout_seconds
+        try:
+            async with within(seconds):
+                # FastAPI never parses an empty body; a blank one is told that it is no JSON.
+                return await super().body() or b"\n"
+        except DeadlinePassedError:
+            detail = f"the body did not arrive within {seconds:g} s"
+            raise ProblemError(problem(SLOW_BODY, detail), {"Connection": "close"}) from None
 
     async def json(self) -> Any:
         try:

@@ -9,16 +9,18 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
+from trainfit.api.admission import RETRY
 from trainfit.api.api_keys import owner
+from trainfit.api.deadline import DeadlinePassedError, within
 from trainfit.api.failures import ProblemError
-from trainfit.api.problems import RATE_LIMITED, UNAUTHENTICATED, problem
+from trainfit.api.problems import RATE_LIMITED, TIMED_OUT, UNAUTHENTICATED, problem
 from trainfit.api.rate_limit import RateLimit
 from trainfit.api.settings import Settings
 
 
 class Operation(APIRoute):
-    """A route of the API: for callers with a key, where keys are set, as often as each may ask and
-    as many at once as the service takes.
+    """A route of the API: for callers with a key, where keys are set, as often as each may ask, as
+    many at once as the service takes, and answered in time.
     """
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -32,8 +34,15 @@ class Operation(APIRoute):
         handle = super().get_route_handler()
 
         async def handle_admitted(request: Request) -> Response:
+            settings: Settings = request.app.state.settings
+            seconds = settings.request_timeout_seconds
             with request.app.state.admission:
-                return await handle(request)
+                try:
+                    async with within(seconds):
+                        return await handle(request)
+                except DeadlinePassedError:
+                    detail = f"there was no answer within {seconds:g} s"
+                    raise ProblemError(problem(TIMED_OUT, detail), RETRY) from None
 
         return handle_admitted
 

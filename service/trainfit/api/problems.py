@@ -69,6 +69,13 @@ METHOD_NOT_ALLOWED = Kind(
     "The path has no such method",
     "The path exists, but not with this method. The Allow header names those that it has.",
 )
+SLOW_BODY = Kind(
+    "slow-body",
+    408,
+    "The body came too slowly",
+    "The whole body did not arrive in the time that the service gives it "
+    "(TRAINFIT_BODY_TIMEOUT_SECONDS). The connection is closed.",
+)
 VERSION_NOT_SERVED = Kind(
     "version-not-served",
     409,
@@ -175,12 +182,22 @@ OVERLOADED = Kind(
     ". Ask again after the seconds that the Retry-After header gives.",
 )
 
-OPERATION_PROBLEMS = (UNAUTHENTICATED, RATE_LIMITED, INTERNAL_ERROR, OVERLOADED)
+TIMED_OUT = Kind(
+    "timed-out",
+    503,
+    "The answer took too long",
+    "There was no answer in the time that the service gives a request "
+    "(TRAINFIT_REQUEST_TIMEOUT_SECONDS). Ask again after the seconds that the Retry-After header "
+    "gives, or for fewer jobs at once.",
+)
+
+OPERATION_PROBLEMS = (UNAUTHENTICATED, RATE_LIMITED, INTERNAL_ERROR, OVERLOADED, TIMED_OUT)
 """What may be wrong with any request to an operation."""
 
 BODY_PROBLEMS = (
     *OPERATION_PROBLEMS,
     INVALID_JSON,
+    SLOW_BODY,
     TOO_LARGE,
     UNSUPPORTED_MEDIA_TYPE,
     INVALID_JOB,
@@ -192,6 +209,7 @@ REVIEW_PROBLEMS = (
     *OPERATION_PROBLEMS,
     INVALID_JSON,
     INVALID_REVIEW,
+    SLOW_BODY,
     TOO_LARGE,
     UNSUPPORTED_MEDIA_TYPE,
 )

@@ -35,6 +35,14 @@ class Settings(BaseSettings):
     tls_key: FilePath | None = Field(
         None, description="Private key of the certificate, in PEM.", validate_default=True
     )
+    body_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
+        10, description="Time for a body to arrive; what comes later is answered with 408."
+    )
+    request_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
+        30,
+        description="Time for a request to be answered, its body included; later the answer is "
+        "503 and Retry-After.",
+    )
     api_keys: Annotated[tuple[ApiKey, ...], NoDecode, BeforeValidator(read_entries)] = Field(
         (),
         description="Keys with which callers may ask, by their digests: entries LABEL=SHA256 "
