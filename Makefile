@@ -49,6 +49,10 @@ check: $(TEST_READY) ## Lint, formatting, types and import contracts
 bench: $(TEST_READY) ## Time the estimator and the command line
 	$(BIN)/python -m tests.bench
 
+.PHONY: audit
+audit: ## Look up known vulnerabilities of what is locked (needs uv and a network)
+	uvx pip-audit --strict --disable-pip --require-hashes $(foreach lock,$(wildcard requirements*.lock),-r $(lock))
+
 ##@ Change
 
 .PHONY: format
@@ -71,8 +75,9 @@ manifests: $(TEST_READY) ## Regenerate the alerts for the Prometheus Operator
 .PHONY: lock
 lock: ## Lock the dependencies anew, with hashes (needs uv)
 	$(COMPILE) --upgrade pyproject.toml --output-file requirements.lock
+	$(COMPILE) --upgrade pyproject.toml --extra otel --output-file requirements-otel.lock
 	$(COMPILE) --upgrade --group build --output-file requirements-build.lock
-	$(COMPILE) --upgrade pyproject.toml --group dev --output-file requirements-dev.lock
+	$(COMPILE) --upgrade pyproject.toml --extra otel --group dev --output-file requirements-dev.lock
 
 $(SERVE_READY): requirements.lock requirements-build.lock pyproject.toml service/trainfit/__init__.py
 	@test -n "$(PYTHON)" || { echo 'Trainfit needs Python 3.11 or newer with venv; none was found.' >&2; exit 1; }

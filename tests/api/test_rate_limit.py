@@ -86,12 +86,12 @@ def test_no_window_has_more_than_a_bucket_and_its_refill(
         assert sum(begin <= each < begin + window for each in answered) <= 2 * requests
 
 
-@given(requests=st.integers(1, 50), window=st.integers(1, 1_000), pause=st.floats(0, 100))
-def test_who_waits_as_told_is_answered(requests: int, window: int, pause: float) -> None:
+@given(requests=st.integers(1, 50), window=st.integers(1, 1_000), part=st.floats(0, 0.5))
+def test_who_waits_as_told_is_answered(requests: int, window: int, part: float) -> None:
     clock = Clock()
     limit = RateLimit(requests, window, clock)
     while not (allowance := limit.take("a")).retry_seconds:
-        clock.seconds += pause / requests / 100
+        clock.seconds += part * window / requests
     clock.seconds += allowance.retry_seconds
     assert limit.take("a").retry_seconds == 0
 
@@ -138,6 +138,7 @@ async def test_without_a_limit_nothing_is_said_of_one(client: AsyncClient) -> No
         ("192.0.2.1", "192.0.2.2", False),
         ("2001:db8::1", "2001:db8::ffff:1", True),
         ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("made:up", "made up as well", True),
     ],
 )
 async def test_addresses_of_one_site_are_one_caller(first: str, second: str, alike: bool) -> None:

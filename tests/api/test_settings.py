@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from docs.generate.service import environment_variables
 from trainfit.api.api_keys import ApiKey
-from trainfit.api.settings import Settings
+from trainfit.api.settings import Settings, unknown_variables
 
 
 def test_defaults_serve_this_machine_only() -> None:
@@ -31,6 +31,11 @@ GIVEN: dict[str, tuple[str, object]] = {
     "TRAINFIT_METRICS_NEED_KEY": ("true", True),
     "TRAINFIT_RATE_LIMIT": ("600", 600),
     "TRAINFIT_RATE_LIMIT_WINDOW_SECONDS": ("10", 10),
+    "TRAINFIT_CORS_ORIGINS": ("https://a.example, http://b:1", ("https://a.example", "http://b:1")),
+    "FORWARDED_ALLOW_IPS": ("10.0.0.0/8", "10.0.0.0/8"),
+    "TRAINFIT_SHUTDOWN_DELAY_SECONDS": ("5", 5),
+    "TRAINFIT_SHUTDOWN_GRACE_SECONDS": ("7", 7),
+    "TRAINFIT_LOG_FORMAT": ("console", "console"),
     "TRAINFIT_LOG_LEVEL": ("debug", "debug"),
     "WEB_CONCURRENCY": ("3", 3),
 }
@@ -59,6 +64,8 @@ def test_every_setting_is_read_from_the_environment(monkeypatch: pytest.MonkeyPa
         ("API_KEYS", "trainfit_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
         ("API_KEYS", f"ci={'A' * 64}"),
         ("RATE_LIMIT", "-1"),
+        ("CORS_ORIGINS", "other.example.net"),
+        ("CORS_ORIGINS", "https://other.example.net/"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(
@@ -72,3 +79,29 @@ def test_a_setting_that_cannot_be_is_refused(
 
 def test_every_setting_is_described() -> None:
     assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_what_kubernetes_sets_beside_a_service_is_told_from_a_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TRAINFIT_PORT", "tcp://10.0.0.1:8080")
+    with pytest.raises(ValidationError, match="enableServiceLinks: false"):
+        Settings()
+
+
+def test_a_variable_that_no_setting_is_read_from_is_noticed() -> None:
+    environ = dict.fromkeys(
+        [
+            *GIVEN,
+            "TRAINFIT_API_KEY",
+            "TRAINFIT_COLOUR",
+            "TRAINFIT_PORT_8080_TCP_ADDR",
+            "TRAINFIT_SERVICE_HOST",
+            "HOME",
+        ],
+        "",
+    )
+    assert list(unknown_variables(environ)) == [
+        ("TRAINFIT_API_KEY", "TRAINFIT_API_KEYS"),
+        ("TRAINFIT_COLOUR", None),
+    ]

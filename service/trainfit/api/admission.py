@@ -20,6 +20,10 @@ class Admission:
         self._limit = limit
         self._under_way = 0
 
+    def under_way(self) -> int:
+        """How many requests have entered and not left."""
+        return self._under_way
+
     def __enter__(self) -> None:
         if self._under_way >= self._limit:
             detail = f"{self._limit} requests are under way; ask again in {RETRY_SECONDS} s"

@@ -1,14 +1,17 @@
 """The service as an ASGI application."""
 
+from collections.abc import Sequence
+
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 
 import trainfit
 from trainfit.api import openapi
 from trainfit.api.admission import Admission
 from trainfit.api.failures import answer_with_problems
 from trainfit.api.metrics import Metrics
-from trainfit.api.middleware import LastResort, RequestIds, RequestRecords, SafeHeaders
+from trainfit.api.middleware import Farewells, LastResort, RequestIds, RequestRecords, SafeHeaders
 from trainfit.api.rate_limit import RateLimit
 from trainfit.api.routes import (
     admission,
@@ -20,6 +23,7 @@ from trainfit.api.routes import (
     operations,
 )
 from trainfit.api.settings import Settings
+from trainfit.api.traces import telemetry
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -35,17 +39,22 @@ def create_app(settings: Settings) -> FastAPI:
         openapi_tags=openapi.TAGS,
         openapi_url=None,
         redirect_slashes=False,
+        telemetry=telemetry(),
         routes=[*operations.routes, *documentation.routes],
         middleware=[
             Middleware(RequestIds),
             Middleware(RequestRecords, metrics=metrics),
             Middleware(SafeHeaders),
+            Middleware(Farewells),
+            *_across_origins(settings.cors_origins),
             Middleware(LastResort),
         ],
     )
     app.state.settings = settings
+    app.state.draining = False
     app.state.metrics = metrics
     app.state.admission = Admission(settings.max_concurrent_requests)
+    metrics.watch(app.state.admission.under_way)
     app.state.rate_limit = (
         RateLimit(settings.rate_limit, settings.rate_limit_window_seconds)
         if settings.rate_limit
@@ -58,3 +67,18 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(catalogues.router)
     answer_with_problems(app)
     return app
+
+
+def _across_origins(origins: Sequence[str]) -> list[Middleware]:
+    """What lets pages of these origins ask, with a key but without cookies."""
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", "X-Request-Id", "Traceparent"],
+            expose_headers=["ETag", "X-Request-Id", "Retry-After", "RateLimit", "RateLimit-Policy"],
+        )
+    ]

@@ -1,9 +1,13 @@
 """What the service counts. Labels are drawn from closed sets, never from what a caller writes."""
 
+from collections.abc import Callable
+from typing import get_args
+
 from fastapi import Request
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     Info,
     ProcessCollector,
@@ -14,6 +18,8 @@ from prometheus_client import (
 import trainfit
 from trainfit.api.problems import NOT_MODELLED, Problem
 from trainfit.decisions.fit_check import FitCheck
+from trainfit.decisions.verdict import Verdict
+from trainfit.digest import catalogue_version
 from trainfit.estimator.results import Estimate
 from trainfit.specs.job import Job
 
@@ -74,13 +80,25 @@ class Metrics:
             buckets=PEAK_BYTES,
             registry=self.registry,
         )
+        for verdict in get_args(Verdict):
+            self._verdicts.labels(verdict)  # zero until the first one, not absent
+        self._in_flight = Gauge(
+            "trainfit_http_requests_in_flight",
+            "Requests to operations that are being answered.",
+            registry=self.registry,
+        )
         build = Info("trainfit_build", "The estimator that answers.", registry=self.registry)
-        build.info({"version": trainfit.__version__})
+        build.info({"version": trainfit.__version__, "catalogue_version": catalogue_version()})
+
+    def watch(self, under_way: Callable[[], int]) -> None:
+        """Read from here how many requests are being answered."""
+        self._in_flight.set_function(under_way)
 
     def request_answered(self, operation: str, method: str, status: int, seconds: float) -> None:
-        """Count a request to an operation, or to "unmatched"."""
-        known_method = method if method in METHODS else "other"
-        self._requests.labels(operation, known_method, str(status)).inc()
+        """Count a request to an operation, or to "unmatched", by a method of the closed set and
+        the status that it was answered with, 0 where the connection ended before.
+        """
+        self._requests.labels(operation, method, str(status)).inc()
         self._request_seconds.labels(operation).observe(seconds)
 
     def job_asked(self, job: Job, result: Estimate | Problem, *, activations: bool = True) -> None:
@@ -110,6 +128,11 @@ class Metrics:
     def exposition(self) -> bytes:
         """Every metric in Prometheus's text format."""
         return generate_latest(self.registry)
+
+
+def closed_method(method: str) -> str:
+    """The method, or "other" for one that no operation could have."""
+    return method if method in METHODS else "other"
 
 
 def metrics_of(request: Request) -> Metrics:

@@ -1,7 +1,7 @@
 """What a request passes on its way to an operation, before anything of its body is read."""
 
 from collections.abc import Callable, Coroutine
-from ipaddress import IPv6Network
+from ipaddress import IPv6Network, ip_address
 from typing import Any
 
 from fastapi import Request, Response
@@ -24,10 +24,10 @@ class Operation(APIRoute):
     """
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        caller = identify(scope)
+        label = identify(scope)
         limit: RateLimit | None = scope["app"].state.rate_limit
         if limit is not None:
-            send = _taking(limit, caller, send)
+            send = _taking(limit, label or _address(scope), send)
         await super().handle(scope, receive, send)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -47,14 +47,14 @@ class Operation(APIRoute):
         return handle_admitted
 
 
-def identify(scope: Scope) -> str:
-    """Whose request this is: the label of its key or, where no keys are set, the client's address.
+def identify(scope: Scope) -> str | None:
+    """Whose key the request has; None where no keys are set.
 
     Raises ProblemError where keys are set and the request has none of them.
     """
     settings: Settings = scope["app"].state.settings
     if not settings.api_keys:
-        return _address(scope)
+        return None
     given = Headers(scope=scope).get("authorization")
     label = owner(given or "", settings.api_keys)
     if label is None:
@@ -66,9 +66,14 @@ def identify(scope: Scope) -> str:
 
 
 def _address(scope: Scope) -> str:
-    """The client's address; of one in IPv6, the network that a site has for itself."""
-    host = (scope["client"] or ("",))[0]
-    return str(IPv6Network((host, 64), strict=False)) if ":" in host else host
+    """The client's address; of one in IPv6, the network that a site has for itself. What a proxy
+    made up is one client, however many it invents.
+    """
+    try:
+        address = ip_address((scope["client"] or ("",))[0])
+    except ValueError:
+        return "unknown"
+    return str(address if address.version == 4 else IPv6Network((address, 64), strict=False))
 
 
 def _taking(limit: RateLimit, caller: str, send: Send) -> Send:

@@ -1,12 +1,36 @@
 """What an operator may set, each as an environment variable."""
 
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, FilePath, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from trainfit.api.api_keys import ApiKey, read_entries
+from trainfit.api.logs import Format
+
+ORIGIN = re.compile(r"\*|https?://[A-Za-z0-9.-]+(:[0-9]+)?")
+SERVICE_LINK = re.compile(r"TRAINFIT_(SERVICE|PORT)_.*")
+"""What Kubernetes sets in every container beside a Service that is called trainfit."""
+
+
+def _not_linked(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith("tcp://"):
+        raise ValueError(
+            "is what Kubernetes sets for a Service of this name; let the Pod have "
+            "enableServiceLinks: false, or give the Service another name"
+        )
+    return value
+
+
+def _origins(given: str | tuple[str, ...]) -> tuple[str, ...]:
+    origins = tuple(given.replace(",", " ").split()) if isinstance(given, str) else given
+    if not all(ORIGIN.fullmatch(origin) for origin in origins):
+        raise ValueError("must be origins such as https://portal.example.org, or *")
+    return origins
 
 
 class Settings(BaseSettings):
@@ -17,7 +41,7 @@ class Settings(BaseSettings):
     )
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
-    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+    port: Annotated[int, Field(ge=0, le=65_535), BeforeValidator(_not_linked)] = Field(
         8080, description="Port to listen on; 0 takes any that is free."
     )
     max_body_bytes: Annotated[int, Field(ge=1)] = Field(
@@ -59,6 +83,28 @@ class Settings(BaseSettings):
     rate_limit_window_seconds: Annotated[int, Field(ge=1)] = Field(
         60, description="The window of the rate limit."
     )
+    cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)] = Field(
+        (),
+        description="Origins, between commas, whose pages may ask from a browser; * is any. "
+        "None: only the service's own pages.",
+    )
+    forwarded_allow_ips: str = Field(
+        "127.0.0.1,::1",
+        validation_alias="FORWARDED_ALLOW_IPS",
+        description="Addresses and networks, between commas, of proxies whose X-Forwarded-For "
+        "says who the client is; * is any.",
+    )
+    shutdown_delay_seconds: Annotated[float, Field(ge=0)] = Field(
+        0,
+        description="How long to go on answering, with /readyz at 503, once told to stop, so that "
+        "load balancers notice.",
+    )
+    shutdown_grace_seconds: Annotated[int, Field(ge=0)] = Field(
+        20, description="Time for requests under way to end after that."
+    )
+    log_format: Format = Field(
+        "auto", description="json, or console for a person; auto: console at a terminal only."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe entry that is logged; each request is an info."
     )
@@ -74,3 +120,13 @@ class Settings(BaseSettings):
         if (key is None) != (rest.data.get("tls_cert") is None):
             raise ValueError("a certificate and its key are set together")
         return key
+
+
+def unknown_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+    """Variables that look like settings and are none, each with the one that may be meant."""
+    known = [name.upper() for name in Settings.model_fields]
+    for variable in sorted(environ):
+        prefix, _, name = variable.partition("_")
+        if prefix == "TRAINFIT" and name not in known and not SERVICE_LINK.fullmatch(variable):
+            close = get_close_matches(name, known, 1)
+            yield variable, f"TRAINFIT_{close[0]}" if close else None

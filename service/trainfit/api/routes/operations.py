@@ -17,8 +17,10 @@ async def livez(_: Request) -> Response:
     return PlainTextResponse("ok")
 
 
-async def readyz(_: Request) -> Response:
-    """The catalogues are loaded; the first call loads them."""
+async def readyz(request: Request) -> Response:
+    """The catalogues are loaded, by the first call, and the service was not told to stop."""
+    if request.app.state.draining:
+        return PlainTextResponse("stopping", 503)
     gpus()
     bundled_models()
     return PlainTextResponse("ok")
