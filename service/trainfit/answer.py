@@ -88,6 +88,11 @@ def plan_of(job: Job) -> Plan:
     return resolve(job, model, source, card_of(job.gpu))
 
 
+def source_of(model: Model) -> Source | None:
+    """What the Hub id of a model stands for, if it has one. Raises UnknownModelError."""
+    return resolve_model(model)[1] if model.hf_id is not None else None
+
+
 def resolve_model(model: Model) -> tuple[ModelSpec, Source]:
     """The dimensions of a model and where they come from."""
     if model.spec is not None:

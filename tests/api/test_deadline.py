@@ -11,7 +11,7 @@ import pytest
 from httpx import ASGITransport, AsyncClient
 
 from trainfit.api.app import create_app
-from trainfit.api.deadline import DeadlinePassedError, check_deadline, within
+from trainfit.api.deadline import Deadline, DeadlinePassedError, check_deadline
 from trainfit.api.examples import LLAMA_8B
 from trainfit.api.jobs import answered
 from trainfit.api.routes import fit_check
@@ -83,10 +83,10 @@ async def test_work_in_a_thread_is_not_waited_for_and_ends_at_the_next_job(
 
 async def test_a_deadline_ends_with_its_request() -> None:
     with pytest.raises(DeadlinePassedError):
-        async with within(0.01):
+        async with Deadline(0.01):
             await asyncio.sleep(10)
     check_deadline()
-    async with within(0.01):
+    async with Deadline(0.01):
         time.sleep(0.02)
         with pytest.raises(DeadlinePassedError):
             check_deadline()
@@ -94,7 +94,7 @@ async def test_a_deadline_ends_with_its_request() -> None:
 
 
 async def test_an_inner_deadline_does_not_put_off_an_outer_one() -> None:
-    async with within(0.01), within(10):
+    async with Deadline(0.01), Deadline(10):
         time.sleep(0.02)
         with pytest.raises(DeadlinePassedError):
             check_deadline()
@@ -102,5 +102,5 @@ async def test_an_inner_deadline_does_not_put_off_an_outer_one() -> None:
 
 async def test_a_time_out_of_something_else_is_not_taken_for_a_deadline() -> None:
     with pytest.raises(TimeoutError):
-        async with within(10):
+        async with Deadline(10):
             raise TimeoutError

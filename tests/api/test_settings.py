@@ -31,6 +31,7 @@ GIVEN: dict[str, tuple[str, object]] = {
     "TRAINFIT_METRICS_NEED_KEY": ("true", True),
     "TRAINFIT_RATE_LIMIT": ("600", 600),
     "TRAINFIT_RATE_LIMIT_WINDOW_SECONDS": ("10", 10),
+    "TRAINFIT_ANSWER_CACHE_BYTES": ("0", 0),
     "TRAINFIT_CORS_ORIGINS": ("https://a.example, http://b:1", ("https://a.example", "http://b:1")),
     "FORWARDED_ALLOW_IPS": ("10.0.0.0/8", "10.0.0.0/8"),
     "TRAINFIT_SHUTDOWN_DELAY_SECONDS": ("5", 5),

@@ -104,8 +104,7 @@ def collector() -> Iterator[tuple[str, queue.Queue[bytes]]]:
 
 def test_a_collector_gets_the_spans_whose_ids_the_log_has() -> None:
     with collector() as (url, received):
-        settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_COMPRESSION": "none"}
-        with running_service(**settings) as service:
+        with running_service(OTEL_EXPORTER_OTLP_ENDPOINT=url) as service:
             headers = {"traceparent": TRACEPARENT}
             httpx.post(f"{service.url}/v1/estimate", json=LLAMA_8B, headers=headers)
             service.process.terminate()

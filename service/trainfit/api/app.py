@@ -9,6 +9,7 @@ from starlette.middleware.cors import CORSMiddleware
 import trainfit
 from trainfit.api import openapi
 from trainfit.api.admission import Admission
+from trainfit.api.answers import Answers
 from trainfit.api.failures import answer_with_problems
 from trainfit.api.metrics import Metrics
 from trainfit.api.middleware import Farewells, LastResort, RequestIds, RequestRecords, SafeHeaders
@@ -40,7 +41,16 @@ def create_app(settings: Settings) -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
         telemetry=telemetry(),
-        routes=[*operations.routes, *documentation.routes],
+        # One list, and what is asked most comes first: a router within a router matches twice.
+        routes=[
+            *estimate.router.routes,
+            *fit_check.router.routes,
+            *compare.router.routes,
+            *admission.router.routes,
+            *catalogues.router.routes,
+            *operations.routes,
+            *documentation.routes,
+        ],
         middleware=[
             Middleware(RequestIds),
             Middleware(RequestRecords, metrics=metrics),
@@ -54,17 +64,13 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.draining = False
     app.state.metrics = metrics
     app.state.admission = Admission(settings.max_concurrent_requests)
-    metrics.watch(app.state.admission.under_way)
+    app.state.answers = Answers(settings.answer_cache_bytes)
+    metrics.watch(app.state.admission.under_way, app.state.answers.size_bytes)
     app.state.rate_limit = (
         RateLimit(settings.rate_limit, settings.rate_limit_window_seconds)
         if settings.rate_limit
         else None
     )
-    app.include_router(estimate.router)
-    app.include_router(fit_check.router)
-    app.include_router(compare.router)
-    app.include_router(admission.router)
-    app.include_router(catalogues.router)
     answer_with_problems(app)
     return app
 

@@ -3,10 +3,9 @@ whether anybody still waits, between one job and the next.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from time import monotonic
+from types import TracebackType
 
 _DUE: ContextVar[float] = ContextVar("due", default=float("inf"))
 
@@ -15,19 +14,30 @@ class DeadlinePassedError(Exception):
     """Nobody waits for the answer any more."""
 
 
-@asynccontextmanager
-async def within(seconds: float) -> AsyncIterator[None]:
-    """Allow so much time. Raises DeadlinePassedError once it is over."""
-    before = _DUE.set(min(_DUE.get(), monotonic() + seconds))
-    try:
-        async with asyncio.timeout(seconds) as timeout:
-            yield
-    except TimeoutError:
-        if timeout.expired():
+class Deadline:
+    """Allows so much time for what it encloses. Raises DeadlinePassedError once it is over."""
+
+    __slots__ = ("_before", "_timeout", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    async def __aenter__(self) -> None:
+        self._before = _DUE.set(min(_DUE.get(), monotonic() + self.seconds))
+        self._timeout = asyncio.timeout(self.seconds)
+        await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _DUE.reset(self._before)
+        try:
+            await self._timeout.__aexit__(kind, error, traceback)
+        except TimeoutError:
             raise DeadlinePassedError from None
-        raise
-    finally:
-        _DUE.reset(before)
 
 
 def check_deadline() -> None:

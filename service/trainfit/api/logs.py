@@ -2,6 +2,7 @@
 entries go the same way.
 """
 
+import json
 import logging
 import re
 import sys
@@ -14,8 +15,16 @@ from trainfit.api.api_keys import KEY
 
 Format = Literal["auto", "console", "json"]
 
-SECRET = re.compile(rf"{KEY.pattern}|\bhf_\w{{16,}}|(?i:bearer|basic) +[\w.~+/=-]+")
-"""Keys, tokens of the Hugging Face Hub, and whatever else an Authorization header carries."""
+SECRETS = (
+    KEY,
+    re.compile(r"hf_\w{16,}"),
+    re.compile(r"Bearer +[\w.~+/=-]+"),
+    re.compile(r"bearer +[\w.~+/=-]+"),
+    re.compile(r"Basic +[\w+/=]{8,}"),
+)
+"""Keys, tokens of the Hugging Face Hub, and what else an Authorization header carries. Each by
+itself, since a pattern that begins with fixed text is looked for in no time.
+"""
 
 
 def configure_logs(level: str, form: Format = "auto") -> None:
@@ -53,9 +62,15 @@ def _for_a_person() -> list[Processor]:
 
 
 def _for_a_machine() -> list[Processor]:
-    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    encode = json.JSONEncoder(default=repr).encode
+    return [
+        structlog.processors.format_exc_info,
+        structlog.processors.JSONRenderer(lambda entry, **_: encode(entry)),
+    ]
 
 
-def _without_secrets(_: WrappedLogger, __: str, line: Any) -> str:
+def _without_secrets(_: WrappedLogger, __: str, line: Any) -> Any:
     """The line without what only a mistake would have put there."""
-    return SECRET.sub("***", line)
+    for secret in SECRETS:
+        line = secret.sub("***", line)
+    return line

@@ -1,6 +1,7 @@
 """What the service counts. Labels are drawn from closed sets, never from what a caller writes."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import get_args
 
 from fastapi import Request
@@ -87,19 +88,38 @@ class Metrics:
             "Requests to operations that are being answered.",
             registry=self.registry,
         )
+        self._answers_repeated = Counter(
+            "trainfit_answers_repeated_total",
+            "Answers that were remembered and given again.",
+            registry=self.registry,
+        )
+        self._answers_remembered = Gauge(
+            "trainfit_answers_remembered_bytes",
+            "Memory in which answers are remembered.",
+            registry=self.registry,
+        )
         build = Info("trainfit_build", "The estimator that answers.", registry=self.registry)
         build.info({"version": trainfit.__version__, "catalogue_version": catalogue_version()})
 
-    def watch(self, under_way: Callable[[], int]) -> None:
-        """Read from here how many requests are being answered."""
+        self._request_series = cache(
+            lambda operation, method, status: (
+                self._requests.labels(operation, method, str(status)),
+                self._request_seconds.labels(operation),
+            )
+        )
+
+    def watch(self, under_way: Callable[[], int], remembered_bytes: Callable[[], int]) -> None:
+        """Read from here how many requests are being answered, and what answers are kept in."""
         self._in_flight.set_function(under_way)
+        self._answers_remembered.set_function(remembered_bytes)
 
     def request_answered(self, operation: str, method: str, status: int, seconds: float) -> None:
         """Count a request to an operation, or to "unmatched", by a method of the closed set and
         the status that it was answered with, 0 where the connection ended before.
         """
-        self._requests.labels(operation, method, str(status)).inc()
-        self._request_seconds.labels(operation).observe(seconds)
+        count, durations = self._request_series(operation, method, status)
+        count.inc()
+        durations.observe(seconds)
 
     def job_asked(self, job: Job, result: Estimate | Problem, *, activations: bool = True) -> None:
         """Count a job and what came of it; without activations there is no peak to speak of."""
@@ -109,6 +129,13 @@ class Metrics:
         elif activations:
             self._peak_bytes.observe(result.binding.device_bytes.expected)
         self._estimates.labels(outcome, job.framework.name).inc()
+
+    def job_asked_again(self, framework: str, peak_bytes: int | None) -> None:
+        """Count a job whose answer was remembered, without a peak where none was asked."""
+        if peak_bytes is not None:
+            self._peak_bytes.observe(peak_bytes)
+        self._estimates.labels("answered", framework).inc()
+        self._answers_repeated.inc()
 
     def fit_checked(self, job: Job, result: FitCheck | Problem) -> None:
         """Count a job that was checked, and the verdict on it."""

@@ -3,12 +3,12 @@ to the connection, and the last resort for an error that nobody expected.
 """
 
 import re
+from random import getrandbits
 from time import perf_counter
-from uuid import uuid4
 
 import structlog
 from fastapi import Request
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
@@ -19,11 +19,8 @@ from trainfit.api.traces import trace_ids
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
-SAFE_HEADERS = {
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-}
+POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+SAFE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 
 log = structlog.get_logger("trainfit")
 
@@ -41,12 +38,13 @@ class RequestIds:
             return await self.app(scope, receive, send)
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
-        request_id = given if REQUEST_ID.fullmatch(given) else uuid4().hex
+        request_id = given if REQUEST_ID.fullmatch(given) else f"{getrandbits(128):032x}"
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)["x-request-id"] = request_id
+                echo = (b"x-request-id", request_id.encode())
+                message["headers"] = [*message["headers"], echo]
             await send(message)
 
         with bound_contextvars(request_id=request_id, **trace_ids(headers.get("traceparent"))):
@@ -90,7 +88,7 @@ class RequestRecords:
 
 
 class SafeHeaders:
-    """Sets headers that allow a browser nothing, where a page does not set its own."""
+    """Sets headers that allow a browser nothing, save for pages that have a policy of their own."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -98,9 +96,10 @@ class SafeHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in SAFE_HEADERS.items():
-                    headers.setdefault(name, value)
+                headers = [*message["headers"], *SAFE_HEADERS]
+                if not any(name == POLICY[0] for name, _ in headers):
+                    headers.append(POLICY)
+                message["headers"] = headers
             await send(message)
 
         await self.app(scope, receive, send_safely)
@@ -115,7 +114,7 @@ class Farewells:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_farewell(message: Message) -> None:
             if message["type"] == "http.response.start" and scope["app"].state.draining:
-                MutableHeaders(scope=message)["connection"] = "close"
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
             await send(message)
 
         await self.app(scope, receive, send_farewell)

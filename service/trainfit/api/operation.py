@@ -11,11 +11,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from trainfit.api.admission import RETRY
 from trainfit.api.api_keys import owner
-from trainfit.api.deadline import DeadlinePassedError, within
+from trainfit.api.deadline import Deadline, DeadlinePassedError
 from trainfit.api.failures import ProblemError
 from trainfit.api.problems import RATE_LIMITED, TIMED_OUT, UNAUTHENTICATED, problem
 from trainfit.api.rate_limit import RateLimit
 from trainfit.api.settings import Settings
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class Operation(APIRoute):
@@ -30,21 +32,25 @@ class Operation(APIRoute):
             send = _taking(limit, label or _address(scope), send)
         await super().handle(scope, receive, send)
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
+    def get_route_handler(self) -> Handler:
+        answer = self.answering()
 
         async def handle_admitted(request: Request) -> Response:
             settings: Settings = request.app.state.settings
             seconds = settings.request_timeout_seconds
             with request.app.state.admission:
                 try:
-                    async with within(seconds):
-                        return await handle(request)
+                    async with Deadline(seconds):
+                        return await answer(request)
                 except DeadlinePassedError:
                     detail = f"there was no answer within {seconds:g} s"
                     raise ProblemError(problem(TIMED_OUT, detail), RETRY) from None
 
         return handle_admitted
+
+    def answering(self) -> Handler:
+        """What answers a request that was let in."""
+        return super().get_route_handler()
 
 
 def identify(scope: Scope) -> str | None:

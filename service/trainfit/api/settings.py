@@ -83,6 +83,11 @@ class Settings(BaseSettings):
     rate_limit_window_seconds: Annotated[int, Field(ge=1)] = Field(
         60, description="The window of the rate limit."
     )
+    answer_cache_bytes: Annotated[int, Field(ge=0)] = Field(
+        33_554_432,
+        description="Memory for estimates that were answered, so that the same question is not "
+        "worked out twice. 0: none are remembered.",
+    )
     cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)] = Field(
         (),
         description="Origins, between commas, whose pages may ask from a browser; * is any. "

@@ -1,0 +1,103 @@
+"""Answers that were given, so that the same question is neither read nor worked out twice.
+
+What is asked follows from the bytes that were sent, and the answer from that and from what a Hub id
+in it stands for. The latter may change: an answer is given again for the same source only.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import Response
+
+from trainfit.answer import source_of
+from trainfit.api.json_body import JsonRequest, JsonRoute
+from trainfit.resolve.plan import Source
+from trainfit.specs.model import Model
+
+QUESTION_BYTES = 8_192
+QUESTION_BYTES_PER_BYTE = 8
+"""What a job takes in memory: as objects, and more for each byte of the config.json in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The bytes of a request that decide what is asked."""
+
+    operation: str
+    query: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A document as it is sent and its digest; the model that it is about and what that was
+    resolved to, None where the request describes it; and how to count that it is given again.
+    """
+
+    document: bytes
+    digest: str
+    model: Model
+    source: Source | None
+    count: Callable[[], None]
+
+    def response(self) -> Response:
+        """The response that carries it."""
+        headers = {"etag": f'"{self.digest}"'}
+        return Response(self.document, headers=headers, media_type="application/json")
+
+
+class Answers:
+    """Those that were asked for last, in about so many bytes. Only the event loop comes here."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._answers: OrderedDict[Sent, Answer] = OrderedDict()
+
+    def size_bytes(self) -> int:
+        """What is remembered takes about so many."""
+        return self._bytes
+
+    def get(self, sent: Sent) -> Answer | None:
+        """What was answered to these bytes, if it is remembered."""
+        answer = self._answers.get(sent)
+        if answer is not None:
+            self._answers.move_to_end(sent)
+        return answer
+
+    def add(self, sent: Sent, answer: Answer) -> None:
+        """Remember an answer, in the place of any other to these bytes, and forget as many of those
+        that were not asked for longest as that takes.
+        """
+        if (before := self._answers.pop(sent, None)) is not None:
+            self._bytes -= _size(sent, before)
+        self._answers[sent] = answer
+        self._bytes += _size(sent, answer)
+        while self._bytes > self._max_bytes:
+            self._bytes -= _size(*self._answers.popitem(last=False))
+
+
+class RememberingRoute(JsonRoute):
+    """An operation whose answers are given again to the same bytes."""
+
+    async def known(self, request: JsonRequest) -> Response | None:
+        """The answer that was given before, while its model still stands for the same."""
+        answers: Answers = request.app.state.answers
+        answer = answers.get(await sent_in(request))
+        if answer is None or source_of(answer.model) != answer.source:
+            return None
+        answer.count()
+        return answer.response()
+
+
+async def sent_in(request: JsonRequest) -> Sent:
+    """What decides the answer to this request."""
+    return Sent(
+        request.scope["route"].operation_id, request.scope["query_string"], await request.body()
+    )
+
+
+def _size(sent: Sent, answer: Answer) -> int:
+    question = QUESTION_BYTES + QUESTION_BYTES_PER_BYTE * len(sent.body)
+    return len(sent.query) + question + len(answer.document)
