@@ -46,12 +46,16 @@ check: $(TEST_READY) ## Lint, formatting, types and import contracts
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: bench
-bench: $(TEST_READY) ## Time the estimator and the command line
+bench: $(TEST_READY) ## Time the estimator, the command line and the service
 	$(BIN)/python -m tests.bench
 
 .PHONY: audit
 audit: ## Look up known vulnerabilities of what is locked (needs uv and a network)
 	uvx pip-audit --strict --disable-pip --require-hashes $(foreach lock,$(wildcard requirements*.lock),-r $(lock))
+
+.PHONY: soak
+soak: $(TEST_READY) ## Load a service for five minutes; nothing may fail or pile up
+	$(BIN)/python -m tests.soak
 
 ##@ Change
 

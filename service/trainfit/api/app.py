@@ -25,6 +25,7 @@ from trainfit.api.routes import (
 )
 from trainfit.api.settings import Settings
 from trainfit.api.traces import telemetry
+from trainfit.api.unread_bodies import UnreadBodies
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -52,6 +53,7 @@ def create_app(settings: Settings) -> FastAPI:
             *documentation.routes,
         ],
         middleware=[
+            Middleware(UnreadBodies),
             Middleware(RequestIds),
             Middleware(RequestRecords, metrics=metrics),
             Middleware(SafeHeaders),

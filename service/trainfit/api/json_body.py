@@ -28,7 +28,7 @@ class JsonRequest(Request):
                     self._body = await self._arrived(settings.max_body_bytes) or b"\n"
             except TimeoutError:
                 detail = f"the body did not arrive within {seconds:g} s"
-                raise ProblemError(problem(SLOW_BODY, detail), {"Connection": "close"}) from None
+                raise ProblemError(problem(SLOW_BODY, detail)) from None
         return self._body
 
     async def _arrived(self, limit: int) -> bytes:
