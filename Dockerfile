@@ -5,10 +5,10 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
-# The locked dependencies are a layer of their own: a change of the code does not fetch them again.
-COPY requirements.lock requirements-build.lock ./
+# The locked dependencies, with what sends traces, are a layer of their own: a change of the code does not fetch them again.
+COPY requirements-otel.lock requirements-build.lock ./
 RUN python -m venv --without-pip /opt/trainfit \
-    && pip --python /opt/trainfit/bin/python install --require-hashes -r requirements.lock \
+    && pip --python /opt/trainfit/bin/python install --require-hashes -r requirements-otel.lock \
     && pip install --require-hashes -r requirements-build.lock
 COPY LICENSE README.md pyproject.toml ./
 COPY service service

@@ -49,12 +49,20 @@ check: $(TEST_READY) ## Lint, formatting, types and import contracts
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: bench
-bench: $(TEST_READY) ## Time the estimator and the command line
+bench: $(TEST_READY) ## Time the estimator, the command line and the service
 	$(BIN)/python -m tests.bench
 
 .PHONY: oracle
 oracle: $(ORACLE_READY) ## Run PyTorch's steps anew and compare with the recorded ones, to the byte
 	$(ORACLE_VENV)/bin/python -m tests.oracle --check --live tests/data/torch_steps_here.jsonl
+
+.PHONY: audit
+audit: ## Look up known vulnerabilities of what is locked (needs uv and a network)
+	uvx pip-audit --strict --disable-pip --require-hashes $(foreach lock,$(wildcard requirements*.lock),-r $(lock))
+
+.PHONY: soak
+soak: $(TEST_READY) ## Load a service for five minutes; nothing may fail or pile up
+	$(BIN)/python -m tests.soak
 
 ##@ Change
 
@@ -78,8 +86,9 @@ manifests: $(TEST_READY) ## Regenerate the alerts for the Prometheus Operator
 .PHONY: lock
 lock: ## Lock the dependencies anew, with hashes (needs uv)
 	$(COMPILE) --upgrade pyproject.toml --output-file requirements.lock
+	$(COMPILE) --upgrade pyproject.toml --extra otel --output-file requirements-otel.lock
 	$(COMPILE) --upgrade --group build --output-file requirements-build.lock
-	$(COMPILE) --upgrade pyproject.toml --group dev --output-file requirements-dev.lock
+	$(COMPILE) --upgrade pyproject.toml --extra otel --group dev --output-file requirements-dev.lock
 	$(COMPILE) --upgrade --group pyproject.toml:oracle --output-file requirements-oracle.lock
 
 $(SERVE_READY): requirements.lock requirements-build.lock pyproject.toml service/trainfit/__init__.py

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 
@@ -27,11 +28,14 @@ class Service:
 
 
 @contextmanager
-def running_service(**environment: str) -> Iterator[Service]:
-    """Start a service on a free port, wait until it is ready, and stop it at the end."""
+def running_service(log: Path | None = None, /, **environment: str) -> Iterator[Service]:
+    """Start a service on a free port, wait until it is ready, and stop it at the end.
+
+    It logs to a pipe, which holds some hundred entries, unless a file for more is given.
+    """
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    process = start({"TRAINFIT_PORT": str(port), **environment})
+    process = start({"TRAINFIT_PORT": str(port), **environment}, log)
     try:
         wait_until_ready(url, process)
         yield Service(url, process)
@@ -42,14 +46,15 @@ def running_service(**environment: str) -> Iterator[Service]:
             process.stderr.close()
 
 
-def start(environment: dict[str, str]) -> subprocess.Popen[str]:
+def start(environment: dict[str, str], log: Path | None = None) -> subprocess.Popen[str]:
     """A process that serves with these variables added to the environment."""
-    return subprocess.Popen(
-        [sys.executable, "-c", f"{SERVE} serve(Settings())"],
-        env={**os.environ, **environment},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    with nullcontext(subprocess.PIPE) if log is None else log.open("wb") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-c", f"{SERVE} serve(Settings())"],
+            env={**os.environ, **environment},
+            stderr=stderr,
+            text=True,
+        )
 
 
 def free_port() -> int:

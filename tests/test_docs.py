@@ -100,11 +100,11 @@ def test_every_problem_is_explained_with_an_example() -> None:
 
 
 def test_every_metric_is_documented() -> None:
-    text = page("docs/api.md")
+    text = page("docs/operations.md")
     assert [name for name in map(exposed, families()) if f"`{name}`" not in text] == []
 
 
-@pytest.mark.parametrize("names", [["README.md", "docs/hub.md"], ["deploy/README.md"]])
+@pytest.mark.parametrize("names", [["docs/operations.md", "docs/hub.md"], ["deploy/README.md"]])
 def test_every_setting_is_documented(names: list[str]) -> None:
     text = "".join(map(page, names))
     assert [each for each in environment_variables().values() if f"`{each}`" not in text] == []

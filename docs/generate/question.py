@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from httpx import ASGITransport, AsyncClient, Response
@@ -22,8 +22,14 @@ def asked(
     body: str | None = None,
     settings: Mapping[str, Any] | None = None,
     content_type: str = "application/json",
+    times: int = 1,
+    slow: bool = False,
 ) -> Response:
-    """What the service answers."""
+    """What the service answers, the last time that it is asked."""
+
+    async def never_ending(body: str) -> AsyncIterator[bytes]:
+        yield body.encode()
+        await asyncio.Event().wait()
 
     async def ask() -> Response:
         given = {"hf_hub_offline": True, "cache_dir": "", **(settings or {})}
@@ -31,7 +37,10 @@ def asked(
         async with AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
             headers = {"content-type": content_type} if body is not None else {}
             headers["x-request-id"] = "example"
-            return await client.request(method, path, content=body, headers=headers)
+            for _ in range(times):
+                content = never_ending(body) if slow and body is not None else body
+                answer = await client.request(method, path, content=content, headers=headers)
+        return answer
 
     return asyncio.run(ask())
 

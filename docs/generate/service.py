@@ -15,6 +15,7 @@ from pydantic import AliasChoices, AliasPath
 from docs.generate.markdown import code, listing, table
 from docs.generate.question import asked, laid_out
 from trainfit.answer import answer
+from trainfit.api.api_keys import named, new_key
 from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3
 from trainfit.api.kubernetes.annotations import MEANINGS
@@ -106,7 +107,7 @@ def _settings(names: Set[str], elsewhere: Mapping[str, str], head: str) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return code(str(value).lower())
-    return "unset" if value in (None, "", ()) else code(value)
+    return {None: "unset", "": "unset", (): "none"}.get(value) or code(value)
 
 
 def operations() -> str:
@@ -163,6 +164,8 @@ class Request(NamedTuple):
     content_type: str = "application/json"
     note: str = ""
     settings: Mapping[str, Any] = {}
+    times: int = 1
+    slow: bool = False
 
 
 def _job(**parts: Any) -> str:
@@ -172,8 +175,12 @@ def _job(**parts: Any) -> str:
 def examples() -> dict[str, Request]:
     """A request for every kind of problem that one can ask for."""
     model = {"hf_id": "Qwen/Qwen3-8B"}
+    key = named("ci", new_key())
     return {
         "invalid-json": Request('{"model": NaN}'),
+        "unauthenticated": Request(
+            None, "GET", "/v1/gpus", note="TRAINFIT_API_KEYS", settings={"api_keys": (key,)}
+        ),
         "invalid-review": Request(
             _job(apiVersion="admission.k8s.io/v1", kind="AdmissionReview"), path="/v1/admission"
         ),
@@ -184,6 +191,12 @@ def examples() -> dict[str, Request]:
             _job(model=model), note="TRAINFIT_MAX_BODY_BYTES=16", settings={"max_body_bytes": 16}
         ),
         "unsupported-media-type": Request(_job(model=model), content_type="text/plain"),
+        "slow-body": Request(
+            _job(model=model),
+            note="TRAINFIT_BODY_TIMEOUT_SECONDS=0.01",
+            settings={"body_timeout_seconds": 0.01},
+            slow=True,
+        ),
         "invalid-job": Request(_job(model=model, parallelism={"tp": "2"}, gpus="H100-80GB")),
         "invalid-parameter": Request(_job(model=model), path="/v1/estimate?activation=false"),
         "invalid-layout": Request(
@@ -208,6 +221,19 @@ def examples() -> dict[str, Request]:
         "unsupported-model": Request(_job(model={"hf_config": {"model_type": "my_model"}})),
         "unknown-model": Request(_job(model={"hf_id": "Qwen/Qwen3-9B"})),
         "unknown-gpu": Request(_job(model=model, gpu="A100")),
+        "rate-limited": Request(
+            None,
+            "GET",
+            "/v1/gpus",
+            note="TRAINFIT_RATE_LIMIT=1, asked twice",
+            settings={"rate_limit": 1},
+            times=2,
+        ),
+        "timed-out": Request(
+            _job(model=model),
+            note="TRAINFIT_REQUEST_TIMEOUT_SECONDS=0.000001",
+            settings={"request_timeout_seconds": 1e-6},
+        ),
     }
 
 
@@ -262,6 +288,8 @@ def _kind(kind: Kind, request: Request | None) -> str:
         body=request.body,
         settings=request.settings,
         content_type=request.content_type,
+        times=request.times,
+        slow=request.slow,
     )
     body = response.json()
     if "jobs" in body:  # a problem in the place of a job's answer

@@ -40,6 +40,7 @@ COMMANDS = {
     "help-compare": "trainfit compare --help",
     "help-estimate": "trainfit estimate --help",
     "help-fit-check": "trainfit fit-check --help",
+    "help-keys": "trainfit keys new --help",
     "help-models": "trainfit models --help",
     "help-models-list": "trainfit models list --help",
     "help-models-pull": "trainfit models pull --help",

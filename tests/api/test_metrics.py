@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from typing import get_args
+
 import pytest
-from httpx import AsyncClient
+from httpx import ASGITransport, AsyncClient
 from prometheus_client.parser import text_string_to_metric_families
 
 import trainfit
+from tests.programs import needed
+from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
-from trainfit.api.metrics import PEAK_BYTES
+from trainfit.api.metrics import METHODS, PEAK_BYTES
+from trainfit.api.problems import KINDS
+from trainfit.api.settings import Settings
+from trainfit.decisions.verdict import Verdict
+from trainfit.digest import catalogue_version
 
 
 async def samples(client: AsyncClient) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -84,21 +96,92 @@ async def test_the_peak_is_observed_where_there_is_one(client: AsyncClient) -> N
 async def test_paths_outside_the_api_are_not_counted(client: AsyncClient) -> None:
     for path in ("/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/problems/not-found"):
         await client.get(path)
-    assert not any("trainfit_http" in name for name, _ in await samples(client))
+    assert not any("trainfit_http_request_" in name for name, _ in await samples(client))
+    assert not any("trainfit_http_requests_total" in name for name, _ in await samples(client))
+
+
+async def hostile_requests(client: AsyncClient, words: Iterator[str]) -> None:
+    """A round of requests in which whatever a caller can write is another word each time."""
+    for path in ("/{}", "/v1/{}", "/v1/estimate/{}", "/problems/{}", "/docs/assets/{}", "/%0a{}"):
+        await client.get(path.format(next(words)))
+        await client.request(next(words).upper(), path.format(next(words)))
+    for path in ("/v1/estimate", "/v1/fit-check", "/v1/compare", "/v1/estimate:batch"):
+        await client.request(next(words).upper(), path)
+        headers = {name: next(words) for name in ("x-request-id", "user-agent", "authorization")}
+        await client.post(path, content=next(words), headers=headers)
+        await client.post(path, json={next(words): next(words)}, headers=headers)
+        await client.post(f"{path}?{next(words)}={next(words)}", json=LLAMA_8B)
+        await client.post(path, json={**LLAMA_8B, "model": {"hf_id": next(words)}})
+        await client.post(path, json={**LLAMA_8B, "gpu": next(words)})
+        await client.post(path, json={**LLAMA_8B, "framework": {"name": next(words)}})
+        config = {"model_type": next(words)}
+        await client.post(path, json={**LLAMA_8B, "model": {"hf_config": config}})
+        jobs = [{"id": next(words), "job": {**LLAMA_8B, "gpu": next(words)}}]
+        await client.post(path, json={"jobs": jobs})
 
 
 async def test_callers_cannot_add_series(client: AsyncClient) -> None:
-    for number in range(5):
-        await client.request(f"METHOD{number}", f"/path{number}")
-        await client.request(f"METHOD{number}", "/v1/gpus")
-    counted = {labels for name, labels in await samples(client) if name.endswith("requests_total")}
-    assert {dict(labels)["operation"] for labels in counted} == {"unmatched", "listGpus"}
-    assert {dict(labels)["method"] for labels in counted} == {"other"}
-    assert len(counted) == 2
+    words = (f"word{number}" for number in count())
+    await hostile_requests(client, words)
+    seen = (await samples(client)).keys()
+    for _ in range(3):
+        await hostile_requests(client, words)
+    assert (await samples(client)).keys() == seen
+    assert "word" not in (await client.get("/metrics")).text
+    assert await value(
+        client, "trainfit_http_requests_total", operation="unmatched", method="other", status="404"
+    )
+
+
+async def test_no_label_takes_a_value_outside_its_set(client: AsyncClient) -> None:
+    await hostile_requests(client, (f"word{number}" for number in count()))
+    operations = {"estimate", "estimateBatch", "fitCheck", "compare", "unmatched"}
+    closed = {
+        "operation": operations,
+        "method": METHODS | {"other"},
+        "outcome": KINDS.keys() | {"answered"},
+        "framework": {"megatron", "torchtitan", "transformers"},
+        "verdict": set(get_args(Verdict)),
+    }
+    for name, labels in await samples(client):
+        for label, text in labels:
+            if name.startswith("trainfit_") and label in closed:
+                assert text in closed[label]
+
+
+async def test_requests_under_way_are_gauged() -> None:
+    app = create_app(Settings())
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow_body() -> AsyncIterator[bytes]:
+        begun.set()
+        await go_on.wait()
+        yield b"{}"
+
+    gauge = "trainfit_http_requests_in_flight"
+    async with AsyncClient(transport=ASGITransport(app), base_url="http://service") as client:
+        assert await value(client, gauge) == 0
+        headers = {"content-type": "application/json"}
+        request = client.post("/v1/estimate", content=slow_body(), headers=headers)
+        pending = asyncio.create_task(request)
+        await begun.wait()
+        assert await value(client, gauge) == 1
+        go_on.set()
+        await pending
+        assert await value(client, gauge) == 0
+
+
+async def test_promtool_finds_nothing_to_say_against_names_and_units(client: AsyncClient) -> None:
+    promtool = needed("promtool", package="prometheus")
+    await hostile_requests(client, (f"word{number}" for number in count()))
+    text = (await client.get("/metrics")).content
+    check = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True)
+    assert (check.returncode, check.stdout, check.stderr) == (0, b"", b"")
 
 
 async def test_the_build_is_named(client: AsyncClient) -> None:
-    assert await value(client, "trainfit_build_info", version=trainfit.__version__) == 1
+    versions = {"version": trainfit.__version__, "catalogue_version": catalogue_version()}
+    assert await value(client, "trainfit_build_info", **versions) == 1
 
 
 @pytest.mark.parametrize("name", ["process_resident_memory_bytes", "process_cpu_seconds_total"])

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from fastapi import FastAPI
-from httpx import AsyncClient
+from httpx import ASGITransport, AsyncClient
 from starlette.middleware.base import BaseHTTPMiddleware
+
+from trainfit.api.api_keys import named, new_key
+from trainfit.api.app import create_app
+from trainfit.api.settings import Settings
 
 
 async def test_a_request_gets_an_id_of_its_own(client: AsyncClient) -> None:
@@ -37,7 +40,41 @@ async def test_browsers_are_allowed_nothing_by_default(client: AsyncClient, path
     assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
 
 
-def test_no_middleware_costs_more_than_the_rest_of_the_service(app: FastAPI) -> None:
+PORTAL = "https://portal.example.org"
+PREFLIGHT = {
+    "access-control-request-method": "POST",
+    "access-control-request-headers": "authorization,content-type",
+}
+
+
+async def test_pages_of_other_origins_may_not_ask_by_default(client: AsyncClient) -> None:
+    asked = await client.get("/v1/gpus", headers={"origin": PORTAL})
+    preflight = await client.options("/v1/estimate", headers={"origin": PORTAL, **PREFLIGHT})
+    assert preflight.status_code == 405
+    for response in (asked, preflight):
+        assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("origin", [PORTAL, "https://evil.example.org"])
+async def test_pages_of_origins_that_are_set_may_ask(origin: str) -> None:
+    keys = (named("portal", key := new_key()),)
+    app = create_app(Settings(cors_origins=(PORTAL,), api_keys=keys))
+    async with AsyncClient(transport=ASGITransport(app), base_url="http://service") as client:
+        preflight = await client.options("/v1/estimate", headers={"origin": origin, **PREFLIGHT})
+        bare = await client.get("/v1/gpus", headers={"origin": origin})
+        headers = {"origin": origin, "authorization": f"Bearer {key}"}
+        asked = await client.get("/v1/gpus", headers=headers)
+    allowed = PORTAL if origin == PORTAL else None
+    assert (bare.status_code, asked.status_code) == (401, 200)
+    assert preflight.status_code == (200 if allowed else 400)
+    for response in (preflight, bare, asked):
+        assert response.headers.get("access-control-allow-origin") == allowed
+        assert "access-control-allow-credentials" not in response.headers
+
+
+@pytest.mark.parametrize("origins", [(), (PORTAL,)])
+def test_no_middleware_costs_more_than_the_rest_of_the_service(origins: tuple[str, ...]) -> None:
+    app = create_app(Settings(cors_origins=origins))
     assert app.user_middleware
     for middleware in app.user_middleware:
         assert isinstance(middleware.cls, type)

@@ -40,8 +40,7 @@ def test_quiet_is_possible_and_a_long_body_in_parts_is_refused() -> None:
         for _ in range(100):
             yield b" " * 100
 
-    settings = {"TRAINFIT_LOG_LEVEL": "error", "TRAINFIT_MAX_BODY_BYTES": "1000"}
-    with running_service(**settings) as service:
+    with running_service(TRAINFIT_LOG_LEVEL="error", TRAINFIT_MAX_BODY_BYTES="1000") as service:
         json_type = {"content-type": "application/json"}
         long = httpx.post(f"{service.url}/v1/estimate", content=parts(), headers=json_type)
         assert long.status_code == 413

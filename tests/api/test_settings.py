@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from trainfit.api.settings import Settings
+from docs.generate.service import environment_variables
+from trainfit.api.api_keys import ApiKey
+from trainfit.api.settings import Settings, unknown_variables
 
 
 def test_defaults_serve_this_machine_only() -> None:
@@ -15,56 +17,53 @@ def test_defaults_serve_this_machine_only() -> None:
     assert (settings.host, settings.port) == ("127.0.0.1", 8080)
 
 
-def test_every_field_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"HOST": "0.0.0.0", "PORT": "0", "MAX_BODY_BYTES": "1024", "LOG_LEVEL": "debug"}
-    given["MAX_CONCURRENT_REQUESTS"] = "7"
-    given |= {"TLS_CERT": __file__, "TLS_KEY": __file__}
-    of_hub = {
-        "HUB_ORGANISATIONS": "acme, other,",
-        "HUB_TIMEOUT_SECONDS": "9",
-        "HUB_CONNECT_TIMEOUT_SECONDS": "0.5",
-        "HUB_TTL_SECONDS": "0",
-        "CACHE_DIR": "/var/cache",
-        "CACHE_URL": "redis://cache",
-    }
-    for name, value in {**given, **of_hub}.items():
-        monkeypatch.setenv(f"TRAINFIT_{name}", value)
-    foreign = {
-        "HF_ENDPOINT": "https://mirror.example/hf/",
-        "HF_HUB_OFFLINE": "YES",
-        "HF_TOKEN": "hf_1",
-        "HF_TOKEN_PATH": "/token",
-        "HF_HOME": "/home",
-        "HF_HUB_CACHE": "/hub",
-        "WEB_CONCURRENCY": "3",
-    }
-    for name, value in foreign.items():
-        monkeypatch.setenv(name, value)
+KEY = ApiKey("ci", "0" * 64)
+GIVEN: dict[str, tuple[str, object]] = {
+    "TRAINFIT_HOST": ("0.0.0.0", "0.0.0.0"),
+    "TRAINFIT_PORT": ("0", 0),
+    "TRAINFIT_MAX_BODY_BYTES": ("1024", 1024),
+    "TRAINFIT_MAX_CONCURRENT_REQUESTS": ("7", 7),
+    "TRAINFIT_TLS_CERT": (__file__, Path(__file__)),
+    "TRAINFIT_TLS_KEY": (__file__, Path(__file__)),
+    "TRAINFIT_BODY_TIMEOUT_SECONDS": ("0.5", 0.5),
+    "TRAINFIT_REQUEST_TIMEOUT_SECONDS": ("5", 5),
+    "TRAINFIT_API_KEYS": (f"{KEY}, {KEY}", (KEY, KEY)),
+    "TRAINFIT_METRICS_NEED_KEY": ("true", True),
+    "TRAINFIT_RATE_LIMIT": ("600", 600),
+    "TRAINFIT_RATE_LIMIT_WINDOW_SECONDS": ("10", 10),
+    "TRAINFIT_ANSWER_CACHE_BYTES": ("0", 0),
+    "TRAINFIT_CORS_ORIGINS": ("https://a.example, http://b:1", ("https://a.example", "http://b:1")),
+    "FORWARDED_ALLOW_IPS": ("10.0.0.0/8", "10.0.0.0/8"),
+    "TRAINFIT_SHUTDOWN_DELAY_SECONDS": ("5", 5),
+    "TRAINFIT_SHUTDOWN_GRACE_SECONDS": ("7", 7),
+    "TRAINFIT_LOG_FORMAT": ("console", "console"),
+    "TRAINFIT_LOG_LEVEL": ("debug", "debug"),
+    "WEB_CONCURRENCY": ("3", 3),
+    "TRAINFIT_HUB_ORGANISATIONS": ("acme, other,", ("acme", "other")),
+    "TRAINFIT_HUB_TIMEOUT_SECONDS": ("9", 9.0),
+    "TRAINFIT_HUB_CONNECT_TIMEOUT_SECONDS": ("0.5", 0.5),
+    "TRAINFIT_HUB_TTL_SECONDS": ("0", 0.0),
+    "TRAINFIT_CACHE_DIR": ("/var/cache", "/var/cache"),
+    "TRAINFIT_CACHE_URL": ("redis://cache", SecretStr("redis://cache")),
+    "HF_ENDPOINT": ("https://mirror.example/hf/", "https://mirror.example/hf"),
+    "HF_HUB_OFFLINE": ("YES", True),
+    "HF_TOKEN": ("hf_1", SecretStr("hf_1")),
+    "HF_TOKEN_PATH": ("/token", Path("/token")),
+    "HF_HOME": ("/home", Path("/home")),
+    "HF_HUB_CACHE": ("/hub", Path("/hub")),
+}
+"""A value for every variable, and what is made of it."""
+
+
+def test_every_setting_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, (text, _) in GIVEN.items():
+        monkeypatch.setenv(name, text)
     settings = Settings()
-    assert settings == Settings.model_construct(
-        host="0.0.0.0",
-        port=0,
-        max_body_bytes=1024,
-        max_concurrent_requests=7,
-        log_level="debug",
-        tls_cert=Path(__file__),
-        tls_key=Path(__file__),
-        workers=3,
-        hf_endpoint="https://mirror.example/hf",
-        hf_hub_offline=True,
-        hf_token=SecretStr("hf_1"),
-        hf_token_path=Path("/token"),
-        hf_home=Path("/home"),
-        hf_hub_cache=Path("/hub"),
-        hub_organisations=("acme", "other"),
-        hub_timeout_seconds=9.0,
-        hub_connect_timeout_seconds=0.5,
-        hub_ttl_seconds=0.0,
-        cache_dir="/var/cache",
-        cache_url=SecretStr("redis://cache"),
-    )
-    names = {name.lower() for name in (*given, *of_hub, *foreign)} - {"web_concurrency"}
-    assert names | {"workers"} == Settings.model_fields.keys()
+    variables = environment_variables()
+    assert set(variables.values()) == GIVEN.keys()
+    assert {variables[name]: value for name, value in settings} == {
+        variable: value for variable, (_, value) in GIVEN.items()
+    }
 
 
 @pytest.mark.parametrize("word", ["1", "on", "Yes", "TRUE"])
@@ -124,15 +123,48 @@ def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         ("MAX_BODY_BYTES", "0"),
         ("TLS_CERT", "nowhere.pem"),
         ("HUB_TTL_SECONDS", "-1"),
+        ("API_KEYS", "ci"),
+        ("API_KEYS", "trainfit_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
+        ("API_KEYS", f"ci={'A' * 64}"),
+        ("RATE_LIMIT", "-1"),
+        ("CORS_ORIGINS", "other.example.net"),
+        ("CORS_ORIGINS", "https://other.example.net/"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(f"TRAINFIT_{name}", value)
-    with pytest.raises(ValidationError):
+    with pytest.raises(ValidationError) as refused:
         Settings()
+    assert value not in str(refused.value)
 
 
 def test_every_setting_is_described() -> None:
     assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_what_kubernetes_sets_beside_a_service_is_told_from_a_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TRAINFIT_PORT", "tcp://10.0.0.1:8080")
+    with pytest.raises(ValidationError, match="enableServiceLinks: false"):
+        Settings()
+
+
+def test_a_variable_that_no_setting_is_read_from_is_noticed() -> None:
+    environ = dict.fromkeys(
+        [
+            *GIVEN,
+            "TRAINFIT_API_KEY",
+            "TRAINFIT_COLOUR",
+            "TRAINFIT_PORT_8080_TCP_ADDR",
+            "TRAINFIT_SERVICE_HOST",
+            "HOME",
+        ],
+        "",
+    )
+    assert list(unknown_variables(environ)) == [
+        ("TRAINFIT_API_KEY", "TRAINFIT_API_KEYS"),
+        ("TRAINFIT_COLOUR", None),
+    ]

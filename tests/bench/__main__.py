@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from tests.bench import throughput
 from tests.serving import running_service
 from trainfit.answer import plan_of
 from trainfit.estimator.estimate import estimate
@@ -116,6 +117,7 @@ def main() -> None:
     ratio = f"{together / alone:6.1f} x one of them"
     print(f"{'compare of 64 layouts of DeepSeek-V3, HTTP':48s} {together * 1e6:9.0f} us  {ratio}")
     print(f"{'cold trainfit estimate, CPU':48s} {cold_cpu_seconds():9.2f} s")
+    throughput.main()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.serving import running_service
 from trainfit import __version__
+from trainfit.api.api_keys import named, new_key
 from trainfit.cli import main
 from trainfit.fit import check_fit
 from trainfit.specs.policy import FitCheckRequest
@@ -183,6 +184,22 @@ def test_a_service_is_asked_and_answers_as_the_terminal_does(run: Run, tmp_path:
         if mine["problem"] is not None:
             mine["problem"]["instance"] = theirs["problem"]["instance"]
         assert mine == theirs
+
+
+def test_a_service_that_wants_a_key_gets_that_of_the_environment(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, {"gpu": "B200"})
+    key = new_key()
+    with running_service(TRAINFIT_API_KEYS=str(named("ci", key))) as service:
+        line = f"fit-check {path} --server {service.url}"
+        for given in ("", new_key(), "é"):
+            monkeypatch.setenv("TRAINFIT_API_KEY", given)
+            refused = run(line)
+            assert refused.code == 5
+            assert not given or given not in refused.out + refused.err
+        monkeypatch.setenv("TRAINFIT_API_KEY", f"{key}\n")
+        assert run(line).code == 0
 
 
 @contextmanager

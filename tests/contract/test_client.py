@@ -12,6 +12,7 @@ import pytest
 
 from tests.contract.openapi import DOCUMENT
 from tests.serving import running_service
+from trainfit.api.api_keys import named, new_key
 from trainfit.api.examples import COMPARE_EXAMPLES, DEEPSEEK_V3
 
 PACKAGE = "generated_trainfit_client"
@@ -83,3 +84,19 @@ def test_the_generated_client_checks_and_compares(
         named = models.NamedJob("v3", models.Job.from_dict(DEEPSEEK_V3))
         (item,) = batch.sync(client=client, body=models.BatchRequest([named])).jobs
         assert item.estimate.model.parameters.total == 671_026_404_352
+
+
+def test_the_generated_client_sends_a_key(generated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(generated)
+    client_module: Any = importlib.import_module(PACKAGE)
+    models: Any = importlib.import_module(f"{PACKAGE}.models")
+    list_gpus: Any = importlib.import_module(f"{PACKAGE}.api.catalogues.list_gpus")
+
+    key = new_key()
+    with running_service(TRAINFIT_API_KEYS=str(named("portal", key))) as service:
+        with client_module.AuthenticatedClient(base_url=service.url, token=key) as client:
+            assert isinstance(list_gpus.sync(client=client), models.GpuList)
+        with client_module.Client(base_url=service.url) as client:
+            refusal = list_gpus.sync_detailed(client=client)
+        assert refusal.status_code == 401
+        assert refusal.parsed.type_ == "/problems/unauthenticated"

@@ -75,6 +75,13 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:
     assert document["info"]["license"]["identifier"] == "Apache-2.0"
 
 
+def test_a_key_may_be_sent_to_every_operation(document: dict[str, Any]) -> None:
+    (scheme,) = document["components"]["securitySchemes"].values()
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    assert document["security"] == [{"apiKey": []}, {}]
+    assert not any("security" in operation for _, _, operation in operations(document))
+
+
 def test_every_error_is_documented_as_a_problem(document: dict[str, Any]) -> None:
     for _, _, operation in operations(document):
         errors = {
@@ -82,7 +89,10 @@ def test_every_error_is_documented_as_a_problem(document: dict[str, Any]) -> Non
             for status, response in operation["responses"].items()
             if not status.startswith("2")
         }
-        assert "500" in errors
+        assert {"401", "429", "500", "503"} <= errors.keys()
+        assert "WWW-Authenticate" in errors["401"]["headers"]
+        assert {"Retry-After", "RateLimit", "RateLimit-Policy"} <= errors["429"]["headers"].keys()
+        assert "Retry-After" in errors["503"]["headers"]
         for response in errors.values():
             assert response["content"] == {
                 "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
@@ -90,8 +100,7 @@ def test_every_error_is_documented_as_a_problem(document: dict[str, Any]) -> Non
     posted = [operation for method, _, operation in operations(document) if method == "post"]
     for operation in posted:
         invalid = set() if operation["tags"] == ["admission"] else {"422"}
-        assert {"400", "413", "415", "503", *invalid} <= operation["responses"].keys()
-        assert "Retry-After" in operation["responses"]["503"]["headers"]
+        assert {"400", "408", "413", "415", *invalid} <= operation["responses"].keys()
 
 
 def test_a_job_shows_examples(document: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from tests.deploy.manifests import (
     templates,
 )
 from tests.serving import running_service
-from trainfit.api.server import GRACE_SECONDS
+from trainfit.api.settings import Settings
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 LATEST, OLDEST = "1.37", "1.30"
@@ -123,8 +123,9 @@ def test_the_image_is_the_version_s_own(overlay: str) -> None:
 
 def test_a_pod_has_the_time_to_finish_what_is_under_way() -> None:
     spec = named("local", "Deployment", "trainfit")["spec"]["template"]["spec"]
-    hook = container("local", "trainfit")["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert hook + GRACE_SECONDS < spec["terminationGracePeriodSeconds"]
+    delay = int(environment("local", "trainfit")["TRAINFIT_SHUTDOWN_DELAY_SECONDS"])
+    grace = Settings().shutdown_grace_seconds
+    assert 0 < delay < delay + grace < spec["terminationGracePeriodSeconds"]
 
 
 def test_the_alert_for_memory_knows_the_limit() -> None:
@@ -136,8 +137,8 @@ def test_the_alert_for_memory_knows_the_limit() -> None:
 
 
 def test_the_probes_are_answered() -> None:
-    settings = environment("local", "trainfit")
-    with running_service(**{**settings, "TRAINFIT_CACHE_DIR": ""}) as service:
+    here = {"TRAINFIT_CACHE_DIR": "", "TRAINFIT_SHUTDOWN_DELAY_SECONDS": "0"}
+    with running_service(**{**environment("local", "trainfit"), **here}) as service:
         for asked in probed("local", "trainfit"):
             assert asked["port"] == 8080  # of the image
             assert httpx.get(f"{service.url}{asked['path']}").status_code == 200

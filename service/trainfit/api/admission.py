@@ -6,6 +6,8 @@ from trainfit.api.failures import ProblemError
 from trainfit.api.problems import OVERLOADED, problem
 
 RETRY_SECONDS = 1
+RETRY = {"Retry-After": str(RETRY_SECONDS)}
+"""What a service that is busy for a moment tells."""
 
 
 class Admission:
@@ -18,10 +20,14 @@ class Admission:
         self._limit = limit
         self._under_way = 0
 
+    def under_way(self) -> int:
+        """How many requests have entered and not left."""
+        return self._under_way
+
     def __enter__(self) -> None:
         if self._under_way >= self._limit:
             detail = f"{self._limit} requests are under way; ask again in {RETRY_SECONDS} s"
-            raise ProblemError(problem(OVERLOADED, detail), {"Retry-After": str(RETRY_SECONDS)})
+            raise ProblemError(problem(OVERLOADED, detail), RETRY)
         self._under_way += 1
 
     def __exit__(

@@ -1,17 +1,21 @@
 """The service as an ASGI application."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 
 import trainfit
 from trainfit.api import openapi
 from trainfit.api.admission import Admission
+from trainfit.api.answers import Answers
 from trainfit.api.failures import answer_with_problems
 from trainfit.api.metrics import Metrics
-from trainfit.api.middleware import LastResort, RequestIds, RequestRecords, SafeHeaders
+from trainfit.api.middleware import Farewells, LastResort, RequestIds, RequestRecords, SafeHeaders
+from trainfit.api.models import TOKEN_HEADER
+from trainfit.api.rate_limit import RateLimit
 from trainfit.api.routes import (
     admission,
     catalogues,
@@ -23,6 +27,8 @@ from trainfit.api.routes import (
     operations,
 )
 from trainfit.api.settings import Settings
+from trainfit.api.traces import telemetry
+from trainfit.api.unread_bodies import UnreadBodies
 from trainfit.hub.hub import Hub
 from trainfit.lookup import Lookup
 
@@ -41,25 +47,41 @@ def create_app(settings: Settings) -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
         lifespan=_closing_hub,
-        routes=[*operations.routes, *documentation.routes],
+        telemetry=telemetry(),
+        # One list, and what is asked most comes first: a router within a router matches twice.
+        routes=[
+            *estimate.router.routes,
+            *fit_check.router.routes,
+            *compare.router.routes,
+            *admission.router.routes,
+            *models.router.routes,
+            *catalogues.router.routes,
+            *operations.routes,
+            *documentation.routes,
+        ],
         middleware=[
+            Middleware(UnreadBodies),
             Middleware(RequestIds),
             Middleware(RequestRecords, metrics=metrics),
             Middleware(SafeHeaders),
+            Middleware(Farewells),
+            *_across_origins(settings.cors_origins),
             Middleware(LastResort),
         ],
     )
     app.state.settings = settings
+    app.state.draining = False
     app.state.metrics = metrics
     app.state.admission = Admission(settings.max_concurrent_requests)
     app.state.hub = Hub(settings, metrics)
     app.state.lookup = Lookup(app.state.hub, settings.hub_connect_timeout_seconds)
-    app.include_router(estimate.router)
-    app.include_router(fit_check.router)
-    app.include_router(compare.router)
-    app.include_router(admission.router)
-    app.include_router(models.router)
-    app.include_router(catalogues.router)
+    app.state.answers = Answers(settings.answer_cache_bytes)
+    metrics.watch(app.state.admission.under_way, app.state.answers.size_bytes)
+    app.state.rate_limit = (
+        RateLimit(settings.rate_limit, settings.rate_limit_window_seconds)
+        if settings.rate_limit
+        else None
+    )
     answer_with_problems(app)
     return app
 
@@ -69,3 +91,24 @@ async def _closing_hub(app: FastAPI) -> AsyncIterator[None]:
     """Close the hub when the app stops. It opens what it needs by itself."""
     yield
     await app.state.hub.aclose()
+
+
+def _across_origins(origins: Sequence[str]) -> list[Middleware]:
+    """What lets pages of these origins ask, with a key but without cookies."""
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=[
+                "Authorization",
+                "Content-Type",
+                "Traceparent",
+                TOKEN_HEADER,
+                "X-Request-Id",
+            ],
+            expose_headers=["ETag", "X-Request-Id", "Retry-After", "RateLimit", "RateLimit-Policy"],
+        )
+    ]

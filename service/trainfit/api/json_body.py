@@ -1,37 +1,49 @@
-"""How a JSON body is read: of the right media type, bounded, strict, and not too many at once."""
+"""How a JSON body is read: of the right media type, in time, bounded and strict."""
 
-from collections.abc import AsyncGenerator, Callable, Coroutine
+import asyncio
 from typing import Any
 
 from fastapi import Request, Response
-from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
 
 from trainfit.api.failures import ProblemError
-from trainfit.api.problems import TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, problem
+from trainfit.api.operation import Handler, Operation
+from trainfit.api.problems import SLOW_BODY, TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, problem
 from trainfit.api.settings import Settings
 from trainfit.api.strict_json import MAX_VALUES, JsonError, parse_json
 
 
 class JsonRequest(Request):
-    """A request whose body is one JSON document of bounded size."""
+    """A request whose body is one JSON document of bounded size, which arrives in bounded time."""
 
     max_values = MAX_VALUES
 
-    async def stream(self) -> AsyncGenerator[bytes, None]:
-        settings: Settings = self.app.state.settings
-        limit = settings.max_body_bytes
-        announced = self.headers.get("content-length", "")
-        size = int(announced) if announced.isdecimal() else 0
-        _check_size(size, limit)
-        received = 0
-        async for part in super().stream():
-            received += len(part)
-            _check_size(received, limit)
-            yield part
-
     async def body(self) -> bytes:
-        # FastAPI never parses an empty body; a blank one is told that it is no JSON.
-        return await super().body() or b"\n"
+        if not hasattr(self, "_body"):
+            settings: Settings = self.app.state.settings
+            seconds = settings.body_timeout_seconds
+            try:
+                async with asyncio.timeout(seconds):
+                    # FastAPI never parses an empty body; a blank one is told that it is no JSON.
+                    self._body = await self._arrived(settings.max_body_bytes) or b"\n"
+            except TimeoutError:
+                detail = f"the body did not arrive within {seconds:g} s"
+                raise ProblemError(problem(SLOW_BODY, detail)) from None
+        return self._body
+
+    async def _arrived(self, limit: int) -> bytes:
+        """The whole body, counted as it arrives."""
+        announced = self.headers.get("content-length", "")
+        _check_size(int(announced) if announced.isdecimal() else 0, limit)
+        body = bytearray()
+        while True:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            body += message.get("body", b"")
+            _check_size(len(body), limit)
+            if not message.get("more_body", False):
+                return bytes(body)
 
     async def json(self) -> Any:
         try:
@@ -40,23 +52,28 @@ class JsonRequest(Request):
             raise ProblemError(error.problem) from None
 
 
-class JsonRoute(APIRoute):
-    """A route that takes application/json and nothing else."""
+class JsonRoute(Operation):
+    """An operation that takes application/json and nothing else."""
 
     request_class = JsonRequest
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
+    def answering(self) -> Handler:
+        """What answers a request that was let in, if need be by reading it."""
+        read_and_answer = super().answering()
 
-        async def handle_json(request: Request) -> Response:
+        async def answer(request: Request) -> Response:
             media_type = request.headers.get("content-type", "").partition(";")[0].strip()
             if media_type.lower() != "application/json" or "content-encoding" in request.headers:
                 detail = "send the body as Content-Type: application/json, without Content-Encoding"
                 raise ProblemError(problem(UNSUPPORTED_MEDIA_TYPE, detail))
-            with request.app.state.admission:
-                return await handle(self.request_class(request.scope, request.receive))
+            json_request = self.request_class(request.scope, request.receive)
+            return await self.known(json_request) or await read_and_answer(json_request)
 
-        return handle_json
+        return answer
+
+    async def known(self, _: JsonRequest) -> Response | None:
+        """The answer to a question that need not be read; here every one must."""
+        return None
 
 
 def _check_size(size: int, limit: int) -> None:

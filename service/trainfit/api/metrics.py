@@ -1,5 +1,7 @@
 """What the service counts. Labels are drawn from closed sets, never from what a caller writes."""
 
+from collections.abc import Callable
+from functools import cache
 from typing import get_args
 
 from fastapi import Request
@@ -17,6 +19,8 @@ from prometheus_client import (
 import trainfit
 from trainfit.api.problems import NOT_MODELLED, Problem
 from trainfit.decisions.fit_check import FitCheck
+from trainfit.decisions.verdict import Verdict
+from trainfit.digest import catalogue_version
 from trainfit.estimator.results import Estimate
 from trainfit.hub.entries import Layer
 from trainfit.hub.observer import Outcome
@@ -79,6 +83,23 @@ class Metrics:
             buckets=PEAK_BYTES,
             registry=self.registry,
         )
+        for verdict in get_args(Verdict):
+            self._verdicts.labels(verdict)  # zero until the first one, not absent
+        self._in_flight = Gauge(
+            "trainfit_http_requests_in_flight",
+            "Requests to operations that are being answered.",
+            registry=self.registry,
+        )
+        self._answers_repeated = Counter(
+            "trainfit_answers_repeated_total",
+            "Answers that were remembered and given again.",
+            registry=self.registry,
+        )
+        self._answers_remembered = Gauge(
+            "trainfit_answers_remembered_bytes",
+            "Memory in which answers are remembered.",
+            registry=self.registry,
+        )
         self._hub_requests = Counter(
             "trainfit_hub_requests_total",
             "Requests to the Hugging Face Hub, by what came of them.",
@@ -104,13 +125,27 @@ class Metrics:
             registry=self.registry,
         )
         build = Info("trainfit_build", "The estimator that answers.", registry=self.registry)
-        build.info({"version": trainfit.__version__})
+        build.info({"version": trainfit.__version__, "catalogue_version": catalogue_version()})
+
+        self._request_series = cache(
+            lambda operation, method, status: (
+                self._requests.labels(operation, method, str(status)),
+                self._request_seconds.labels(operation),
+            )
+        )
+
+    def watch(self, under_way: Callable[[], int], remembered_bytes: Callable[[], int]) -> None:
+        """Read from here how many requests are being answered, and what answers are kept in."""
+        self._in_flight.set_function(under_way)
+        self._answers_remembered.set_function(remembered_bytes)
 
     def request_answered(self, operation: str, method: str, status: int, seconds: float) -> None:
-        """Count a request to an operation, or to "unmatched"."""
-        known_method = method if method in METHODS else "other"
-        self._requests.labels(operation, known_method, str(status)).inc()
-        self._request_seconds.labels(operation).observe(seconds)
+        """Count a request to an operation, or to "unmatched", by a method of the closed set and
+        the status that it was answered with, 0 where the connection ended before.
+        """
+        count, durations = self._request_series(operation, method, status)
+        count.inc()
+        durations.observe(seconds)
 
     def job_asked(self, job: Job, result: Estimate | Problem, *, activations: bool = True) -> None:
         """Count a job and what came of it; without activations there is no peak to speak of."""
@@ -120,6 +155,13 @@ class Metrics:
         elif activations:
             self._peak_bytes.observe(result.binding.device_bytes.expected)
         self._estimates.labels(outcome, job.framework.name).inc()
+
+    def job_asked_again(self, framework: str, peak_bytes: int | None) -> None:
+        """Count a job whose answer was remembered, without a peak where none was asked."""
+        if peak_bytes is not None:
+            self._peak_bytes.observe(peak_bytes)
+        self._estimates.labels("answered", framework).inc()
+        self._answers_repeated.inc()
 
     def fit_checked(self, job: Job, result: FitCheck | Problem) -> None:
         """Count a job that was checked, and the verdict on it."""
@@ -152,6 +194,11 @@ class Metrics:
     def exposition(self) -> bytes:
         """Every metric in Prometheus's text format."""
         return generate_latest(self.registry)
+
+
+def closed_method(method: str) -> str:
+    """The method, or "other" for one that no operation could have."""
+    return method if method in METHODS else "other"
 
 
 def metrics_of(request: Request) -> Metrics:

@@ -1,33 +1,34 @@
-"""What every request passes through, outermost first: its id, its record, safe headers, and the
-last resort for an error that nobody expected.
+"""What every request passes through, outermost first: its id, its record, safe headers, a farewell
+to the connection, and the last resort for an error that nobody expected.
 """
 
 import re
+from random import getrandbits
 from time import perf_counter
-from uuid import uuid4
 
 import structlog
 from fastapi import Request
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.contextvars import bound_contextvars
 
 from trainfit.api.failures import ProblemResponse
-from trainfit.api.metrics import Metrics
+from trainfit.api.metrics import Metrics, closed_method
 from trainfit.api.problems import INTERNAL_ERROR, problem
+from trainfit.api.traces import trace_ids
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
-SAFE_HEADERS = {
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-}
+POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+SAFE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 
 log = structlog.get_logger("trainfit")
 
 
 class RequestIds:
-    """Gives every request an id, the caller's own where it is well formed, and echoes it."""
+    """Gives every request an id, the caller's own where it is well formed, and echoes it. Whatever
+    is logged meanwhile has it, and the ids of the trace that the request is part of.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -35,16 +36,19 @@ class RequestIds:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        given = Headers(scope=scope).get("x-request-id", "")
-        request_id = given if REQUEST_ID.fullmatch(given) else uuid4().hex
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
+        request_id = given if REQUEST_ID.fullmatch(given) else f"{getrandbits(128):032x}"
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)["x-request-id"] = request_id
+                echo = (b"x-request-id", request_id.encode())
+                message["headers"] = [*message["headers"], echo]
             await send(message)
 
-        await self.app(scope, receive, send_with_id)
+        with bound_contextvars(request_id=request_id, **trace_ids(headers.get("traceparent"))):
+            await self.app(scope, receive, send_with_id)
 
 
 class RequestRecords:
@@ -66,23 +70,25 @@ class RequestRecords:
                 status = message["status"]
             await send(message)
 
-        await self.app(scope, receive, send_noting_status)
-        if (operation := _operation(scope)) is not None:
-            seconds = perf_counter() - begin
-            method = scope["method"]
-            self.metrics.request_answered(operation, method, status, seconds)
-            log.info(
-                "request",
-                operation=operation,
-                method=method,
-                status=status,
-                duration_seconds=round(seconds, 6),
-                request_id=scope["state"]["request_id"],
-            )
+        try:
+            await self.app(scope, receive, send_noting_status)
+        finally:
+            if (operation := _operation(scope)) is not None:
+                seconds = perf_counter() - begin
+                method = closed_method(scope["method"])
+                self.metrics.request_answered(operation, method, status, seconds)
+                log.info(
+                    "request",
+                    operation=operation,
+                    method=method,
+                    status=status,
+                    duration_seconds=round(seconds, 6),
+                    **_caller(scope),
+                )
 
 
 class SafeHeaders:
-    """Sets headers that allow a browser nothing, where a page does not set its own."""
+    """Sets headers that allow a browser nothing, save for pages that have a policy of their own."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -90,12 +96,28 @@ class SafeHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in SAFE_HEADERS.items():
-                    headers.setdefault(name, value)
+                headers = [*message["headers"], *SAFE_HEADERS]
+                if not any(name == POLICY[0] for name, _ in headers):
+                    headers.append(POLICY)
+                message["headers"] = headers
             await send(message)
 
         await self.app(scope, receive, send_safely)
+
+
+class Farewells:
+    """Ends connections once the service was told to stop, so that clients go elsewhere."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_farewell(message: Message) -> None:
+            if message["type"] == "http.response.start" and scope["app"].state.draining:
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
+            await send(message)
+
+        await self.app(scope, receive, send_farewell)
 
 
 class LastResort:
@@ -117,7 +139,7 @@ class LastResort:
         except Exception:
             if started or scope["type"] != "http":
                 raise
-            log.exception("internal error", request_id=scope["state"]["request_id"])
+            log.exception("internal error")
             unexpected = problem(INTERNAL_ERROR, INTERNAL_ERROR.meaning)
             await ProblemResponse(Request(scope), unexpected)(scope, receive, send)
 
@@ -128,3 +150,8 @@ def _operation(scope: Scope) -> str | None:
         operation: str | None = scope["route"].operation_id
         return operation
     return None if "endpoint" in scope else "unmatched"
+
+
+def _caller(scope: Scope) -> dict[str, str]:
+    """Whose key the request had, where one was needed."""
+    return {"caller": scope["state"]["caller"]} if "caller" in scope["state"] else {}

@@ -10,10 +10,11 @@ from trainfit.dimensions import Find
 from trainfit.lookup import Lookup
 from trainfit.specs.model import Model
 
+TOKEN_HEADER = "X-HF-Token"
 HfToken = Annotated[
     str | None,
     Header(
-        alias="X-HF-Token",
+        alias=TOKEN_HEADER,
         min_length=1,
         max_length=256,
         pattern=r"^[!-~]+$",

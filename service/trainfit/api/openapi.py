@@ -22,6 +22,29 @@ TAGS = [
     {"name": "catalogues", "description": "The models and GPUs that are known by name."},
 ]
 RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
+HEADERS: dict[int, dict[str, Any]] = {
+    401: {"WWW-Authenticate": {"description": "Bearer.", "schema": {"type": "string"}}},
+    429: RETRY_AFTER
+    | {
+        "RateLimit-Policy": {
+            "description": "Requests (q) in so many seconds (w).",
+            "schema": {"type": "string"},
+        },
+        "RateLimit": {
+            "description": "Requests that are left (r), and seconds until all are back (t).",
+            "schema": {"type": "string"},
+        },
+    },
+    **dict.fromkeys((OVERLOADED.status, HUB_ANSWER.status, HUB_TIMEOUT.status), RETRY_AFTER),
+}
+"""What a problem of a status says in headers."""
+API_KEY = {
+    "apiKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key that the operator of the service gives out, where one is needed.",
+    }
+}
 SIGNED: dict[int | str, dict[str, Any]] = {
     200: {
         "headers": {
@@ -30,8 +53,6 @@ SIGNED: dict[int | str, dict[str, Any]] = {
     }
 }
 """An answer that carries its digest."""
-TEMPORARY = {OVERLOADED.status, HUB_ANSWER.status, HUB_TIMEOUT.status}
-"""Statuses that say when to ask again."""
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
 
 
@@ -44,8 +65,8 @@ def problem_responses(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
             "description": "; ".join(titles),
             "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}},
         }
-    for status in TEMPORARY & responses.keys():
-        responses[status]["headers"] = RETRY_AFTER
+        if status in HEADERS:
+            responses[status]["headers"] = HEADERS[status]
     return responses
 
 
@@ -57,6 +78,9 @@ def openapi_bytes(app: FastAPI) -> bytes:
         ref_template="#/components/schemas/{model}", mode="serialization"
     )
     document["components"]["schemas"] |= {**schema.pop("$defs"), "Problem": schema}
+    document["components"]["securitySchemes"] = API_KEY
+    # The same bytes everywhere, whether keys are set or not: a key may be sent, or nothing.
+    document["security"] = [{scheme: []} for scheme in API_KEY] + [{}]
     return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
 
 

@@ -69,6 +69,13 @@ INVALID_REVIEW = Kind(
     "Kubernetes API server sends one to a webhook. What is wrong with an object in it is no "
     "problem but a warning in the answer.",
 )
+UNAUTHENTICATED = Kind(
+    "unauthenticated",
+    401,
+    "A key is needed",
+    "The service is set to answer callers with a key only (TRAINFIT_API_KEYS). Send the key that "
+    "its operator gave you as Authorization: Bearer KEY.",
+)
 GATED_MODEL = Kind(
     "gated-model",
     403,
@@ -94,6 +101,13 @@ METHOD_NOT_ALLOWED = Kind(
     405,
     "The path has no such method",
     "The path exists, but not with this method. The Allow header names those that it has.",
+)
+SLOW_BODY = Kind(
+    "slow-body",
+    408,
+    "The body came too slowly",
+    "The whole body did not arrive in the time that the service gives it "
+    "(TRAINFIT_BODY_TIMEOUT_SECONDS). The connection is closed.",
 )
 VERSION_NOT_SERVED = Kind(
     "version-not-served",
@@ -209,6 +223,14 @@ UNKNOWN_GPU = Kind(
     "The catalogue has no such name or alias. GET /v1/gpus lists them; a card that is not among "
     "them can be given by its memory_bytes.",
 )
+RATE_LIMITED = Kind(
+    "rate-limited",
+    429,
+    "Too many requests",
+    "The caller, known by its key or else by its address, has asked as often as it may for now "
+    "(TRAINFIT_RATE_LIMIT). Ask again after the seconds that the Retry-After header gives; the "
+    "RateLimit header of every answer tells how many requests are left.",
+)
 INTERNAL_ERROR = Kind(
     "internal-error",
     500,
@@ -252,24 +274,36 @@ OVERLOADED = Kind(
     ". Ask again after the seconds that the Retry-After header gives.",
 )
 
+TIMED_OUT = Kind(
+    "timed-out",
+    503,
+    "The answer took too long",
+    "There was no answer in the time that the service gives a request "
+    "(TRAINFIT_REQUEST_TIMEOUT_SECONDS). Ask again after the seconds that the Retry-After header "
+    "gives, or for fewer jobs at once.",
+)
+
+OPERATION_PROBLEMS = (UNAUTHENTICATED, RATE_LIMITED, INTERNAL_ERROR, OVERLOADED, TIMED_OUT)
+"""What may be wrong with any request to an operation."""
+
 BODY_PROBLEMS = (
+    *OPERATION_PROBLEMS,
     INVALID_JSON,
+    SLOW_BODY,
     TOO_LARGE,
     UNSUPPORTED_MEDIA_TYPE,
     INVALID_JOB,
     INVALID_PARAMETER,
-    INTERNAL_ERROR,
-    OVERLOADED,
 )
 """What may be wrong with any request that has a body."""
 
 REVIEW_PROBLEMS = (
+    *OPERATION_PROBLEMS,
     INVALID_JSON,
     INVALID_REVIEW,
+    SLOW_BODY,
     TOO_LARGE,
     UNSUPPORTED_MEDIA_TYPE,
-    INTERNAL_ERROR,
-    OVERLOADED,
 )
 """What may be wrong with a request that sends an AdmissionReview."""
 

@@ -1,16 +1,23 @@
-"""Runs the service in this process."""
+"""Runs the service in this process, from its first log entry to the end of its last request."""
 
+import os
+import signal
+import time
+from ssl import SSLContext
+from types import FrameType
+
+import structlog
 import uvicorn
+from fastapi import FastAPI
 
+import trainfit
 from trainfit.api.app import create_app
 from trainfit.api.logs import configure_logs
-from trainfit.api.settings import Settings
+from trainfit.api.settings import Settings, unknown_variables
 from trainfit.api.tls import renewed_context
+from trainfit.api.traces import name_service
 
-GRACE_SECONDS = 20
-"""For requests under way when the process is told to stop; less than the 30 s that Kubernetes
-waits before it kills.
-"""
+log = structlog.get_logger("trainfit")
 
 
 def serve(settings: Settings) -> None:
@@ -20,23 +27,28 @@ def serve(settings: Settings) -> None:
             f"WEB_CONCURRENCY is {settings.workers}, but Trainfit runs one process a container, "
             "since each would count requests by itself. Unset it and run more replicas."
         )
-    if settings.has_token and not settings.hub_organisations:
+    if settings.has_token and not (settings.hub_organisations or settings.api_keys):
         raise SystemExit(
             "The service has a token of the Hub (HF_TOKEN or HF_TOKEN_PATH), so anyone who reaches "
             "it could learn of every model that the token opens. Name the organisations that it "
-            "is for in TRAINFIT_HUB_ORGANISATIONS, or unset the token."
+            "is for in TRAINFIT_HUB_ORGANISATIONS, give callers keys with TRAINFIT_API_KEYS, or "
+            "unset the token."
         )
-    configure_logs(settings.log_level)
+    configure_logs(settings.log_level, settings.log_format)
+    tls = _tls(settings)
+    name_service(os.environ)
+    for variable, meant in unknown_variables(os.environ):
+        log.warning("unknown setting", variable=variable, did_you_mean=meant)
+    log.info(
+        "starting",
+        version=trainfit.__version__,
+        callers=sorted({key.label for key in settings.api_keys}) or "anyone",
+        rate_limit=settings.rate_limit or "none",
+    )
     try:
         app = create_app(settings)
     except OSError as error:
         raise SystemExit(f"HF_TOKEN_PATH: {error.strerror}") from None
-    tls = None
-    if settings.tls_cert is not None and settings.tls_key is not None:
-        try:
-            tls = renewed_context(settings.tls_cert, settings.tls_key)
-        except OSError as error:
-            raise SystemExit(f"TRAINFIT_TLS_CERT, TRAINFIT_TLS_KEY: {error}") from None
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -46,6 +58,44 @@ def serve(settings: Settings) -> None:
         server_header=False,
         workers=1,
         ssl_context_factory=None if tls is None else lambda *_: tls,
-        timeout_graceful_shutdown=GRACE_SECONDS,
+        forwarded_allow_ips=settings.forwarded_allow_ips,
+        timeout_graceful_shutdown=settings.shutdown_grace_seconds,
     )
-    uvicorn.Server(config).run()
+    Server(config, app, settings.shutdown_delay_seconds).run()
+
+
+def _tls(settings: Settings) -> SSLContext | None:
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    try:
+        return renewed_context(settings.tls_cert, settings.tls_key)
+    except OSError as error:
+        raise SystemExit(f"TRAINFIT_TLS_CERT, TRAINFIT_TLS_KEY: {error}") from None
+
+
+class Server(uvicorn.Server):
+    """Told to stop, it first says so at /readyz and goes on answering for a while, since a load
+    balancer that has not noticed yet still sends requests. Then it takes no more, lets those under
+    way end, and leaves with exit code 0. Told once more, it does not wait.
+    """
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, delay_seconds: float) -> None:
+        super().__init__(config)
+        self._app = app
+        self._delay_seconds = delay_seconds
+        self._exit_at = float("inf")
+
+    def handle_exit(self, sig: int, _: FrameType | None) -> None:
+        """Begin to stop. The base class would raise the signal again at the end."""
+        if self._app.state.draining:
+            self.force_exit = self.should_exit and sig == signal.SIGINT
+            self.should_exit = True
+        else:
+            self._app.state.draining = True
+            delay = self._delay_seconds if sig == signal.SIGTERM else 0
+            self._exit_at = time.monotonic() + delay
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether to stop now; asked ten times a second."""
+        self.should_exit = self.should_exit or time.monotonic() >= self._exit_at
+        return await super().on_tick(counter)

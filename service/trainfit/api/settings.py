@@ -1,18 +1,44 @@
 """What an operator may set, each as an environment variable."""
 
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, FilePath, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, FilePath, ValidationInfo, field_validator
+from pydantic_settings import NoDecode
 
+from trainfit.api.api_keys import ApiKey, read_entries
+from trainfit.api.logs import Format
 from trainfit.hub.settings import HubSettings
+
+ORIGIN = re.compile(r"\*|https?://[A-Za-z0-9.-]+(:[0-9]+)?")
+SERVICE_LINK = re.compile(r"TRAINFIT_(SERVICE|PORT)_.*")
+"""What Kubernetes sets in every container beside a Service that is called trainfit."""
+
+
+def _not_linked(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith("tcp://"):
+        raise ValueError(
+            "is what Kubernetes sets for a Service of this name; let the Pod have "
+            "enableServiceLinks: false, or give the Service another name"
+        )
+    return value
+
+
+def _origins(given: str | tuple[str, ...]) -> tuple[str, ...]:
+    origins = tuple(given.replace(",", " ").split()) if isinstance(given, str) else given
+    if not all(ORIGIN.fullmatch(origin) for origin in origins):
+        raise ValueError("must be origins such as https://portal.example.org, or *")
+    return origins
 
 
 class Settings(HubSettings):
     """The service's settings. A field is read from TRAINFIT_ and its name in capitals."""
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
-    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+    port: Annotated[int, Field(ge=0, le=65_535), BeforeValidator(_not_linked)] = Field(
         8080, description="Port to listen on; 0 takes any that is free."
     )
     max_body_bytes: Annotated[int, Field(ge=1)] = Field(
@@ -20,7 +46,7 @@ class Settings(HubSettings):
     )
     max_concurrent_requests: Annotated[int, Field(ge=1)] = Field(
         64,
-        description="Requests with a body that are under way at once; one more is answered with "
+        description="Requests under /v1 that are under way at once; one more is answered with "
         "503 and Retry-After.",
     )
     tls_cert: FilePath | None = Field(
@@ -29,6 +55,57 @@ class Settings(HubSettings):
     )
     tls_key: FilePath | None = Field(
         None, description="Private key of the certificate, in PEM.", validate_default=True
+    )
+    body_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
+        10, description="Time for a body to arrive; what comes later is answered with 408."
+    )
+    request_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
+        30,
+        description="Time for a request to be answered, its body included; later the answer is "
+        "503 and Retry-After.",
+    )
+    api_keys: Annotated[tuple[ApiKey, ...], NoDecode, BeforeValidator(read_entries)] = Field(
+        (),
+        description="Keys with which callers may ask, by their digests: entries LABEL=SHA256 "
+        "between commas, as trainfit keys new prints them. None: anyone may ask.",
+    )
+    metrics_need_key: bool = Field(
+        False, description="Whether /metrics, too, is for callers with a key only."
+    )
+    rate_limit: Annotated[int, Field(ge=0)] = Field(
+        0,
+        description="Requests that a caller may send at once and, spread evenly, within each "
+        "window; one more is answered with 429. 0: no limit.",
+    )
+    rate_limit_window_seconds: Annotated[int, Field(ge=1)] = Field(
+        60, description="The window of the rate limit."
+    )
+    answer_cache_bytes: Annotated[int, Field(ge=0)] = Field(
+        33_554_432,
+        description="Memory for estimates that were answered, so that the same question is not "
+        "worked out twice. 0: none are remembered.",
+    )
+    cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)] = Field(
+        (),
+        description="Origins, between commas, whose pages may ask from a browser; * is any. "
+        "None: only the service's own pages.",
+    )
+    forwarded_allow_ips: str = Field(
+        "127.0.0.1,::1",
+        validation_alias="FORWARDED_ALLOW_IPS",
+        description="Addresses and networks, between commas, of proxies whose X-Forwarded-For "
+        "says who the client is; * is any.",
+    )
+    shutdown_delay_seconds: Annotated[float, Field(ge=0)] = Field(
+        0,
+        description="How long to go on answering, with /readyz at 503, once told to stop, so that "
+        "load balancers notice.",
+    )
+    shutdown_grace_seconds: Annotated[int, Field(ge=0)] = Field(
+        20, description="Time for requests under way to end after that."
+    )
+    log_format: Format = Field(
+        "auto", description="json, or console for a person; auto: console at a terminal only."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe entry that is logged; each request is an info."
@@ -45,3 +122,13 @@ class Settings(HubSettings):
         if (key is None) != (rest.data.get("tls_cert") is None):
             raise ValueError("a certificate and its key are set together")
         return key
+
+
+def unknown_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+    """Variables that look like settings and are none, each with the one that may be meant."""
+    known = [name.upper() for name in Settings.model_fields]
+    for variable in sorted(environ):
+        prefix, _, name = variable.partition("_")
+        if prefix == "TRAINFIT" and name not in known and not SERVICE_LINK.fullmatch(variable):
+            close = get_close_matches(name, known, 1)
+            yield variable, f"TRAINFIT_{close[0]}" if close else None

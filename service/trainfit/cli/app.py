@@ -35,6 +35,10 @@ app.command("trainfit.cli.models:app", name="models", help="List models, and fet
 app.command("trainfit.cli.gpus:gpus", help="List the GPUs that are known by name.")
 app.command("trainfit.cli.serve:serve", help="Answer over HTTP.")
 
+keys = App(name="keys", help="Make keys for callers of a service.")
+keys.command("trainfit.cli.keys:new", help="Print a fresh key and the entry that admits it.")
+app.command(keys)
+
 
 def main(tokens: Sequence[str] | None = None) -> None:
     """Run a command line, by default this process's.

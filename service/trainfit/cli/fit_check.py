@@ -45,7 +45,10 @@ FILES = _about("Jobs in JSON, YAML or TOML; a file may hold several.")
 GPU = _about("Check every job on this card instead of its own. May be repeated.")
 FAIL_ON = _about("does-not-fit unless given; tight fails on what may fit and may not, too.")
 ON_ERROR = _about("Whether the gate opens where nobody could answer. Unset: fail.")
-SERVER = _about("Ask the service at this URL. Unset: nothing is asked of a network.")
+SERVER = _about(
+    "Ask the service at this URL, with the key in TRAINFIT_API_KEY if it needs one. Unset: nothing "
+    "is asked of a network."
+)
 ONLINE = _about("Look up models on the Hugging Face Hub, too, not in caches and the package only.")
 FORMAT = _about("table unless given; github also adds to the summary of the step.")
 OUTPUT = _about("Write the format to this file, and print the table.")

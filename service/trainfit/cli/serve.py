@@ -30,7 +30,9 @@ def serve(
 
 
 def _lines(error: ValidationError, given: dict[str, Any]) -> list[str]:
-    names = ((str(each["loc"][0]), each["msg"]) for each in error.errors())
+    names = (
+        (str(each["loc"][0]), each["msg"].removeprefix("Value error, ")) for each in error.errors()
+    )
     return [
         f"trainfit: {f'--{name}' if given.get(name) is not None else variable_of(name)}: {message}"
         for name, message in names

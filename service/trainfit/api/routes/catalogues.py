@@ -6,11 +6,17 @@ from functools import cache
 from fastapi import APIRouter
 
 from trainfit.api.openapi import problem_responses
-from trainfit.api.problems import INTERNAL_ERROR
+from trainfit.api.operation import Operation
+from trainfit.api.problems import OPERATION_PROBLEMS
 from trainfit.catalog.configs import Provenance, bundled_config, bundled_ids
 from trainfit.catalog.gpus import Gpu, gpus
 
-router = APIRouter(prefix="/v1", tags=["catalogues"], responses=problem_responses(INTERNAL_ERROR))
+router = APIRouter(
+    prefix="/v1",
+    tags=["catalogues"],
+    route_class=Operation,
+    responses=problem_responses(*OPERATION_PROBLEMS),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainfit.answer import EstimateAnswer, answer
+from trainfit.api.answers import Answer, Answers, RememberingRoute, sent_in
 from trainfit.api.examples import BATCH_EXAMPLES, ESTIMATE_EXAMPLES
 from trainfit.api.failures import ProblemError
 from trainfit.api.jobs import answered
-from trainfit.api.json_body import JsonRoute
+from trainfit.api.json_body import JsonRequest
 from trainfit.api.metrics import metrics_of
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
@@ -19,8 +20,9 @@ from trainfit.api.problems import BODY_PROBLEMS, JOB_PROBLEMS, Problem
 from trainfit.api.several import Batch, estimate_batch, models_of_batch
 from trainfit.specs.job import Job
 from trainfit.specs.several import BatchRequest
+from trainfit.wire import to_json
 
-router = APIRouter(prefix="/v1", tags=["estimates"], route_class=JsonRoute)
+router = APIRouter(prefix="/v1", tags=["estimates"], route_class=RememberingRoute)
 
 
 class EstimateOptions(BaseModel):
@@ -37,27 +39,34 @@ class EstimateOptions(BaseModel):
     "/estimate",
     operation_id="estimate",
     summary="Estimate the memory of every pipeline rank",
+    response_model=EstimateAnswer,
     response_description="The memory of every pipeline rank and what it is made of.",
     responses=SIGNED | problem_responses(*JOB_PROBLEMS),
 )
 async def estimate(
-    request: Request,
-    response: Response,
+    request: JsonRequest,
     job: Annotated[Job, Body(openapi_examples=ESTIMATE_EXAMPLES)],
     options: Annotated[EstimateOptions, Query()],
     hf_token: HfToken = None,
-) -> EstimateAnswer:
+) -> Response:
     """Per pipeline rank: weights, gradients, optimizer states, activations, buffers and what the
     allocator and CUDA add, at the moment of a step that needs most. A job that fits no card is
     answered like any other.
     """
     find = await look_up(request, [job.model], hf_token)
     result = answered(job, partial(answer, activations=options.activations, find=find))
-    metrics_of(request).job_asked(job, result, activations=options.activations)
+    metrics = metrics_of(request)
+    metrics.job_asked(job, result, activations=options.activations)
     if isinstance(result, Problem):
         raise ProblemError(result)
-    response.headers["etag"] = f'"{result.request_digest}"'
-    return result
+    peak = result.binding.device_bytes.expected if options.activations else None
+    again = partial(metrics.job_asked_again, job.framework.name, peak)
+    source = find(job.model).source
+    given = Answer(to_json(result), result.request_digest, job.model, source, again)
+    if hf_token is None:
+        answers: Answers = request.app.state.answers
+        answers.add(await sent_in(request), given)
+    return given.response()
 
 
 @router.post(

@@ -6,7 +6,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from trainfit.api.metrics import metrics_of
+from trainfit.api.operation import identify
 from trainfit.api.routes.catalogues import bundled_models
+from trainfit.api.settings import Settings
 from trainfit.catalog.gpus import gpus
 
 
@@ -15,8 +17,10 @@ async def livez(_: Request) -> Response:
     return PlainTextResponse("ok")
 
 
-async def readyz(_: Request) -> Response:
-    """The catalogues are loaded; the first call loads them."""
+async def readyz(request: Request) -> Response:
+    """The catalogues are loaded, by the first call, and the service was not told to stop."""
+    if request.app.state.draining:
+        return PlainTextResponse("stopping", 503)
     gpus()
     bundled_models()
     return PlainTextResponse("ok")
@@ -24,6 +28,9 @@ async def readyz(_: Request) -> Response:
 
 async def metrics(request: Request) -> Response:
     """Prometheus's text format."""
+    settings: Settings = request.app.state.settings
+    if settings.metrics_need_key:
+        identify(request.scope)
     return Response(metrics_of(request).exposition(), media_type=CONTENT_TYPE_LATEST)
 
 

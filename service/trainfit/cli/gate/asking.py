@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -42,10 +43,14 @@ def asking_here(look_up: LookUp) -> Ask:
 
 
 def asking(server: str) -> Ask:
-    """One who asks the service at this URL. A failure to answer is a problem like any other."""
+    """One who asks the service at this URL, with the key of TRAINFIT_API_KEY where there is one.
+    A failure to answer is a problem like any other.
+    """
     import httpx
 
-    headers = {"content-type": "application/json"}
+    headers = {b"content-type": b"application/json"}
+    if key := os.environ.get("TRAINFIT_API_KEY", "").strip():
+        headers[b"authorization"] = f"Bearer {key}".encode()
     url = f"{server.rstrip('/')}/v1/fit-check"
 
     def ask(document: Mapping[str, Any]) -> FitCheckAnswer | Problem:

@@ -32,7 +32,7 @@ EXIT_CODES: Mapping[Outcome, int] = {
 SEVERITY: Sequence[Outcome] = ("does_not_fit", "invalid", "unavailable", "unknown", "tight")
 """Which outcome of several decides: what is certain, what was not checked, what is in doubt."""
 
-NOT_OF_THE_JOB = (404, 405, 429)
+NOT_OF_THE_JOB = (401, 403, 404, 405, 408, 429)
 """Statuses below 500 with which a service says nothing of the job."""
 UNSUPPORTED = (NOT_MODELLED.slug, UNSUPPORTED_MODEL.slug)
 ANSWERED_ELSEWHERE = (

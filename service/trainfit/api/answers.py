@@ -1,0 +1,117 @@
+"""Answers that were given, so that the same question is neither read nor worked out twice.
+
+What is asked follows from the bytes that were sent, and the answer from that and from what a Hub id
+in it stands for. The latter may change: an answer is given again for the same source only.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import Response
+
+from trainfit.api.json_body import JsonRequest, JsonRoute
+from trainfit.api.models import TOKEN_HEADER, look_up
+from trainfit.api.problems import ANSWER_ERRORS
+from trainfit.resolve.plan import Source
+from trainfit.specs.model import Model
+
+QUESTION_BYTES = 8_192
+QUESTION_BYTES_PER_BYTE = 8
+"""What a job takes in memory: as objects, and more for each byte of the config.json in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The bytes of a request that decide what is asked."""
+
+    operation: str
+    query: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A document as it is sent and its digest; the model that it is about and what that was
+    resolved to; and how to count that it is given again.
+    """
+
+    document: bytes
+    digest: str
+    model: Model
+    source: Source
+    count: Callable[[], None]
+
+    def response(self) -> Response:
+        """The response that carries it."""
+        headers = {"etag": f'"{self.digest}"'}
+        return Response(self.document, headers=headers, media_type="application/json")
+
+
+class Answers:
+    """Those that were asked for last, in about so many bytes. Only the event loop comes here."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._answers: OrderedDict[Sent, Answer] = OrderedDict()
+
+    def size_bytes(self) -> int:
+        """What is remembered takes about so many."""
+        return self._bytes
+
+    def get(self, sent: Sent) -> Answer | None:
+        """What was answered to these bytes, if it is remembered."""
+        answer = self._answers.get(sent)
+        if answer is not None:
+            self._answers.move_to_end(sent)
+        return answer
+
+    def add(self, sent: Sent, answer: Answer) -> None:
+        """Remember an answer, in the place of any other to these bytes, and forget as many of those
+        that were not asked for longest as that takes.
+        """
+        if (before := self._answers.pop(sent, None)) is not None:
+            self._bytes -= _size(sent, before)
+        self._answers[sent] = answer
+        self._bytes += _size(sent, answer)
+        while self._bytes > self._max_bytes:
+            self._bytes -= _size(*self._answers.popitem(last=False))
+
+
+class RememberingRoute(JsonRoute):
+    """An operation whose answers are given again to the same bytes, but to nobody who has a token
+    of the Hub: what that opens is for its owner alone.
+    """
+
+    async def known(self, request: JsonRequest) -> Response | None:
+        """The answer that was given before, while its model still stands for the same."""
+        if TOKEN_HEADER in request.headers:
+            return None
+        answers: Answers = request.app.state.answers
+        answer = answers.get(await sent_in(request))
+        if answer is None or await _source(request, answer.model) != answer.source:
+            return None
+        answer.count()
+        return answer.response()
+
+
+async def _source(request: JsonRequest, model: Model) -> Source | None:
+    """What a model stands for now, if anything."""
+    find = await look_up(request, [model], None)
+    try:
+        return find(model).source
+    except ANSWER_ERRORS:
+        return None
+
+
+async def sent_in(request: JsonRequest) -> Sent:
+    """What decides the answer to this request."""
+    return Sent(
+        request.scope["route"].operation_id, request.scope["query_string"], await request.body()
+    )
+
+
+def _size(sent: Sent, answer: Answer) -> int:
+    question = QUESTION_BYTES + QUESTION_BYTES_PER_BYTE * len(sent.body)
+    return len(sent.query) + question + len(answer.document)

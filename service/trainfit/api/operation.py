@@ -1,0 +1,102 @@
+"""What a request passes on its way to an operation, before anything of its body is read."""
+
+from collections.abc import Callable, Coroutine
+from ipaddress import IPv6Network, ip_address
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import Message, Receive, Scope, Send
+
+from trainfit.api.admission import RETRY
+from trainfit.api.api_keys import owner
+from trainfit.api.deadline import Deadline, DeadlinePassedError
+from trainfit.api.failures import ProblemError
+from trainfit.api.problems import RATE_LIMITED, TIMED_OUT, UNAUTHENTICATED, problem
+from trainfit.api.rate_limit import RateLimit
+from trainfit.api.settings import Settings
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class Operation(APIRoute):
+    """A route of the API: for callers with a key, where keys are set, as often as each may ask, as
+    many at once as the service takes, and answered in time.
+    """
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        label = identify(scope)
+        limit: RateLimit | None = scope["app"].state.rate_limit
+        if limit is not None:
+            send = _taking(limit, label or _address(scope), send)
+        await super().handle(scope, receive, send)
+
+    def get_route_handler(self) -> Handler:
+        answer = self.answering()
+
+        async def handle_admitted(request: Request) -> Response:
+            settings: Settings = request.app.state.settings
+            seconds = settings.request_timeout_seconds
+            with request.app.state.admission:
+                try:
+                    async with Deadline(seconds):
+                        return await answer(request)
+                except DeadlinePassedError:
+                    detail = f"there was no answer within {seconds:g} s"
+                    raise ProblemError(problem(TIMED_OUT, detail), RETRY) from None
+
+        return handle_admitted
+
+    def answering(self) -> Handler:
+        """What answers a request that was let in."""
+        return super().get_route_handler()
+
+
+def identify(scope: Scope) -> str | None:
+    """Whose key the request has; None where no keys are set.
+
+    Raises ProblemError where keys are set and the request has none of them.
+    """
+    settings: Settings = scope["app"].state.settings
+    if not settings.api_keys:
+        return None
+    given = Headers(scope=scope).get("authorization")
+    label = owner(given or "", settings.api_keys)
+    if label is None:
+        challenge = 'Bearer realm="trainfit"' + (', error="invalid_token"' if given else "")
+        detail = "the key is not known" if given else "the request has no key"
+        raise ProblemError(problem(UNAUTHENTICATED, detail), {"WWW-Authenticate": challenge})
+    scope["state"]["caller"] = label
+    return label
+
+
+def _address(scope: Scope) -> str:
+    """The client's address; of one in IPv6, the network that a site has for itself. What a proxy
+    made up is one client, however many it invents.
+    """
+    try:
+        address = ip_address((scope["client"] or ("",))[0])
+    except ValueError:
+        return "unknown"
+    return str(address if address.version == 4 else IPv6Network((address, 64), strict=False))
+
+
+def _taking(limit: RateLimit, caller: str, send: Send) -> Send:
+    """Take a request out of the caller's bucket, and let the response tell what is left.
+
+    Raises ProblemError where nothing is.
+    """
+    allowance = limit.take(caller)
+    headers = limit.headers(allowance)
+    if allowance.retry_seconds:
+        retry = str(allowance.retry_seconds)
+        detail = f"{limit.requests} requests in {limit.window_seconds} s; ask again in {retry} s"
+        raise ProblemError(problem(RATE_LIMITED, detail), {**headers, "Retry-After": retry})
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).update(headers)
+        await send(message)
+
+    return send_with_headers

@@ -1,0 +1,174 @@
+"""The same question is worked out once, and answered as if it were worked out each time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from httpx import ASGITransport, AsyncClient, Response
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from trainfit.answer import EstimateAnswer, answer
+from trainfit.api import answers
+from trainfit.api.answers import Answer, Answers, Sent
+from trainfit.api.app import create_app
+from trainfit.api.examples import LLAMA_8B
+from trainfit.api.routes import estimate
+from trainfit.api.settings import Settings
+from trainfit.dimensions import Find
+from trainfit.resolve.plan import Source
+from trainfit.specs.job import Job
+from trainfit.specs.model import Model
+
+BODY = json.dumps(LLAMA_8B).encode()
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture
+def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """An entry for each job that is worked out."""
+    calls: list[str] = []
+
+    def counted(job: Job, *, activations: bool, find: Find) -> EstimateAnswer:
+        calls.append(job.framework.name)
+        return answer(job, activations=activations, find=find)
+
+    monkeypatch.setattr(estimate, "answer", counted)
+    return calls
+
+
+@asynccontextmanager
+async def asking(**settings: int) -> AsyncIterator[AsyncClient]:
+    transport = ASGITransport(create_app(Settings.model_validate(settings)))
+    async with AsyncClient(transport=transport, base_url="http://service") as client:
+        yield client
+
+
+async def ask(client: AsyncClient, body: bytes = BODY, query: str = "") -> Response:
+    return await client.post(f"/v1/estimate{query}", content=body, headers=JSON)
+
+
+async def test_the_same_bytes_get_the_same_bytes(
+    client: AsyncClient, worked_out: list[str]
+) -> None:
+    first, second = await ask(client), await ask(client)
+    assert first.status_code == second.status_code == 200
+    assert first.content == second.content
+    assert first.headers["etag"] == second.headers["etag"]
+    assert first.headers["content-type"] == second.headers["content-type"] == "application/json"
+    assert first.headers["x-request-id"] != second.headers["x-request-id"]
+    assert len(worked_out) == 1
+
+
+async def test_it_is_counted_each_time(client: AsyncClient) -> None:
+    for query in ("", "", "?activations=false", "?activations=false"):
+        await ask(client, query=query)
+    metrics = (await client.get("/metrics")).text
+    values = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(metrics)
+        for sample in family.samples
+    }
+    assert values["trainfit_estimates_total"] == 4
+    assert values["trainfit_estimated_peak_bytes_count"] == 2
+    assert values["trainfit_http_requests_total"] == 4
+    assert values["trainfit_answers_repeated_total"] == 2
+    assert values["trainfit_answers_remembered_bytes"] > 10_000
+
+
+async def test_another_query_is_another_question(
+    client: AsyncClient, worked_out: list[str]
+) -> None:
+    whole, part = await ask(client), await ask(client, query="?activations=false")
+    assert whole.headers["etag"] != part.headers["etag"]
+    assert (await ask(client)).content == whole.content
+    assert (await ask(client, query="?activations=false")).content == part.content
+    assert len(worked_out) == 2
+
+
+async def test_other_bytes_are_another_question(client: AsyncClient, worked_out: list[str]) -> None:
+    assert (await ask(client)).content == (await ask(client, BODY + b" ")).content
+    assert len(worked_out) == 2
+
+
+async def test_a_model_that_stands_for_something_else_is_worked_out_anew(
+    client: AsyncClient, worked_out: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ask(client)
+
+    async def moved(*_: object) -> Source:
+        return Source("moved", "main", "bundled")
+
+    monkeypatch.setattr(answers, "_source", moved)
+    await ask(client)
+    assert len(worked_out) == 2
+
+
+async def test_who_has_a_token_of_the_hub_is_answered_anew(
+    client: AsyncClient, worked_out: list[str]
+) -> None:
+    for token in ("hf_1", "hf_1"):
+        headers = {**JSON, "X-HF-Token": token}
+        assert (await client.post("/v1/estimate", content=BODY, headers=headers)).is_success
+    await ask(client)
+    assert len(worked_out) == 3
+
+
+async def test_a_problem_is_found_each_time(client: AsyncClient, worked_out: list[str]) -> None:
+    body = json.dumps({**LLAMA_8B, "gpu": "none"}).encode()
+    for _ in range(2):
+        assert (await ask(client, body)).status_code == 422
+    assert len(worked_out) == 2
+
+
+async def test_a_known_body_is_still_refused_as_any_other_would_be(client: AsyncClient) -> None:
+    await ask(client)
+    other_type = {"content-type": "text/plain"}
+    refused = await client.post("/v1/estimate", content=BODY, headers=other_type)
+    assert refused.status_code == 415
+    assert (await client.post("/v1/fit-check", content=BODY, headers=JSON)).json()["verdict"]
+    assert (await client.post("/v1/estimate:batch", content=BODY, headers=JSON)).is_error
+    assert (await ask(client, query="?colour=red")).status_code == 422
+
+
+async def test_nothing_is_remembered_where_there_is_no_memory_for_it(
+    worked_out: list[str],
+) -> None:
+    async with asking(answer_cache_bytes=0) as client:
+        assert (await ask(client)).content == (await ask(client)).content
+    assert len(worked_out) == 2
+
+
+@given(
+    limit=st.integers(0, 200_000),
+    asked=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9_000)), max_size=60),
+)
+def test_memory_is_bounded_and_what_was_asked_last_is_kept(
+    limit: int, asked: list[tuple[int, int]]
+) -> None:
+    def size(body: int, document: int) -> int:
+        return 8_192 + 8 * body + document
+
+    remembered = Answers(limit)
+    expected: dict[int, int] = {}
+    for body, document in asked:
+        sent = Sent("estimate", b"", b"x" * body)
+        model = Model.model_construct(hf_id="gpt2")
+        given = Answer(b" " * document, "", model, Source(None, None, "request"), lambda: None)
+        if remembered.get(sent) is not None:
+            expected[body] = expected.pop(body)
+        remembered.add(sent, given)
+        expected.pop(body, None)
+        expected[body] = document
+        while sum(size(*each) for each in expected.items()) > limit:
+            expected.pop(next(iter(expected)))
+        assert remembered.size_bytes() == sum(size(*each) for each in expected.items()) <= limit
+    assert {
+        body: len(each.document)
+        for body in range(10)
+        if (each := remembered.get(Sent("estimate", b"", b"x" * body)))
+    } == expected

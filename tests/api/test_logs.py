@@ -1,0 +1,129 @@
+"""What the log says, in which form, and of which trace."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+from httpx import AsyncClient
+
+from trainfit.api import middleware
+from trainfit.api.api_keys import new_key
+from trainfit.api.logs import Format, configure_logs
+
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.fixture(autouse=True)
+def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Log to where the test looks, and leave logging as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    monkeypatch.setattr(middleware, "log", structlog.get_logger())
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def entries(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """What was logged, save by the client that asks."""
+    lines = capsys.readouterr().err.splitlines()
+    return [entry for entry in map(json.loads, lines) if "HTTP Request" not in entry["event"]]
+
+
+async def test_an_entry_has_the_id_of_its_request_and_of_its_trace(
+    client: AsyncClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs("info")
+    await client.get("/v1/gpus", headers={"x-request-id": "one", "traceparent": TRACEPARENT})
+    await client.get("/v1/gpus")
+    first, second = entries(capsys)
+    assert first["request_id"] == "one"
+    assert first["trace_id"] == "4bf92f3577b34da6a3ce929d0e0e4736"
+    assert first["span_id"] == "00f067aa0ba902b7"
+    assert second["request_id"] not in ("one", "")
+    assert "trace_id" not in second
+
+
+@pytest.mark.parametrize("traceparent", ["", "x", "00-0-0-01", "00-" + "0" * 32 + "-" + "0" * 16])
+async def test_an_ill_formed_trace_is_no_trace(
+    client: AsyncClient, capsys: pytest.CaptureFixture[str], traceparent: str
+) -> None:
+    configure_logs("info")
+    response = await client.get("/v1/gpus", headers={"traceparent": traceparent})
+    assert response.status_code == 200
+    (entry,) = entries(capsys)
+    assert "trace_id" not in entry
+
+
+async def test_an_unknown_method_is_not_repeated(
+    client: AsyncClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs("info")
+    await client.request("HUNTER2", "/v1/gpus")
+    (entry,) = entries(capsys)
+    assert entry["method"] == "other"
+
+
+def say_something() -> None:
+    structlog.get_logger("trainfit").warning("ours", number=1)
+    logging.getLogger("uvicorn.error").warning("of the %s", "server")
+
+
+@pytest.mark.parametrize(
+    ("form", "terminal", "json_lines"),
+    [
+        ("auto", False, True),
+        ("auto", True, False),
+        ("json", True, True),
+        ("console", False, False),
+    ],
+)
+def test_the_form_is_for_who_reads(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    form: Format,
+    terminal: bool,
+    json_lines: bool,
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    configure_logs("info", form)
+    say_something()
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.startswith("{") for line in lines] == [json_lines, json_lines]
+    assert any("\x1b[" in line for line in lines) == (terminal and not json_lines)
+    assert "ours" in lines[0]
+    assert "of the server" in lines[1]
+
+
+def test_the_server_logs_as_the_service_does(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("info", "json")
+    with structlog.contextvars.bound_contextvars(request_id="one"):
+        say_something()
+    ours, theirs = entries(capsys)
+    assert ours.keys() - theirs.keys() == {"number"}
+    assert ours["level"] == theirs["level"] == "warning"
+    assert ours["request_id"] == theirs["request_id"] == "one"
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_what_looks_like_a_secret_is_blotted_out_even_of_a_traceback(
+    capsys: pytest.CaptureFixture[str], form: Format
+) -> None:
+    configure_logs("info", form)
+    secrets = (new_key(), "hf_" + "a" * 34, "Basic dXNlcjpwYXNz", "Bearer abc.def-ghi")
+    for secret in secrets:
+        try:
+            raise ValueError(f"cannot use {secret} here")
+        except ValueError:
+            structlog.get_logger("trainfit").exception("failed", given={"header": secret})
+            logging.getLogger("uvicorn.error").exception("failed with %s", secret)
+    text = capsys.readouterr().err
+    assert text.count("cannot use *** here") == 2 * len(secrets)
+    assert not [secret for secret in secrets if secret in text]

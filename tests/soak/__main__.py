@@ -1,0 +1,31 @@
+"""`make soak`: load a service for minutes, print what came of it, and fail where anything did."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.soak.soak import MAX_GROWTH, soak
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--hub", metavar="URL", help="the service asks this Hub")
+    parser.add_argument("--model", action="append", default=[], help="an id that the Hub knows")
+    given = parser.parse_args()
+    environment = {"HF_ENDPOINT": given.hub} if given.hub else {}
+    result = soak(given.seconds, models=given.model, environment=environment)
+    for (client, status), count in sorted(result.outcomes.statuses.items()):
+        print(f"{client:10s} {status or 'no answer':>9} {count:9d}")
+    growth = result.final_bytes / result.warm_bytes
+    print(
+        f"resident memory: {result.warm_bytes / 2**20:.1f} MiB warm, "
+        f"{result.final_bytes / 2**20:.1f} MiB at the end, {growth:.3f} x (at most {MAX_GROWTH})"
+    )
+    if result.faults:
+        sys.exit("\n".join(result.faults))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""One soak: a service of its own, load, and what became of its memory meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.serving import running_service
+from tests.soak.load import Load, Outcomes
+
+WARM_UP = 0.3
+"""Share of the time after which memory must not grow: caches are full and code is loaded."""
+
+MAX_GROWTH = 1.10
+"""Resident memory at the end, as a multiple of that after the warm-up."""
+
+SETTINGS = {
+    "TRAINFIT_MAX_CONCURRENT_REQUESTS": "8",
+    "TRAINFIT_BODY_TIMEOUT_SECONDS": "0.5",
+    "TRAINFIT_REQUEST_TIMEOUT_SECONDS": "5",
+    # Full within the warm-up.
+    "TRAINFIT_ANSWER_CACHE_BYTES": "2000000",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a process holds at one time."""
+
+    resident_bytes: float
+    open_files: float
+    in_flight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Soak:
+    """What was answered, and what the process held, once a while and at last without load."""
+
+    outcomes: Outcomes
+    samples: Sequence[Sample]
+    at_rest: Sample
+
+    @property
+    def warm_bytes(self) -> float:
+        """Resident memory after the warm-up: the median of the third that follows it."""
+        begin = int(len(self.samples) * WARM_UP)
+        return median(each.resident_bytes for each in self.samples[begin : 2 * begin])
+
+    @property
+    def final_bytes(self) -> float:
+        """Resident memory in the last third."""
+        last = len(self.samples) // 3
+        return median(each.resident_bytes for each in self.samples[-last:])
+
+    @property
+    def faults(self) -> list[str]:
+        """Everything that should not have been."""
+        found = list(self.outcomes.faults)
+        if self.final_bytes > MAX_GROWTH * self.warm_bytes:
+            found.append(f"memory grew from {self.warm_bytes:.0f} to {self.final_bytes:.0f} bytes")
+        if self.at_rest.in_flight:
+            found.append(f"{self.at_rest.in_flight:.0f} requests never left")
+        if self.at_rest.open_files > self.samples[0].open_files + 8:
+            found.append(f"{self.at_rest.open_files:.0f} files stayed open")
+        return found
+
+
+def soak(
+    seconds: float, *, models: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> Soak:
+    """Load a service for so long. With `models` of a Hub that `environment` tells it of, clients
+    name these too.
+    """
+    with running_service(Path(os.devnull), **SETTINGS, **(environment or {})) as service:
+        load = Load(service.url, models)
+        samples = asyncio.run(_watched(load, seconds))
+        return Soak(load.outcomes, samples, _at_rest(service.url))
+
+
+async def _watched(load: Load, seconds: float) -> list[Sample]:
+    samples = []
+    async with httpx.AsyncClient(base_url=load.url) as client:
+        loaded = asyncio.create_task(load.run(seconds))
+        while not loaded.done():
+            samples.append(_sample((await client.get("/metrics")).text))
+            await asyncio.sleep(seconds / 100)
+        await loaded
+    return samples
+
+
+def _at_rest(url: str) -> Sample:
+    for _ in range(100):
+        sample = _sample(httpx.get(f"{url}/metrics").text)
+        if not sample.in_flight:
+            break
+    return sample
+
+
+def _sample(exposition: str) -> Sample:
+    values = {
+        each.name: each.value
+        for family in text_string_to_metric_families(exposition)
+        for each in family.samples
+    }
+    return Sample(
+        values["process_resident_memory_bytes"],
+        values["process_open_fds"],
+        values["trainfit_http_requests_in_flight"],
+    )
