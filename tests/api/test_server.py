@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import httpx
 
 from tests.serving import running_service, start
+from trainfit.api.api_keys import named, new_key
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 
 
@@ -49,6 +50,20 @@ def test_quiet_is_possible_and_a_long_body_in_parts_is_refused() -> None:
         service.process.send_signal(signal.SIGTERM)
         _, log = service.process.communicate(timeout=10)
     assert log == ""
+
+
+def test_the_log_begins_with_who_may_ask_and_which_variables_are_none() -> None:
+    with running_service(
+        TRAINFIT_API_KEYS=str(named("portal", new_key())), TRAINFIT_API_KEY="misspelt"
+    ) as service:
+        service.process.send_signal(signal.SIGTERM)
+        _, log = service.process.communicate(timeout=10)
+    warning, start, *_ = (json.loads(line) for line in log.splitlines())
+    assert (warning["event"], warning["level"]) == ("unknown setting", "warning")
+    assert warning["variable"] == "TRAINFIT_API_KEY"
+    assert warning["did_you_mean"] == "TRAINFIT_API_KEYS"
+    assert "misspelt" not in log
+    assert (start["event"], start["callers"]) == ("starting", ["portal"])
 
 
 def test_several_workers_are_refused() -> None:

@@ -78,13 +78,28 @@ def test_what_a_file_lacks_is_told_with_its_place(run: Run, tmp_path: Path) -> N
     assert run(f"estimate {config}").err == f"trainfit: {config}: holds no object\n"
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("TRAINFIT_PORT", "none", "a valid integer"),
+        ("TRAINFIT_PORT", "tcp://10.0.0.1:80", "enableServiceLinks: false"),
+        ("TRAINFIT_API_KEYS", "hunter2", "must be LABEL=SHA256"),
+        ("TRAINFIT_RATE_LIMIT", "often", "a valid integer"),
+        ("TRAINFIT_CORS_ORIGINS", "hunter2", "must be origins such as"),
+        ("TRAINFIT_LOG_FORMAT", "xml", "'auto', 'console' or 'json'"),
+        ("WEB_CONCURRENCY", "many", "a valid integer"),
+    ],
+)
 def test_a_setting_of_the_service_is_named_by_its_variable(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, words: str
 ) -> None:
-    monkeypatch.setenv("TRAINFIT_PORT", "none")
+    monkeypatch.setenv(variable, value)
     outcome = run("serve")
-    assert outcome.code == 2
-    assert outcome.err.startswith("trainfit: TRAINFIT_PORT: ")
+    assert (outcome.code, outcome.out) == (2, "")
+    (line,) = outcome.err.splitlines()
+    assert line.startswith(f"trainfit: {variable}: ")
+    assert words in line
+    assert value not in line
 
 
 def test_json_is_answered_with_the_problem_as_json(run: Run) -> None:
