@@ -17,7 +17,7 @@ from prometheus_client import (
 import trainfit
 from trainfit.api.problems import NOT_MODELLED, Problem
 from trainfit.decisions.fit_check import FitCheck
-from trainfit.estimator.results import Estimate
+from trainfit.estimator.results import Estimate, Needs
 from trainfit.hub.entries import Layer
 from trainfit.hub.observer import Outcome
 from trainfit.specs.job import Job
@@ -112,7 +112,9 @@ class Metrics:
         self._requests.labels(operation, known_method, str(status)).inc()
         self._request_seconds.labels(operation).observe(seconds)
 
-    def job_asked(self, job: Job, result: Estimate | Problem, *, activations: bool = True) -> None:
+    def job_asked(
+        self, job: Job, result: Estimate | Needs | Problem, *, activations: bool = True
+    ) -> None:
         """Count a job and what came of it; without activations there is no peak to speak of."""
         outcome = "answered"
         if isinstance(result, Problem):
