@@ -1,15 +1,16 @@
 """From a job and a card to the verdict that is sent: one path, for HTTP and the terminal."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from trainfit import __version__
-from trainfit.answer import fields_of, plan_of, price
+from trainfit.answer import fields_of, plan_of
 from trainfit.decisions.fit_check import FitCheck, fit_check
 from trainfit.digest import catalogue_version, normalised, request_digest
 from trainfit.dimensions import Find, from_package
 from trainfit.estimator.results import Estimate
+from trainfit.pricing import Pricing
 from trainfit.specs.job import AS_JOB, Job
 from trainfit.specs.policy import FitCheckRequest
 
@@ -29,19 +30,15 @@ class FitCheckAnswer(FitCheck):
     job: Annotated[dict[str, Any], AS_JOB]
 
 
-class Pricing(Protocol):
-    """Prices a job whose model `find` has found, or raises as `plan_of` does."""
-
-    def __call__(self, job: Job, *, find: Find) -> Estimate: ...
-
-
 def check_fit(
-    request: FitCheckRequest, find: Find = from_package, pricing: Pricing = price
+    request: FitCheckRequest,
+    find: Find = from_package,
+    price: Callable[[Job], Estimate] | None = None,
 ) -> FitCheckAnswer:
     """The verdict on a job, as it is sent. Errors are those of `plan_of`; a job that is refused
-    for nothing but what is not modelled is answered.
+    for nothing but what is not modelled is answered. `price` estimates it and changes to it.
     """
-    decision = fit_check(request, partial(pricing, find=find))
+    decision = fit_check(request, price or Pricing(find).estimate)
     plan = plan_of(request, find) if decision.estimate is not None else None
     document = normalised(request, plan)
     options = request.model_dump(mode="json", include={"policy", "limits", "suggest"})

@@ -175,6 +175,10 @@ def test_no_name_or_alias_stands_for_two_cards() -> None:
         ("a6000", "RTX A6000"),
         ("mi300x", "MI300X"),
         ("b200", "B200"),
+        ("DGX Spark", "GB10"),
+        ("tesla p100-pcie-16gb", "P100-16GB"),
+        ("A100-SXM-64GB", "A100-64GB"),
+        ("NVIDIA L20", "L20"),
         ("H100 MIG 3g.40gb", "H100-80GB-SXM 3g.40gb"),
         ("A100-40GB-SXM 1g.5gb", "A100-40GB 1g.5gb"),
         ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "A100-40GB 1g.5gb"),
@@ -188,7 +192,7 @@ def test_what_people_type_finds_the_card(spelling: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("family", "sizes"),
     [
-        ("A100", {"A100-40GB", "A100-80GB-SXM"}),
+        ("A100", {"A100-40GB", "A100-64GB", "A100-80GB-SXM"}),
         ("V100", {"V100-16GB", "V100-32GB"}),
         ("GH200", {"GH200-96GB", "GH200-144GB"}),
     ],

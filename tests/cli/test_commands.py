@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Run
+from tests.cli.test_fit_check import LLAMA, written
 from trainfit import __version__
 from trainfit.catalog.configs import bundled_ids
 from trainfit.catalog.gpus import gpus
@@ -130,6 +132,28 @@ def test_the_tree_of_a_stage(run: Run) -> None:
 def test_the_card_that_is_asked_about_has_its_verdict(run: Run) -> None:
     assert "does not fit H100-80GB-SXM (79.1 GiB)" in run(f"{DEEPSEEK_V3} --gpu H100-80GB").out
     assert "fits B300 (267.7 GiB)" in run(f"{DEEPSEEK_V3} --gpu B300").out
+
+
+@pytest.mark.parametrize(
+    ("others_gib", "told", "verdict"),
+    [
+        (0, "fits mine (80.0 GiB)", "fits"),
+        (20, "tight on mine (80.0 GiB, 60.0 usable)", "tight"),
+        (40, "does not fit mine (80.0 GiB, 40.0 usable)", "does_not_fit"),
+        (100, "does not fit mine (80.0 GiB, 0.0 usable)", "does_not_fit"),
+    ],
+)
+def test_what_others_hold_of_the_card_is_not_usable(
+    run: Run, tmp_path: Path, others_gib: int, told: str, verdict: str
+) -> None:
+    """As fit-check has it. The job needs some 55 to 68 GiB."""
+    gpu = {"name": "mine", "memory_bytes": 80 * 2**30, "reserved_other_bytes": others_gib * 2**30}
+    path = written(tmp_path, {"gpu": gpu})
+    job = tmp_path / "job.json"
+    job.write_text(json.dumps({**LLAMA, "gpu": gpu}), "utf-8")
+    assert told in run(f"estimate --job {job}").out
+    (check,) = json.loads(run(f"fit-check {path} --no-suggest --format json").out)["checks"]
+    assert check["outcome"] == verdict
 
 
 def test_what_is_not_counted_is_said(run: Run) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.cli.test_fit_check import LLAMA, OUTCOMES, written
+from tests.cli.test_fit_check import LLAMA, OUTCOMES, service_that_answers, written
+from tests.serving import running_service
 
 SMALLER = {"name": "smaller", "parallelism": {"num_gpus": 8, "tp": 4}, "gpu": "H100-80GB"}
 BASE = {"name": "base", "gpu": "H100-80GB"}
@@ -50,6 +51,48 @@ def test_json_is_what_http_answers_and_names_are_made_distinct(run: Run, tmp_pat
     compared = json.loads(run(f"compare {one} {other} {other} --gpu b200 --json").out)
     assert [each["id"] for each in compared["jobs"]] == ["jobs", "jobs (2)", "jobs (3)"]
     assert [each["comparison"]["difference_bytes"] for each in compared["jobs"]] == [0, 0, 0]
+
+
+def test_a_service_is_asked_and_answers_as_the_terminal_does(run: Run, tmp_path: Path) -> None:
+    wrong = {**OUTCOMES["invalid"][0], "name": "wrong"}
+    line = f"compare {written(tmp_path, BASE, SMALLER, wrong)} --baseline smaller"
+    with running_service() as service:
+        for form in ("", "--json"):
+            here, asked = run(f"{line} {form}"), run(f"{line} {form} --server {service.url}/")
+            assert asked == here
+            assert asked.code == 2
+
+
+BUSY = {"type": "/problems/overloaded", "title": "busy", "detail": "busy", "errors": []}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message", "code"),
+    [
+        (200, "{}", "/v1/compare: answered 200 in words of its own", 5),
+        (302, "", "/v1/compare: answered 302 in words of its own", 5),
+        (429, json.dumps({**BUSY, "status": 429, "instance": None}), "busy", 5),
+        (413, json.dumps({**BUSY, "status": 413, "instance": None}), "busy", 2),
+    ],
+)
+def test_a_service_that_is_not_up_to_it(
+    run: Run, tmp_path: Path, status: int, body: str, message: str, code: int
+) -> None:
+    with service_that_answers(status, body) as url:
+        line = f"compare {written(tmp_path, BASE)} --server {url}"
+        said, told = run(line), run(f"{line} --json")
+    assert said.code == told.code == code
+    assert said.out == told.out == ""
+    assert message in said.err
+    assert message in json.loads(told.err)["detail"]
+
+
+def test_a_service_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    path = written(tmp_path, BASE)
+    assert run(f"compare {path} --server http://127.0.0.1:1").code == 5
+    refused = run(f"compare {path} --server 127.0.0.1:1")
+    assert refused.code == 2
+    assert "--server: must be an http or https URL" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import price
 from trainfit.decisions.compare import Candidate, Comparison, compare
-from trainfit.estimator.results import Estimate
+from trainfit.estimator.results import Needs
+from trainfit.pricing import Pricing
 from trainfit.specs.job import Job
 
 
-def estimate(**training: Any) -> Estimate:
+def needs(pp: int = 2, **training: Any) -> Needs:
     """Qwen3-8B on two stages."""
-    job = {"model": {"hf_id": "Qwen/Qwen3-8B"}, "parallelism": {"pp": 2}, "training": training}
-    return price(Job.model_validate(job))
+    job = {"model": {"hf_id": "Qwen/Qwen3-8B"}, "parallelism": {"pp": pp}, "training": training}
+    return Pricing().needs(Job.model_validate(job))
 
 
-PLAIN = estimate()
-LONGER = estimate(seq_length=8192)
-RECOMPUTED = estimate(recompute={"granularity": "full", "method": "uniform", "num_layers": 1})
-ONE_STAGE = price(Job.model_validate({"model": {"hf_id": "Qwen/Qwen3-8B"}}))
+PLAIN = needs()
+LONGER = needs(seq_length=8192)
+RECOMPUTED = needs(recompute={"granularity": "full", "method": "uniform", "num_layers": 1})
+ONE_STAGE = needs(pp=1)
 
 
-def compared(*estimates: Estimate, baseline: Estimate | None = PLAIN) -> list[Comparison]:
-    candidates = [Candidate(str(index), each, None) for index, each in enumerate(estimates)]
+def compared(*jobs: Needs, baseline: Needs | None = PLAIN) -> list[Comparison]:
+    candidates = [Candidate(str(index), each, None) for index, each in enumerate(jobs)]
     return compare(candidates, baseline)
 
 
@@ -59,7 +59,7 @@ def test_a_stage_that_the_baseline_lacks_has_no_difference() -> None:
 
 
 @pytest.mark.parametrize("order", [(PLAIN, LONGER, RECOMPUTED), (RECOMPUTED, PLAIN, LONGER)])
-def test_less_everywhere_dominates(order: tuple[Estimate, ...]) -> None:
+def test_less_everywhere_dominates(order: tuple[Needs, ...]) -> None:
     names = {id(each): str(index) for index, each in enumerate(order)}
     dominated = dict(
         zip(map(id, order), [each.dominates for each in compared(*order)], strict=True)

@@ -21,7 +21,7 @@ from trainfit.api.problems import NOT_MODELLED, Problem
 from trainfit.decisions.fit_check import FitCheck
 from trainfit.decisions.verdict import Verdict
 from trainfit.digest import catalogue_version
-from trainfit.estimator.results import Estimate
+from trainfit.estimator.results import Estimate, Needs
 from trainfit.hub.entries import Layer
 from trainfit.hub.observer import Outcome
 from trainfit.specs.job import Job
@@ -147,7 +147,9 @@ class Metrics:
         count.inc()
         durations.observe(seconds)
 
-    def job_asked(self, job: Job, result: Estimate | Problem, *, activations: bool = True) -> None:
+    def job_asked(
+        self, job: Job, result: Estimate | Needs | Problem, *, activations: bool = True
+    ) -> None:
         """Count a job and what came of it; without activations there is no peak to speak of."""
         outcome = "answered"
         if isinstance(result, Problem):

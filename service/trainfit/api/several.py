@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from trainfit import __version__
-from trainfit.answer import EstimateAnswer, answer, price
+from trainfit.answer import EstimateAnswer, answer
 from trainfit.api.jobs import answered, not_a_job, read_job
 from trainfit.api.problems import INVALID_PATCH, Problem, problem
 from trainfit.decisions.compare import Candidate, Comparison, compare
@@ -20,15 +20,16 @@ from trainfit.decisions.room import room_on
 from trainfit.decisions.verdict import Verdict
 from trainfit.digest import catalogue_version
 from trainfit.dimensions import Find, from_package
-from trainfit.estimator.results import Estimate
+from trainfit.estimator.results import Estimate, Needs
+from trainfit.pricing import Pricing
 from trainfit.resolve.findings import Change, Finding
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
 from trainfit.specs.policy import Policy
 from trainfit.specs.several import UNCHANGED, BatchRequest, CompareRequest, NamedChange
 
-AnyEstimate = TypeVar("AnyEstimate", bound=Estimate)
-Told = Callable[[Job, Estimate | Problem], None]
+Result = TypeVar("Result", bound=Estimate | Needs)
+Told = Callable[[Job, Estimate | Needs | Problem], None]
 """Is told what became of each well-formed job."""
 
 
@@ -114,17 +115,17 @@ def estimate_batch(
 def compare_jobs(request: CompareRequest, told: Told, *, find: Find = from_package) -> SideBySide:
     """Each job beside a baseline: one of them, or the job that changes are made to."""
     jobs = dict(_jobs(request))
-    ask = partial(price, find=find)
-    results = {name: _asked(job, ask, told) for name, job in jobs.items()}
+    pricing = Pricing(find)
+    results = {name: _asked(job, pricing.needs, told) for name, job in jobs.items()}
     names = list(jobs)
     baseline = request.baseline or names[0]
     priced = [
-        Candidate(name, estimate, _verdict(jobs[name], estimate))
-        for name, estimate in results.items()
-        if isinstance(estimate, Estimate)
+        Candidate(name, needs, _verdict(jobs[name], needs))
+        for name, needs in results.items()
+        if isinstance(needs, Needs)
     ]
     base = results[baseline]
-    comparisons = compare(priced, base if isinstance(base, Estimate) else None)
+    comparisons = compare(priced, base if isinstance(base, Needs) else None)
     beside = dict(zip([each.id for each in priced], comparisons, strict=True))
 
     def compared(name: str) -> ComparedJob:
@@ -140,9 +141,7 @@ def compare_jobs(request: CompareRequest, told: Told, *, find: Find = from_packa
     )
 
 
-def _asked(
-    job: Job | Problem, ask: Callable[[Job], AnyEstimate], told: Told
-) -> AnyEstimate | Problem:
+def _asked(job: Job | Problem, ask: Callable[[Job], Result], told: Told) -> Result | Problem:
     if isinstance(job, Problem):
         return job
     result = answered(job, ask)
@@ -150,11 +149,11 @@ def _asked(
     return result
 
 
-def _verdict(job: Job | Problem, estimate: Estimate) -> Verdict | None:
+def _verdict(job: Job | Problem, needs: Needs) -> Verdict | None:
     """The verdict on the card that the job names, all of which is usable."""
     if isinstance(job, Problem) or job.gpu is None:
         return None
-    return room_on(job.gpu, Policy()).verdict(estimate)
+    return room_on(job.gpu, Policy()).verdict(needs)
 
 
 def _jobs(request: CompareRequest) -> Iterator[tuple[str, Job | Problem]]:

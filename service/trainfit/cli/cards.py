@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from trainfit.catalog.gpus import Gpu, find_gpu
+from trainfit.decisions.room import room_on
 from trainfit.decisions.verdict import Verdict, verdict
 from trainfit.estimator.results import Estimate
 from trainfit.quantities import gib
 from trainfit.resolve.plan import Card
+from trainfit.specs.gpu import Gpu as JobGpu
+from trainfit.specs.policy import Policy
 
 DATA_CENTRE = ("A100-40GB", "H100-80GB", "H100-96GB", "H200-141GB", "B200", "B300")
 """One card of each memory size that Megatron is usually run on, smallest first."""
@@ -19,9 +22,11 @@ WORDS: dict[Verdict, str] = {
 }
 
 
-def own_card(result: Estimate, card: Card) -> str:
-    """The verdict on the card that the job names."""
-    return f"{WORDS[verdict(result, card.memory_bytes)]} {card.name} ({gib(card.memory_bytes)} GiB)"
+def own_card(result: Estimate, gpu: JobGpu, card: Card) -> str:
+    """The verdict on the card that the job names, less what others hold of it."""
+    room = room_on(gpu, Policy())
+    others = f", {gib(room.usable_bytes)} usable" if room.reserved_other_bytes else ""
+    return f"{WORDS[room.verdict(result)]} {card.name} ({gib(room.capacity_bytes)} GiB{others})"
 
 
 def usual_cards(result: Estimate, own: Card) -> str:

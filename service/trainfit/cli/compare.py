@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.text import Text
 
+from trainfit.api.problems import Problem
 from trainfit.api.several import ComparedJob, SideBySide, compare_jobs, models_of_comparison
 from trainfit.cli.documents import FileError
 from trainfit.cli.errors import REFUSED, RefusedCommandError
@@ -17,6 +19,8 @@ from trainfit.cli.gate.table import STYLES
 from trainfit.cli.gate.words import WORDS, wrong
 from trainfit.cli.job_files import JobEntry, read_jobs
 from trainfit.cli.lookup import looking_up
+from trainfit.cli.refusals import refusal
+from trainfit.cli.service import SERVER, UNAVAILABLE, asking, is_unanswered
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.estimator.results import ComponentName
 from trainfit.quantities import GIB, gib, gib_range
@@ -40,9 +44,13 @@ def compare(
     *,
     gpu: Annotated[str | None, GPU] = None,
     baseline: Annotated[str | None, BASELINE] = None,
+    server: Annotated[str | None, SERVER] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> int:
-    """Put the jobs of the files side by side. The exit code is 2 where one of them is refused."""
+    """Put the jobs of the files side by side. The exit code is 2 where one of them is refused, 5
+    where a service gives no answer.
+    """
+    ask = _ask_here if server is None else _service(server)
     jobs = [NamedJob(id=name, job=job) for name, job in _named(_entries(files), gpu)]
     if len(jobs) > MAX_JOBS:
         raise RefusedCommandError(f"trainfit: there are {len(jobs)} jobs; at most {MAX_JOBS} go")
@@ -50,14 +58,31 @@ def compare(
         names = ", ".join(each.id for each in jobs)
         raise RefusedCommandError(f"trainfit: --baseline: no job has this name; there are {names}")
     request = CompareRequest(jobs=tuple(jobs), baseline=baseline)
-    with looking_up(online=True) as look_up:
-        find = look_up(models_of_comparison(request))
-    result = compare_jobs(request, lambda *_: None, find=find)
+    result = ask(request)
+    if isinstance(result, Problem):
+        return _unanswered(result, as_json=as_json)
     if as_json:
         print_json(to_json(result))
     else:
         _print(result)
     return REFUSED if any(each.problem is not None for each in result.jobs) else 0
+
+
+def _ask_here(request: CompareRequest) -> SideBySide | Problem:
+    with looking_up(online=True) as look_up:
+        find = look_up(models_of_comparison(request))
+    return compare_jobs(request, lambda *_: None, find=find)
+
+
+def _service(server: str) -> Callable[[CompareRequest], SideBySide | Problem]:
+    ask = asking(server, "compare", SideBySide)
+    return lambda request: ask(request.model_dump())
+
+
+def _unanswered(problem: Problem, *, as_json: bool) -> int:
+    words = to_json(problem).decode() if as_json else refusal(problem, {})
+    print(words, file=sys.stderr)
+    return UNAVAILABLE if is_unanswered(problem) else REFUSED
 
 
 def _entries(files: Sequence[Path]) -> Iterator[JobEntry]:

@@ -78,7 +78,7 @@ def estimate(
     else:
         from trainfit.cli.report import print_report
 
-        print_report(result, plan, model or str(job), activations=activations)
+        print_report(result, plan, asked.gpu, model or str(job), activations=activations)
         if verbose:
             from trainfit.cli.details import print_details
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from trainfit.api.problems import INVALID_JSON, problem
 from trainfit.cli.documents import Document, FileError
 from trainfit.cli.errors import RefusedCommandError
-from trainfit.cli.gate.asking import Ask, asking, asking_here
+from trainfit.cli.gate.asking import Ask, asking_here, asking_service
 from trainfit.cli.gate.cases import Case, Gate
 from trainfit.cli.gate.document import document
 from trainfit.cli.gate.github import append_summary, workflow_commands
@@ -23,6 +23,7 @@ from trainfit.cli.gate.sarif import sarif
 from trainfit.cli.gate.table import print_table
 from trainfit.cli.job_files import JobEntry, read_jobs, readable
 from trainfit.cli.lookup import looking_up
+from trainfit.cli.service import SERVER
 from trainfit.specs.policy import Override
 
 Format = Literal["table", "json", "github", "junit", "sarif"]
@@ -45,10 +46,6 @@ FILES = _about("Jobs in JSON, YAML or TOML; a file may hold several.")
 GPU = _about("Check every job on this card instead of its own. May be repeated.")
 FAIL_ON = _about("does-not-fit unless given; tight fails on what may fit and may not, too.")
 ON_ERROR = _about("Whether the gate opens where nobody could answer. Unset: fail.")
-SERVER = _about(
-    "Ask the service at this URL, with the key in TRAINFIT_API_KEY if it needs one. Unset: nothing "
-    "is asked of a network."
-)
 ONLINE = _about("Look up models on the Hugging Face Hub, too, not in caches and the package only.")
 FORMAT = _about("table unless given; github also adds to the summary of the step.")
 OUTPUT = _about("Write the format to this file, and print the table.")
@@ -87,7 +84,7 @@ def fit_check(
     policy = {**given, **({"allow": [_override(each) for each in allow]} if allow else {})}
     gate = Gate(fail_on_tight=fail_on == "tight", fail_on_error=on_error == "fail")
     with looking_up(online=online) as look_up:
-        ask = asking_here(look_up) if server is None else asking(_checked(server))
+        ask = asking_here(look_up) if server is None else asking_service(server)
         cases = list(_cases(files, gpu, policy, suggest, ask))
     with suppress(BrokenPipeError):
         _tell(format, output, cases, gate)
@@ -149,12 +146,6 @@ def _override(text: str) -> dict[str, str]:
         words = "must be tight=REASON or unknown=REASON, of at most 500 characters"
         raise RefusedCommandError(f"trainfit: --allow: {words}") from None
     return {"verdict": verdict, "reason": reason}
-
-
-def _checked(url: str) -> str:
-    if not url.startswith(("http://", "https://")):
-        raise RefusedCommandError("trainfit: --server: must be an http or https URL")
-    return url
 
 
 def _tell(format: Format, output: Path | None, cases: Sequence[Case], gate: Gate) -> None:

@@ -12,6 +12,7 @@ from trainfit.cli.terminal import labelled, print_all, table
 from trainfit.estimator.results import Chunk, ComponentName, Estimate, Peak, Stage
 from trainfit.quantities import count, gib, gib_range, plain, ranges
 from trainfit.resolve.plan import Plan
+from trainfit.specs.gpu import Gpu
 
 WORDS = ("stage", "layers")
 NUMBERS = (
@@ -31,15 +32,17 @@ SHORT_COMMIT = 12
 BESIDE: tuple[ComponentName, ...] = ("workspace", "framework_buffers")
 
 
-def print_report(result: Estimate, plan: Plan, title: str, *, activations: bool) -> None:
-    """The whole report. `title` names a model that has no name of its own; without `activations`
-    there is no peak and no verdict.
+def print_report(
+    result: Estimate, plan: Plan, gpu: Gpu | None, title: str, *, activations: bool
+) -> None:
+    """The whole report. `gpu` is the card as the job has it, `title` names a model that has no
+    name of its own; without `activations` there is no peak and no verdict.
     """
     print_all(
         labelled(_model(result, title)),
         labelled([("Layout", _layout(result, plan))]),
         _stages(result, activations=activations),
-        labelled(_conclusions(result, plan, activations=activations)),
+        labelled(_conclusions(result, plan, gpu, activations=activations)),
     )
 
 
@@ -117,11 +120,11 @@ def _moment(peak: Peak) -> str:
 
 
 def _conclusions(
-    result: Estimate, plan: Plan, *, activations: bool
+    result: Estimate, plan: Plan, gpu: Gpu | None, *, activations: bool
 ) -> Iterator[tuple[str, str | Text]]:
     yield "Binding", _binding(result, activations=activations)
-    if activations and plan.card.memory_bytes:
-        yield "GPU", Text(own_card(result, plan.card), "bold")
+    if activations and gpu is not None:
+        yield "GPU", Text(own_card(result, gpu, plan.card), "bold")
     if activations:
         yield "GPUs (GiB)", usual_cards(result, plan.card)
     for warning in result.warnings:

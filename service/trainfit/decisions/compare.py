@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import le
+from itertools import repeat
+from operator import le, sub
 
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import (
+    COMPONENTS,
     Binding,
     ComponentName,
     DataParallelism,
-    Estimate,
     Interval,
-    Stage,
+    Needs,
+    StageNeeds,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An estimate under a name, with the verdict on its card if one is named."""
+    """What a job needs under a name, with the verdict on its card if one is named."""
 
     id: str
-    estimate: Estimate
+    needs: Needs
     verdict: Verdict | None
 
 
@@ -67,56 +69,57 @@ class Comparison:
     warnings: list[str]
 
 
-def compare(candidates: Sequence[Candidate], baseline: Estimate | None) -> list[Comparison]:
+def compare(candidates: Sequence[Candidate], baseline: Needs | None) -> list[Comparison]:
     """Each candidate beside the baseline and all the others. Differences are null without one."""
-    needs = [
-        (each.id, [stage.device_bytes.expected for stage in each.estimate.stages])
-        for each in candidates
-    ]
-    return [
-        _comparison(each, need, needs, baseline)
-        for each, (_, need) in zip(candidates, needs, strict=True)
-    ]
+    profiles = [_Profile(each) for each in candidates]
+    return [_comparison(each, profiles, baseline) for each in profiles]
+
+
+class _Profile:
+    """What a candidate is expected to need of the device, stage by stage."""
+
+    def __init__(self, candidate: Candidate) -> None:
+        self.candidate = candidate
+        self.expected = [stage.device_bytes.expected for stage in candidate.needs.stages]
+        self.total = sum(self.expected)
+
+    def dominates(self, other: _Profile) -> bool:
+        """What needs less in all may need no more anywhere."""
+        return (
+            self.total < other.total
+            and len(self.expected) == len(other.expected)
+            and all(map(le, self.expected, other.expected))
+        )
 
 
 def _comparison(
-    candidate: Candidate,
-    need: list[int],
-    needs: list[tuple[str, list[int]]],
-    baseline: Estimate | None,
+    profile: _Profile, profiles: Sequence[_Profile], baseline: Needs | None
 ) -> Comparison:
-    estimate = candidate.estimate
+    needs = profile.candidate.needs
     base_stages = baseline.stages if baseline is not None else []
     return Comparison(
-        verdict=candidate.verdict,
-        parallelism=estimate.parallelism,
-        binding=estimate.binding,
+        verdict=profile.candidate.verdict,
+        parallelism=needs.parallelism,
+        binding=needs.binding,
         difference_bytes=(
-            estimate.binding.device_bytes.expected - baseline.binding.device_bytes.expected
+            needs.binding.device_bytes.expected - baseline.binding.device_bytes.expected
             if baseline is not None
             else None
         ),
         stages=[
-            _stage(stage, base_stages[rank] if rank < len(base_stages) else None)
-            for rank, stage in enumerate(estimate.stages)
+            _stage(rank, stage, base_stages[rank] if rank < len(base_stages) else None)
+            for rank, stage in enumerate(needs.stages)
         ],
-        dominates=[other for other, theirs in needs if _dominates(need, theirs)],
-        warnings=estimate.warnings,
+        dominates=[other.candidate.id for other in profiles if profile.dominates(other)],
+        warnings=needs.warnings,
     )
 
 
-def _dominates(ours: list[int], theirs: list[int]) -> bool:
-    return len(ours) == len(theirs) and ours != theirs and all(map(le, ours, theirs))
-
-
-def _stage(stage: Stage, base: Stage | None) -> StageComparison:
+def _stage(rank: int, stage: StageNeeds, base: StageNeeds | None) -> StageComparison:
+    sizes, device = stage.sizes, stage.device_bytes
     if base is None:
-        components = [ComponentComparison(each.name, each.bytes, None) for each in stage.components]
-        return StageComparison(stage.pp_rank, components, stage.device_bytes, None)
-    of_base = {each.name: each.bytes for each in base.components}
-    components = [
-        ComponentComparison(each.name, each.bytes, each.bytes - of_base[each.name])
-        for each in stage.components
-    ]
-    difference = stage.device_bytes.expected - base.device_bytes.expected
-    return StageComparison(stage.pp_rank, components, stage.device_bytes, difference)
+        components = map(ComponentComparison, COMPONENTS, sizes, repeat(None))
+        return StageComparison(rank, list(components), device, None)
+    components = map(ComponentComparison, COMPONENTS, sizes, map(sub, sizes, base.sizes))
+    difference = device.expected - base.device_bytes.expected
+    return StageComparison(rank, list(components), device, difference)

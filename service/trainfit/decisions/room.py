@@ -7,7 +7,7 @@ from math import ceil
 
 from trainfit.catalog.gpus import find_gpu
 from trainfit.decisions.verdict import Verdict, verdict
-from trainfit.estimator.results import Estimate, Interval
+from trainfit.estimator.results import Estimate, Interval, Needs
 from trainfit.specs.gpu import CustomGpu, Gpu
 from trainfit.specs.policy import Policy
 
@@ -21,7 +21,7 @@ class Room:
     usable_bytes: int
     headroom_bytes: int
 
-    def verdict(self, estimate: Estimate) -> Verdict:
+    def verdict(self, estimate: Estimate | Needs) -> Verdict:
         return verdict(estimate, self.usable_bytes, self.headroom_bytes)
 
     def margin(self, needed: Interval) -> Interval:

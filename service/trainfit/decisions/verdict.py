@@ -2,12 +2,12 @@
 
 from typing import Literal
 
-from trainfit.estimator.results import Estimate
+from trainfit.estimator.results import Estimate, Needs
 
 Verdict = Literal["fits", "tight", "does_not_fit", "unknown"]
 
 
-def verdict(estimate: Estimate, usable_bytes: int, headroom_bytes: int = 0) -> Verdict:
+def verdict(estimate: Estimate | Needs, usable_bytes: int, headroom_bytes: int = 0) -> Verdict:
     """fits: the high bound of every stage leaves the headroom free of what is usable of the card;
     does_not_fit: the low bound of some stage exceeds all that is usable; tight: between the two.
     unknown: it fits as far as it is counted, but something that needs memory is not counted.

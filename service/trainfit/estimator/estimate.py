@@ -1,7 +1,6 @@
-"""estimate(plan) -> Estimate: the one public function of the core."""
+"""estimate(plan) -> Estimate: what the core answers; and needs(plan), the part that decides."""
 
-from collections.abc import Iterator
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Sequence
 
 from trainfit import __version__
 from trainfit.estimator import overhead
@@ -9,49 +8,67 @@ from trainfit.estimator.assumptions import assumptions_of, warnings_of
 from trainfit.estimator.frameworks.megatron import ranks as megatron
 from trainfit.estimator.frameworks.pytorch import ranks as pytorch
 from trainfit.estimator.frameworks.pytorch.states import trained_parameters
-from trainfit.estimator.local_parameters import ParameterTable, chunk_result
+from trainfit.estimator.local_parameters import ParameterTable, chunk_result, rests_on
+from trainfit.estimator.memo import Memo
 from trainfit.estimator.parameters import ParameterCounts, count_parameters
 from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import (
+    COMPONENTS,
     Binding,
     Component,
     DataParallelism,
     Estimate,
     Interval,
+    Needs,
     Parameters,
     PricedModel,
     Stage,
+    StageNeeds,
 )
 from trainfit.estimator.schedule import in_flight
 from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
 
 
-def estimate(plan: Plan, *, activations: bool = True) -> Estimate:
+def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) -> Estimate:
     """Memory of every pipeline rank of a plan. Pure: it reads nothing but the plan.
 
-    Without `activations` only model states and standing buffers are counted.
+    Without `activations` only model states and standing buffers are counted. What plans of the
+    same `memo` have in common is worked out once.
     """
-    table = ParameterTable(plan)
-    outside = overhead.context_and_communicators(plan)
-    stray = overhead.stray_permille(plan)
-    stages = [
-        _stage(number, rank, outside, stray, plan)
-        for number, rank in enumerate(_ranks(plan, table, activations=activations))
-    ]
+    memo = memo or Memo()
+    table = _parameters(plan, memo)
+    ranks = list(_ranks(plan, table, memo, activations=activations))
+    stages = _needs(ranks, plan)
     return Estimate(
         estimator_version=__version__,
         model=_model(plan, table),
-        parallelism=DataParallelism(
-            num_gpus=plan.layout.num_gpus,
-            dp=plan.layout.dp,
-            expert_dp=plan.layout.expert_dp,
-            num_microbatches=plan.batch.num_microbatches,
-        ),
-        stages=stages,
+        parallelism=_data_parallelism(plan),
+        stages=[_stage(number, rank, stages[number], plan) for number, rank in enumerate(ranks)],
         binding=_binding(stages),
         defaults=list(plan.defaults),
         assumptions=assumptions_of(plan),
         warnings=warnings_of(plan),
+    )
+
+
+def needs(plan: Plan, memo: Memo) -> Needs:
+    """What every pipeline rank of a plan needs: of its estimate the part that decides."""
+    ranks = _ranks(plan, _parameters(plan, memo), memo, activations=True)
+    stages = _needs(ranks, plan)
+    return Needs(_data_parallelism(plan), stages, _binding(stages), warnings_of(plan))
+
+
+def _parameters(plan: Plan, memo: Memo) -> ParameterTable:
+    key = memo.identity(plan.model), "parameters", rests_on(plan)
+    return memo(key, lambda: ParameterTable(plan))
+
+
+def _data_parallelism(plan: Plan) -> DataParallelism:
+    return DataParallelism(
+        num_gpus=plan.layout.num_gpus,
+        dp=plan.layout.dp,
+        expert_dp=plan.layout.expert_dp,
+        num_microbatches=plan.batch.num_microbatches,
     )
 
 
@@ -77,48 +94,55 @@ def _trainable(plan: Plan, counts: ParameterCounts) -> int:
     return counts.trainable
 
 
-def _ranks(plan: Plan, table: ParameterTable, *, activations: bool) -> Iterator[Rank]:
+def _ranks(plan: Plan, table: ParameterTable, memo: Memo, *, activations: bool) -> Iterator[Rank]:
     if isinstance(plan, MegatronPlan):
-        return megatron.ranks(plan, table, activations=activations)
+        return megatron.ranks(plan, table, memo, activations=activations)
     assert isinstance(plan, PytorchPlan)
     return pytorch.ranks(plan, table, activations=activations)
 
 
-def _stage(number: int, rank: Rank, outside: Interval, stray: int, plan: Plan) -> Stage:
+def _needs(ranks: Iterable[Rank], plan: Plan) -> list[StageNeeds]:
+    outside = overhead.context_and_communicators(plan)
+    stray = overhead.stray_permille(plan)
+    return [_stage_needs(rank, outside, stray, plan) for rank in ranks]
+
+
+def _stage_needs(rank: Rank, outside: Interval, stray: int, plan: Plan) -> StageNeeds:
+    """The rank's tensors, and what the card holds beyond them."""
     tensors = (
-        *rank.states,
-        Component("activations", rank.activations),
-        Component("workspace", rank.workspace),
-        Component("framework_buffers", rank.framework_buffers),
+        *[state.bytes for state in rank.states],
+        rank.activations,
+        rank.workspace,
+        rank.framework_buffers,
     )
-    allocated = overhead.allocated(sum([tensor.bytes for tensor in tensors]), rank.routed, stray)
+    allocated = overhead.allocated(sum(tensors), rank.routed, stray)
     slack = overhead.slack(allocated, rank.cached, plan)
     reserved = _add(allocated, slack)
-    components = [
-        *tensors,
-        Component("allocator_slack", slack.expected),
-        Component("context_and_communicators", outside.expected),
-    ]
+    sizes = (*tensors, slack.expected, outside.expected)
+    return StageNeeds(rank.peak, sizes, allocated, reserved, _add(reserved, outside))
+
+
+def _stage(number: int, rank: Rank, needs: StageNeeds, plan: Plan) -> Stage:
+    """The rank as an estimate shows it."""
+    states = rank.states
+    others = map(Component, COMPONENTS[len(states) :], needs.sizes[len(states) :])
     return Stage(
         pp_rank=number,
         chunks=list(map(chunk_result, rank.placements, rank.parameters)),
         microbatches_in_flight=in_flight(plan, number),
-        peak=rank.peak,
-        binding_component=max(components, key=_size).name,
-        components=components,
-        allocated_bytes=allocated,
-        reserved_bytes=reserved,
-        device_bytes=_add(reserved, outside),
+        peak=needs.peak,
+        binding_component=needs.largest,
+        components=[*states, *others],
+        allocated_bytes=needs.allocated_bytes,
+        reserved_bytes=needs.reserved_bytes,
+        device_bytes=needs.device_bytes,
     )
-
-
-_size = attrgetter("bytes")
 
 
 def _add(a: Interval, b: Interval) -> Interval:
     return Interval(a.low + b.low, a.expected + b.expected, a.high + b.high)
 
 
-def _binding(stages: list[Stage]) -> Binding:
-    stage = max(stages, key=lambda each: each.device_bytes.expected)
-    return Binding(stage.pp_rank, stage.peak.moment, stage.binding_component, stage.device_bytes)
+def _binding(stages: Sequence[StageNeeds]) -> Binding:
+    rank, stage = max(enumerate(stages), key=lambda each: each[1].device_bytes.expected)
+    return Binding(rank, stage.peak.moment, stage.largest, stage.device_bytes)

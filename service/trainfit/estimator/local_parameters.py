@@ -3,7 +3,7 @@
 Symbols: estimator.legend. A dense parameter is divided over t, one of an expert over e x.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from operator import add, sub
 from typing import NamedTuple
 
@@ -52,6 +52,12 @@ class ChunkParameters(NamedTuple):
     embedding: int
     output_layer: int
     mtp: int
+
+
+def rests_on(plan: Plan) -> Hashable:
+    """All of a plan, besides its model, that its table of parameters rests on."""
+    layout = plan.layout
+    return plan.vocabulary_rows, layout.tp, layout.ep, layout.etp
 
 
 class ParameterTable:

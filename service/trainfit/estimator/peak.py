@@ -120,24 +120,23 @@ def _highest(placed: PlacedSegment, live: int, *, backward: bool) -> Highest:
 
 
 def stage_peak(
-    ledger: Ledger, chunks: list[PricedChunk], first_layers: list[int], rank: int
+    plan: Plan, act: int, chunks: list[PricedChunk], first_layers: list[int], rank: int
 ) -> Activations:
-    """The highest moment of a rank over one cycle of its schedule. `first_layers` are the indices
-    in the model of each chunk's first layer.
+    """The highest moment of a rank over one cycle of its schedule. `act` is the bytes of one
+    [n', h] tensor, `first_layers` are the indices in the model of each chunk's first layer.
 
     The schedule keeps a reference to the gradient it received until the next one comes, and to
     the one it sent until the next backward returns (schedules.py), so from its second turn on a
     rank holds one [n', h] tensor for each neighbour. During a backward the received one is that
     which flows along the residual stream.
     """
-    act = ledger.sizes.act
-    received = act if rank < ledger.plan.layout.pp - 1 else 0
+    received = act if rank < plan.layout.pp - 1 else 0
     sent = act if rank > 0 else 0
     saved = [chunk.saved for chunk in chunks]
     forward = [chunk.forward.total + sent + received for chunk in chunks]
     backward = [chunk.backward.total - chunk.saved + sent for chunk in chunks]
     highest, best = -1, None
-    for turn in turns(ledger.plan, rank, saved):
+    for turn in turns(plan, rank, saved):
         live, ahead, behind, _, first = turn
         total = live + forward[ahead] - (sent + received if first else 0)
         if total > highest:
@@ -156,6 +155,6 @@ def stage_peak(
             at.moment,
             at.operation,
             None if at.layer is None else first_layers[chunk] + at.layer,
-            microbatch_of(turn.ordinal, ledger.plan.layout),
+            microbatch_of(turn.ordinal, plan.layout),
         ),
     )

@@ -6,6 +6,7 @@ megatron/core/transformer/transformer_layer.py (get_transformer_layer_offset) an
 transformer_block.py (has_final_layernorm_in_this_stage).
 """
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 from trainfit.resolve.plan import Layout, Plan
@@ -37,6 +38,12 @@ class Placement(NamedTuple):
     vpp_rank: int
     layers: range
     content: Content
+
+
+def rests_on(plan: Plan) -> Hashable:
+    """All of a plan, besides its model, that its placement rests on."""
+    layout = plan.layout
+    return layout.virtual_stages, layout.pp, layout.schedule, plan.mtp_layers
 
 
 def place(plan: Plan) -> list[list[Placement]]:

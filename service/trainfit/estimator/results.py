@@ -1,7 +1,7 @@
 """What an estimate says. Frozen dataclasses, returned as they are and serialised as they stand."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple, get_args
 
 from trainfit.resolve.plan import Default
 
@@ -15,6 +15,7 @@ ComponentName = Literal[
     "allocator_slack",
     "context_and_communicators",
 ]
+COMPONENTS: tuple[ComponentName, ...] = get_args(ComponentName)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,4 +156,27 @@ class Estimate:
     binding: Binding
     defaults: list[Default]
     assumptions: list[Assumption]
+    warnings: list[str]
+
+
+class StageNeeds(NamedTuple):
+    """What a stage needs on each of its GPUs; `sizes` are bytes at the peak, as in COMPONENTS."""
+
+    peak: Peak
+    sizes: tuple[int, ...]
+    allocated_bytes: Interval
+    reserved_bytes: Interval
+    device_bytes: Interval
+
+    @property
+    def largest(self) -> ComponentName:
+        return COMPONENTS[self.sizes.index(max(self.sizes))]
+
+
+class Needs(NamedTuple):
+    """The part of an estimate that decides, for those who ask of many jobs."""
+
+    parallelism: DataParallelism
+    stages: list[StageNeeds]
+    binding: Binding
     warnings: list[str]

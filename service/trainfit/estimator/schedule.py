@@ -8,12 +8,19 @@ their papers: GPipe (1811.06965), zero bubble (2401.10241), controllable memory 
 DualPipe (2412.19437).
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from operator import mul
 from typing import NamedTuple
 
 from trainfit.resolve.plan import Layout, Plan
+
+
+def rests_on(plan: Plan) -> Hashable:
+    """All of a plan that the turns of its ranks rest on."""
+    layout = plan.layout
+    stages = layout.schedule, layout.pp, layout.vpp, layout.microbatch_group_size
+    return stages, plan.batch.num_microbatches
 
 
 class Turn(NamedTuple):

@@ -96,7 +96,10 @@ def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
 
 
 def _first_of(names: tuple[str, ...], modules: frozenset[str]) -> str:
-    return next((name for name in names if name in modules), "")
+    for name in names:
+        if name in modules:
+            return name
+    return ""
 
 
 def _forward(table: list[list[Sums]]) -> Moment:

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 from trainfit.resolve.plan import Default, Layout, Origin
 from trainfit.specs.job import Job
 from trainfit.specs.part import Part
@@ -12,31 +14,40 @@ from trainfit.specs.part import Part
 def resolved_defaults(job: Job, derived: dict[str, tuple[Any, Origin, str]]) -> tuple[Default, ...]:
     """Defaults of all parts of the job; `derived` has those that depend on other values."""
     found: dict[str, Default] = {}
-    _collect(job, _explained(Job), "", found)
+    _collect(job, Job, "", found)
     for pointer, (value, origin, why) in derived.items():
         found[pointer] = Default(pointer, value, origin, why)
     return tuple([default for default in found.values() if default.value is not None])
 
 
-def _collect(
-    part: Part, fields: tuple[tuple[str, str], ...], path: str, found: dict[str, Default]
-) -> None:
-    """Add the part's defaults and those of its parts; a model has none to tell."""
+def _collect(part: Part, kind: type[Part], path: str, found: dict[str, Default]) -> None:
+    """Add the part's defaults, as fields of this kind, and those of its parts; a model has none
+    to tell.
+    """
     given = part.model_fields_set
-    for name, why in fields:
+    for name, default in _fields(kind, path):
+        if default is not None and name not in given:
+            found[default.pointer] = default
+            continue
         value = getattr(part, name)
-        pointer = f"{path}/{name}"
-        if isinstance(value, Part):
-            if pointer != "/model":
-                _collect(value, _explained(type(value)), pointer, found)
-        elif name not in given:
-            found[pointer] = Default(pointer, value, "framework", why)
+        if isinstance(value, Part) and (path or name != "model"):
+            _collect(value, type(value), f"{path}/{name}", found)
 
 
 @cache
-def _explained(kind: type[Part]) -> tuple[tuple[str, str], ...]:
-    """The fields of a part, each with what it means."""
-    return tuple((name, field.description or "") for name, field in kind.model_fields.items())
+def _fields(kind: type[Part], path: str) -> tuple[tuple[str, Default | None], ...]:
+    """The fields of a part at a path, each with what it is where it is left open. None stands for
+    one that has to be given, or is a part itself.
+    """
+    return tuple(
+        (name, _default(field, f"{path}/{name}")) for name, field in kind.model_fields.items()
+    )
+
+
+def _default(field: FieldInfo, pointer: str) -> Default | None:
+    if field.is_required() or field.default_factory is not None:
+        return None
+    return Default(pointer, field.default, "framework", field.description or "")
 
 
 def derived_layout(job: Job, layout: Layout) -> Iterator[tuple[str, Any, Origin, str]]:

@@ -11,7 +11,6 @@ from http import HTTPStatus
 from time import monotonic
 from typing import Any, Literal
 
-from trainfit.answer import price
 from trainfit.api.jobs import answered
 from trainfit.api.kubernetes.annotations import JOB, AnnotationError, FailOn, question
 from trainfit.api.kubernetes.review import (
@@ -26,7 +25,8 @@ from trainfit.api.problems import Problem
 from trainfit.decisions.verdict import Verdict
 from trainfit.dimensions import Find, from_package
 from trainfit.estimator.results import Estimate
-from trainfit.fit import FitCheckAnswer, Pricing, check_fit
+from trainfit.fit import FitCheckAnswer, check_fit
+from trainfit.pricing import Pricing
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
@@ -84,8 +84,8 @@ def decide(
         asking = question(annotations, asked)
     except AnnotationError as error:
         return undecided(str(error))
-    pricing = hurried(SUGGESTING_SECONDS)
-    check = answered(asking.request, partial(check_fit, find=find, pricing=pricing))
+    price = hurried(SUGGESTING_SECONDS, Pricing(find))
+    check = answered(asking.request, partial(check_fit, find=find, price=price))
     told(asking.request, check)
     if isinstance(check, Problem):
         return undecided(check.detail)
@@ -97,18 +97,18 @@ def decide(
     return Decision(check.verdict, warnings, None, check.request_digest)
 
 
-def hurried(seconds: float) -> Pricing:
+def hurried(seconds: float, pricing: Pricing) -> Callable[[Job], Estimate]:
     """Prices a job and, until so long from now, the changes to it. Those that come later are
     refused, and so are not suggested.
     """
     end = monotonic() + seconds
     decided = False
 
-    def priced(job: Job, *, find: Find) -> Estimate:
+    def priced(job: Job) -> Estimate:
         nonlocal decided
         if decided and monotonic() > end:
             raise RefusedError(())
-        estimate = price(job, find=find)
+        estimate = pricing.estimate(job)
         decided = True
         return estimate
 

@@ -16,6 +16,7 @@ from trainfit.api.problems import (
     Problem,
 )
 from trainfit.cli.job_files import JobEntry, readable
+from trainfit.cli.service import UNAVAILABLE, is_unanswered
 from trainfit.fit import FitCheckAnswer
 
 Outcome = Literal["fits", "tight", "does_not_fit", "unknown", "invalid", "unavailable"]
@@ -27,13 +28,11 @@ EXIT_CODES: Mapping[Outcome, int] = {
     "invalid": 2,
     "tight": 3,
     "unknown": 4,
-    "unavailable": 5,
+    "unavailable": UNAVAILABLE,
 }
 SEVERITY: Sequence[Outcome] = ("does_not_fit", "invalid", "unavailable", "unknown", "tight")
 """Which outcome of several decides: what is certain, what was not checked, what is in doubt."""
 
-NOT_OF_THE_JOB = (401, 403, 404, 405, 408, 429)
-"""Statuses below 500 with which a service says nothing of the job."""
 UNSUPPORTED = (NOT_MODELLED.slug, UNSUPPORTED_MODEL.slug)
 ANSWERED_ELSEWHERE = (
     UNKNOWN_MODEL.slug,
@@ -66,8 +65,8 @@ class Case:
         slug = answer.type.rpartition("/")[2]
         if slug in UNSUPPORTED:
             return "unknown"
-        unanswered = answer.status >= 500 or answer.status in NOT_OF_THE_JOB
-        return "unavailable" if unanswered or slug in ANSWERED_ELSEWHERE else "invalid"
+        unanswered = is_unanswered(answer) or slug in ANSWERED_ELSEWHERE
+        return "unavailable" if unanswered else "invalid"
 
     @property
     def allowed(self) -> str | None:

@@ -5,6 +5,8 @@ routed expert and of the shared ones. Source: megatron/core/transformer/moe (moe
 router.py, moe_utils.py, experts.py, shared_experts.py) and TransformerEngine's grouped_linear.py.
 """
 
+from collections.abc import Hashable
+
 from trainfit.estimator.blocks.mlp.transformer_engine import feed_forward
 from trainfit.estimator.blocks.moe import all_gather, all_to_all
 from trainfit.estimator.blocks.moe.rows import Rows, rows_of
@@ -27,6 +29,15 @@ def operations(block: Experts, sizes: Legend, plan: MegatronPlan) -> tuple[Opera
     table += _experts(block, sizes, rows, routing)
     table += dispatcher.combine(block, sizes, rows)
     return tuple([each._replace(scopes=("moe", *each.scopes)) for each in table])
+
+
+def rests_on_division(block: Experts, plan: MegatronPlan) -> Hashable:
+    """All of ep and etp that the table of these experts rests on. An all-to-all moves as many rows
+    whatever ep is, but sorts none where a rank has a single expert.
+    """
+    local = block.experts // plan.layout.ep
+    apart = plan.routing.dispatcher == "alltoall" and plan.framework.gradient_accumulation_fusion
+    return (local > 1 if apart else local), plan.layout.etp
 
 
 def _router(block: Experts, sizes: Legend, routing: Routing) -> Operation:

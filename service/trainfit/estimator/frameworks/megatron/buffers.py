@@ -5,6 +5,7 @@ gradients) and cpp_extensions/gemm.py (workspaces); tensor_parallel/layers.py (d
 gradient and gather buffer of the output layer).
 """
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 from trainfit.estimator import cublas
@@ -21,6 +22,11 @@ TE_GROUPED_STREAMS = 4
 """A grouped GEMM runs on as many streams, each with a workspace."""
 ROPE_ENTRY_BYTES = 4
 """Rotary tables are fp32."""
+
+
+def rests_on(plan: MegatronPlan) -> Hashable:
+    """All of a plan, besides its ledger, that standing buffers rest on."""
+    return plan.card.compute_capability, plan.batch.num_microbatches
 
 
 class Buffers(NamedTuple):

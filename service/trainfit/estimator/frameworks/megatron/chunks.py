@@ -3,10 +3,11 @@
 Each kind of layer is priced once per plan, whatever the number of layers that are of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from trainfit.estimator.blocks.embedding import transformer_engine as embedding
 from trainfit.estimator.blocks.head import transformer_engine as head
+from trainfit.estimator.blocks.moe import transformer_engine as moe
 from trainfit.estimator.blocks.mtp import transformer_engine as mtp
 from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.frameworks.megatron.buffers import attention_mask, shared_buffers
@@ -19,6 +20,25 @@ from trainfit.estimator.segment import Segment, Sums, add_up, rerun, walk
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.architecture import MultiTokenPrediction
 from trainfit.specs.blocks import Experts, Layer, Sublayer
+
+
+def rests_on(plan: MegatronPlan) -> Hashable:
+    """All of a plan, besides its model, that its ledger rests on."""
+    layout, batch = plan.layout, plan.batch
+    divisions = {
+        moe.rests_on_division(block, plan)
+        for kind in plan.model.layer_kinds
+        for sublayer in kind.sublayers
+        for block in sublayer.blocks
+        if isinstance(block, Experts)
+    }
+    return (
+        (plan.vocabulary_rows, plan.mtp_layers),
+        (layout.tp, layout.cp, layout.sequence_parallel, layout.cp_comm_type),
+        frozenset(divisions),
+        (batch.micro_batch_size, batch.seq_length),
+        (plan.step, plan.routing, plan.framework),
+    )
 
 
 class Ledger:

@@ -2,8 +2,13 @@
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import repeat
+from operator import attrgetter
 from typing import NamedTuple
 
+from trainfit.estimator import placement, schedule
+from trainfit.estimator.frameworks.megatron import buffers, chunks
+from trainfit.estimator.frameworks.megatron import states as model_states
 from trainfit.estimator.frameworks.megatron.buffers import Buffers, standing_buffers
 from trainfit.estimator.frameworks.megatron.chunks import Ledger
 from trainfit.estimator.frameworks.megatron.states import (
@@ -12,79 +17,130 @@ from trainfit.estimator.frameworks.megatron.states import (
     unsharded_units,
 )
 from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable
-from trainfit.estimator.peak import optimizer_step, price_chunk, stage_peak
-from trainfit.estimator.placement import Content, place
+from trainfit.estimator.memo import Memo
+from trainfit.estimator.peak import Activations, optimizer_step, price_chunk, stage_peak
+from trainfit.estimator.placement import Content, Placement, place
 from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import Component, ComponentName
 from trainfit.resolve.plan import MegatronPlan
 
+Placed = list[list[Placement]]
+"""The chunks of every rank."""
 
-def ranks(plan: MegatronPlan, table: ParameterTable, *, activations: bool) -> Iterator[Rank]:
-    """The ranks in order; ranks that hold equal chunks share the work.
+
+def ranks(
+    plan: MegatronPlan, table: ParameterTable, memo: Memo, *, activations: bool
+) -> Iterator[Rank]:
+    """The ranks in order; ranks that hold equal chunks share the work, and so do plans what `memo`
+    has of them.
 
     Without `activations` only model states and standing buffers are counted.
     """
-    ledger = Ledger(plan)
-    hold = cache(lambda contents: _holding(contents, table, ledger))
-    price = cache(lambda content: price_chunk(ledger, content))
-    for rank, placements in enumerate(place(plan)):
-        contents = tuple([placement.content for placement in placements])
-        holding = hold(contents)
-        highest = optimizer_step(holding.step_bytes)
-        if activations:
-            firsts = [placement.layers.start for placement in placements]
-            running = stage_peak(ledger, [price(content) for content in contents], firsts, rank)
-            highest = max(running, highest, key=lambda moment: moment.total)
-        buffers = holding.buffers
-        yield Rank(
-            placements=placements,
-            parameters=holding.chunks,
-            states=holding.states,
-            activations=highest.kept,
-            workspace=highest.borrowed + buffers.workspace,
-            framework_buffers=highest.pipeline + buffers.framework,
-            routed=highest.kept + highest.borrowed if holding.dropless else 0,
-            peak=highest.peak,
-        )
+    model = memo.identity(plan.model)
+    ledger = memo((model, "ledger", chunks.rests_on(plan)), lambda: Ledger(plan))
+    placed = memo((model, "placed", placement.rests_on(plan)), lambda: place(plan))
+    where = memo.identity(placed)
+    held = memo((table, where, model_states.rests_on(plan)), lambda: _held(placed, table, plan))
+    standing = memo(
+        (ledger, where, buffers.rests_on(plan)), lambda: _standing(placed, held, ledger, plan)
+    )
+    highest = [optimizer_step(each.step_bytes) for each in held]
+    if activations:
+        key = ledger, where, schedule.rests_on(plan)
+        running = memo(key, lambda: _running(placed, ledger, plan))
+        highest = [max(pair, key=_total) for pair in zip(running, highest, strict=True)]
+    return map(_rank, placed, held, standing, highest, repeat(plan.routing.pad_to_capacity))
 
 
-class Holding(NamedTuple):
-    """What a rank holds for the whole step. `step_bytes` is what its optimizer step borrows,
-    `dropless` whether its experts take whatever is routed to them.
+_total = attrgetter("total")
+
+
+class Held(NamedTuple):
+    """What a rank holds of the model for the whole step. `step_bytes` is what its optimizer step
+    borrows, `beside_bytes` what units held whole and padded buckets take.
     """
 
     chunks: tuple[ChunkParameters, ...]
     states: tuple[Component, ...]
     step_bytes: int
-    dropless: bool
-    buffers: Buffers
+    beside_bytes: int
+    experts: bool
 
 
-def _holding(contents: tuple[Content, ...], table: ParameterTable, ledger: Ledger) -> Holding:
-    plan = ledger.plan
-    chunks = tuple([table.chunk(content) for content in contents])
-    local = sum((chunk.all for chunk in chunks), Local())
-    here = local.dense + local.expert
-    sizes = state_bytes(local, plan)
-    units = unsharded_units([unit for each in contents for unit in table.units(each)], plan)
-    buffers = standing_buffers(
-        ledger.gemm_shapes(contents),
-        ledger.shared_buffers,
-        has_experts=local.expert > 0,
-        has_head=any(content.output_layer for content in contents),
-        sizes=ledger.sizes,
-        plan=plan,
+def _rank(
+    placements: list[Placement], held: Held, standing: Buffers, moving: Activations, padded: bool
+) -> Rank:
+    """Experts that are not `padded` to their capacity take whatever is routed to them."""
+    return Rank(
+        placements=placements,
+        parameters=held.chunks,
+        states=held.states,
+        activations=moving.kept,
+        workspace=moving.borrowed + standing.workspace,
+        framework_buffers=moving.pipeline + standing.framework + held.beside_bytes,
+        routed=moving.kept + moving.borrowed if held.experts and not padded else 0,
+        peak=moving.peak,
     )
 
-    def state(name: ComponentName, size: int) -> Component:
-        return Component(name, size, local.whole, here, size / here if here else 0.0)
 
-    states = (
-        state("weights", sizes.weights),
-        state("gradients", sizes.gradients),
-        state("optimizer_states", sizes.optimizer),
-    )
-    padding = bucket_padding(local, plan)
-    buffers = buffers._replace(framework=buffers.framework + units + padding)
-    dropless = local.expert > 0 and not plan.routing.pad_to_capacity
-    return Holding(chunks, states, sizes.step, dropless, buffers)
+def _held(placed: Placed, table: ParameterTable, plan: MegatronPlan) -> list[Held]:
+    @cache
+    def held(contents: tuple[Content, ...]) -> Held:
+        parameters = tuple([table.chunk(content) for content in contents])
+        local = sum((chunk.all for chunk in parameters), Local())
+        here = local.dense + local.expert
+        sizes = state_bytes(local, plan)
+        units = unsharded_units([unit for each in contents for unit in table.units(each)], plan)
+
+        def state(name: ComponentName, size: int) -> Component:
+            return Component(name, size, local.whole, here, size / here if here else 0.0)
+
+        return Held(
+            parameters,
+            (
+                state("weights", sizes.weights),
+                state("gradients", sizes.gradients),
+                state("optimizer_states", sizes.optimizer),
+            ),
+            step_bytes=sizes.step,
+            beside_bytes=units + bucket_padding(local, plan),
+            experts=local.expert > 0,
+        )
+
+    return [held(contents) for contents in _contents(placed)]
+
+
+def _standing(
+    placed: Placed, held: list[Held], ledger: Ledger, plan: MegatronPlan
+) -> list[Buffers]:
+    @cache
+    def standing(contents: tuple[Content, ...], has_experts: bool) -> Buffers:
+        return standing_buffers(
+            ledger.gemm_shapes(contents),
+            ledger.shared_buffers,
+            has_experts=has_experts,
+            has_head=any(content.output_layer for content in contents),
+            sizes=ledger.sizes,
+            plan=plan,
+        )
+
+    return list(map(standing, _contents(placed), [each.experts for each in held]))
+
+
+def _contents(placed: Placed) -> list[tuple[Content, ...]]:
+    return [tuple([each.content for each in rank]) for rank in placed]
+
+
+def _running(placed: Placed, ledger: Ledger, plan: MegatronPlan) -> list[Activations]:
+    """The peak of every rank's forwards and backwards."""
+    price = cache(lambda content: price_chunk(ledger, content))
+    return [
+        stage_peak(
+            plan,
+            ledger.sizes.act,
+            [price(each.content) for each in rank],
+            [each.layers.start for each in rank],
+            number,
+        )
+        for number, rank in enumerate(placed)
+    ]

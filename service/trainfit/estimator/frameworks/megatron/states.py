@@ -5,11 +5,19 @@ master weights and moments are sharded over dp c (dense) or the expert-data-para
 Source: param_and_grad_buffer.py, distrib_optimizer.py.
 """
 
+from collections.abc import Hashable
 from math import lcm
 from typing import NamedTuple
 
 from trainfit.estimator.local_parameters import Local
 from trainfit.resolve.plan import MegatronPlan
+
+
+def rests_on(plan: MegatronPlan) -> Hashable:
+    """All of a plan, besides its parameters, that the bytes of their states rest on."""
+    layout, step = plan.layout, plan.step
+    shards = layout.sharding, layout.optimizer_shards, layout.expert_optimizer_shards
+    return step.states, step.optimizer_offload_ratio, shards, plan.framework
 
 
 class StateBytes(NamedTuple):

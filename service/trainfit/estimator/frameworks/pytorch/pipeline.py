@@ -34,7 +34,8 @@ def highest_on_rank(
         whole += sum(unit.weights for unit in units)
     gradients = sum(accumulated(numbers, states, plan))
     firsts = [placement.layers.start for placement in placements]
-    running = stage_peak(ledger, [price_chunk(ledger, each) for each in contents], firsts, rank)
+    chunks = [price_chunk(ledger, each) for each in contents]
+    running = stage_peak(ledger.plan, ledger.sizes.act, chunks, firsts, rank)
     reducing = max((unit.reducing for unit in (*units, *outside)), default=0)
     return max(
         Live(gradients, running.kept, running.borrowed, whole + running.pipeline, running.peak),

@@ -1,0 +1,151 @@
+"""Jobs of one question share what they have in common, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.estimator.jobs import jobs
+from tests.layouts import DEEPSEEK_V3, deepseek_v3, layout
+from trainfit.answer import answer, price
+from trainfit.api.several import compare_jobs
+from trainfit.api.strict_json import parse_json
+from trainfit.decisions.patch import apply, patch
+from trainfit.pricing import Pricing
+from trainfit.resolve.findings import RefusedError
+from trainfit.specs.job import Job
+from trainfit.specs.several import CompareRequest
+from trainfit.wire import to_json
+
+JOB = Job.model_validate(
+    {
+        "model": DEEPSEEK_V3,
+        "parallelism": {
+            "num_gpus": 2048,
+            "tp": 2,
+            "pp": 16,
+            "ep": 16,
+            "num_layers_in_last_pipeline_stage": 1,
+        },
+    }
+)
+CHANGES: tuple[dict[str, Any], ...] = (
+    {"/parallelism/num_gpus": 4096},
+    {"/parallelism/tp": 4},
+    {"/parallelism/pp": 8, "/parallelism/num_layers_in_last_pipeline_stage": 5},
+    {"/parallelism": {"pp": 8, "ep": 16, "pipeline_model_parallel_layout": layout(16)}},
+    {"/parallelism/cp": 2},
+    {"/parallelism/cp": 2, "/parallelism/cp_comm_type": "all_gather"},
+    {"/parallelism/ep": 32},
+    {"/parallelism/ep": 256, "/parallelism/etp": 1, "/parallelism/num_gpus": 4096},
+    {"/parallelism/etp": 1},
+    {"/parallelism/data_parallel_sharding_strategy": "no_shard"},
+    {"/parallelism/pipeline_schedule": "gpipe"},
+    {"/training/micro_batch_size": 2},
+    {"/training/num_microbatches": 3},
+    {"/training/seq_length": 8192},
+    {"/training/precision": "fp8"},
+    {"/training/mtp": {"num_layers": 0}},
+    {"/training/recompute": {"granularity": "selective", "modules": ["moe_act"]}},
+    {"/training/recompute": {"granularity": "full"}},
+    {"/training/moe/token_dispatcher_type": "allgather"},
+    {"/training/moe/token_dispatcher_type": "allgather", "/parallelism/ep": 32},
+    {"/training/moe/expert_capacity_factor": 1.0},
+    {"/framework/gradient_accumulation_fusion": False},
+    {"/framework/gradient_accumulation_fusion": False, "/parallelism/ep": 32},
+    {"/framework/make_vocab_size_divisible_by": 256},
+    {
+        "/framework": {"name": "torchtitan"},
+        "/parallelism": {"num_gpus": 64, "pp": 2, "ep": 8},
+        "/training/mtp": {"num_layers": 0},
+    },
+    {"/model/hf_id": "moonshotai/Kimi-K2-Base"},
+    {"/gpu": "A100-80GB"},
+)
+
+
+def changed(job: Job, values: dict[str, Any]) -> Job:
+    return apply(job, patch(job, values))
+
+
+@pytest.mark.parametrize("values", CHANGES, ids=lambda values: json.dumps(values)[1:-1])
+def test_a_job_beside_another_is_priced_as_if_it_were_alone(values: dict[str, Any]) -> None:
+    both = (JOB, changed(JOB, values))
+    for order in (both, both[::-1]):
+        pricing = Pricing()
+        for job in order:
+            assert pricing.needs(job) == Pricing().needs(job)
+            assert pricing.estimate(job) == price(job)
+
+
+@given(st.data())
+def test_random_jobs_of_one_model(data: st.DataObject) -> None:
+    pricing = Pricing()
+    first = data.draw(jobs())
+    pricing.needs(first)
+    for values in data.draw(st.lists(st.sampled_from(CHANGES[:-2]), min_size=1, max_size=4)):
+        try:
+            job = changed(first, values)
+            alone = price(job)
+        except (RefusedError, ValidationError):
+            assume(False)
+        assert pricing.estimate(job) == alone
+
+
+def test_needs_are_those_of_the_estimate() -> None:
+    needs, estimate = Pricing().needs(JOB), price(JOB)
+    assert needs.parallelism == estimate.parallelism
+    assert needs.binding == estimate.binding
+    assert needs.warnings == estimate.warnings
+    for mine, stage in zip(needs.stages, estimate.stages, strict=True):
+        assert mine.sizes == tuple(each.bytes for each in stage.components)
+        assert mine.largest == stage.binding_component
+        assert mine.device_bytes == stage.device_bytes
+
+
+@pytest.mark.parametrize("vpp", [1, 2])
+@pytest.mark.parametrize("pp", [4, 8, 16])
+def test_many_layouts_cost_less_than_as_many_estimates(pp: int, vpp: int) -> None:
+    """Counted in calls of functions, which no other load of the machine changes. The bound is
+    that of a comparison of 64 layouts: fewer than 40 estimates.
+    """
+    many = list(deepseek_v3(pp, vpp))
+    named = [{"id": str(number), "job": job} for number, job in enumerate(many)]
+    compared = calls(lambda: _compare(json.dumps({"jobs": named}).encode()))
+    alone = min(calls(lambda job=job: _estimate(json.dumps(job).encode())) for job in many[::7])  # type: ignore[misc]
+    assert compared < 40 * alone
+
+
+def _compare(body: bytes) -> bytes:
+    request = CompareRequest.model_validate(parse_json(body))
+    return to_json(compare_jobs(request, lambda *_: None))
+
+
+def _estimate(body: bytes) -> bytes:
+    return to_json(answer(Job.model_validate(parse_json(body))))
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions the work calls once everything is loaded."""
+    work()
+    count = 0
+
+    def tell(_: FrameType, event: str, __: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(tell)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
