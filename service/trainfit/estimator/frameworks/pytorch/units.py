@@ -16,7 +16,7 @@ from trainfit.estimator.frameworks.pytorch.states import (
     shard,
 )
 from trainfit.resolve.plan import PytorchPlan
-from trainfit.specs.framework import Transformers
+from trainfit.specs.framework import DeepSpeed, Transformers
 
 
 class Unit(NamedTuple):
@@ -52,12 +52,13 @@ def unit_of(numbers: Numbers, plan: PytorchPlan) -> Unit:
     """
     states, strategy = plan.step.states, plan.layout.sharding
     engine = plan.step.data_parallelism.engine
+    bucket = _passing_buckets(plan) if numbers.trained else 0
     keeps = not (_adds_up(plan) or _are_in_buckets(plan) or plan.step.optimizer.in_backward)
     if strategy in ("no_shard", "optim"):
-        return Unit(0, 0, 0, states.gathered * numbers.trained * keeps, 0)
+        return Unit(0, 0, bucket, states.gathered * numbers.trained * keeps, 0)
     part = shard(numbers, plan).trained
     if engine == "deepspeed":
-        return Unit(0, 0, 0, states.gradients * part * keeps, 0)
+        return Unit(0, 0, bucket, states.gradients * part * keeps, 0)
     left = states.gradients * part * keeps
     if plan.layout.replicas > 1 and states.reduced != states.gradients:
         left += states.reduced * part
@@ -122,21 +123,30 @@ def ddp_buckets(numbers: Numbers, plan: PytorchPlan) -> int:
 
 
 def deepspeed_buffers(numbers: Numbers, largest_unit: Numbers, plan: PytorchPlan) -> int:
-    """Buckets of gradients, and in stage 3 the parameters that are whole at once."""
-    if plan.step.data_parallelism.engine != "deepspeed":
-        return 0
-    assert isinstance(plan.framework, Transformers)
-    options, width = plan.framework.deepspeed, plan.step.states.gathered
+    """In stage 3, for the whole step: the bucket of gradients, and the parameters that are whole at
+    once. What is used again within stage3_max_live_parameters is not let go of.
+    """
     third = plan.layout.sharding == "optim_grads_params"
-    overlapped = third if options.overlap_comm is None else options.overlap_comm
-    buckets = 2 if overlapped and not third else 1
-    buffers = buckets * width * min(options.reduce_bucket_size, numbers.trained)
-    if not options.contiguous_gradients:
-        buffers = 0
-    if third:
-        elements = numbers.trained + numbers.frozen + numbers.frozen_matrices
-        unit = largest_unit.trained + largest_unit.frozen + largest_unit.frozen_matrices
-        ahead = min(options.stage3_prefetch_bucket_size, elements)
-        live = min(options.stage3_max_live_parameters, elements)
-        buffers += width * min(max(live, unit), unit + ahead)
-    return buffers
+    if plan.step.data_parallelism.engine != "deepspeed" or not third:
+        return 0
+    options, width = _deepspeed(plan), plan.step.states.gathered
+    elements = numbers.trained + numbers.frozen + numbers.frozen_matrices
+    unit = largest_unit.trained + largest_unit.frozen + largest_unit.frozen_matrices
+    next_to_run = unit + options.stage3_prefetch_bucket_size
+    live = min(elements, max(options.stage3_max_live_parameters, next_to_run))
+    return width * (live + options.contiguous_gradients * options.reduce_bucket_size)
+
+
+def _passing_buckets(plan: PytorchPlan) -> int:
+    """Below stage 3: made for the first gradient of a backward and gone at its end."""
+    third = plan.layout.sharding == "optim_grads_params"
+    if plan.step.data_parallelism.engine != "deepspeed" or third:
+        return 0
+    options = _deepspeed(plan)
+    buckets = (2 if options.overlap_comm else 1) * options.contiguous_gradients
+    return plan.step.states.gathered * buckets * options.reduce_bucket_size
+
+
+def _deepspeed(plan: PytorchPlan) -> DeepSpeed:
+    assert isinstance(plan.framework, Transformers)
+    return plan.framework.deepspeed
