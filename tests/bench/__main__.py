@@ -104,7 +104,7 @@ def main() -> None:
     for name, cost in rows:
         print(f"{name:48s} {cost:9.0f} us  {cost / dumps:6.2f} x json.dumps")
     with (
-        running_service(TRAINFIT_LOG_LEVEL="error") as service,
+        running_service(TRAINFIT_LOG_LEVEL="error", TRAINFIT_ANSWER_CACHE_BYTES="0") as service,
         httpx.Client(base_url=service.url) as client,
     ):
         for pp, vpp in product((4, 8, 16), (1, 2)):
