@@ -25,7 +25,9 @@ def highest_on_rank(
     """The highest of the schedule's turns, of the reduction at their end and of the step."""
     plan = ledger.plan
     contents = [placement.content for placement in placements]
-    units = [unit_of(shares.layer(kind), plan) for each in contents for kind in each.kinds]
+    layers = [kind for each in contents for kind in each.kinds]
+    by_kind = {kind: unit_of(shares.layer(kind), plan) for kind in set(layers)}
+    units = [by_kind[kind] for kind in layers]
     outside = [unit_of(part, plan) for each in contents for part in shares.outside(each)]
     whole = sum(unit.weights for unit in outside)
     if plan.step.data_parallelism.reshard_after_forward:
