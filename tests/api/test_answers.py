@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from httpx import ASGITransport, AsyncClient, Response
@@ -12,8 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.hub.fake_hub import (
+    COMMIT,
+    LLAMA,
+    OTHER_COMMIT,
+    FakeHub,
+    gated,
+    model,
+    only_for,
+    running_hub,
+)
 from trainfit.answer import EstimateAnswer, answer
-from trainfit.api import answers
 from trainfit.api.answers import Answer, Answers, Sent
 from trainfit.api.app import create_app
 from trainfit.api.examples import LLAMA_8B
@@ -48,8 +60,11 @@ async def asking(**settings: int) -> AsyncIterator[AsyncClient]:
         yield client
 
 
-async def ask(client: AsyncClient, body: bytes = BODY, query: str = "") -> Response:
-    return await client.post(f"/v1/estimate{query}", content=body, headers=JSON)
+async def ask(
+    client: AsyncClient, body: bytes = BODY, query: str = "", token: str | None = None
+) -> Response:
+    headers = JSON if token is None else {**JSON, "x-hf-token": token}
+    return await client.post(f"/v1/estimate{query}", content=body, headers=headers)
 
 
 async def test_the_same_bytes_get_the_same_bytes(
@@ -95,27 +110,55 @@ async def test_other_bytes_are_another_question(client: AsyncClient, worked_out:
     assert len(worked_out) == 2
 
 
+@pytest.fixture
+def hub() -> Iterator[FakeHub]:
+    with running_hub() as hub:
+        yield hub
+
+
+@pytest.fixture
+async def online(hub: FakeHub, tmp_path: Path) -> AsyncIterator[AsyncClient]:
+    """A client of a service that asks the Hub each time."""
+    settings = Settings(
+        hf_endpoint=hub.url, hf_hub_offline=False, hub_ttl_seconds=0, cache_dir=str(tmp_path)
+    )
+    app = create_app(settings)
+    async with (
+        app.router.lifespan_context(app),
+        AsyncClient(transport=ASGITransport(app), base_url="http://service") as client,
+    ):
+        yield client
+
+
+NAMED = json.dumps({"model": {"hf_id": "acme/small"}}).encode()
+
+
 async def test_a_model_that_stands_for_something_else_is_worked_out_anew(
-    client: AsyncClient, worked_out: list[str], monkeypatch: pytest.MonkeyPatch
+    hub: FakeHub, online: AsyncClient, worked_out: list[str]
 ) -> None:
-    await ask(client)
+    hub.models["acme/small"] = model({**LLAMA, "num_hidden_layers": 2})
+    before = (await ask(online, NAMED)).json()
+    hub.models["acme/small"] = model({**LLAMA, "num_hidden_layers": 8}, OTHER_COMMIT)
+    deadline = time.monotonic() + 10
+    while (after := (await ask(online, NAMED)).json())["model"]["revision"] != OTHER_COMMIT:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    assert before["model"]["revision"] == COMMIT
+    assert after["model"]["parameters"]["total"] > before["model"]["parameters"]["total"]
+    assert len(worked_out) >= 2
 
-    async def moved(*_: object) -> Source:
-        return Source("moved", "main", "bundled")
 
-    monkeypatch.setattr(answers, "_source", moved)
-    await ask(client)
-    assert len(worked_out) == 2
-
-
-async def test_who_has_a_token_of_the_hub_is_answered_anew(
-    client: AsyncClient, worked_out: list[str]
+async def test_what_a_token_opens_is_answered_to_nobody_without_it(
+    hub: FakeHub, online: AsyncClient
 ) -> None:
-    for token in ("hf_1", "hf_1"):
-        headers = {**JSON, "X-HF-Token": token}
-        assert (await client.post("/v1/estimate", content=BODY, headers=headers)).is_success
-    await ask(client)
-    assert len(worked_out) == 3
+    hub.models["acme/small"] = only_for("hf_mine", model(), gated)
+    for _ in range(2):
+        opened = await ask(online, NAMED, token="hf_mine")
+        assert opened.status_code == 200
+        assert (await ask(online, NAMED)).status_code == 403
+        assert (await ask(online, NAMED, token="hf_other")).status_code == 403
+    metrics = (await online.get("/metrics")).text
+    assert "trainfit_answers_remembered_bytes 0.0" in metrics
 
 
 async def test_a_problem_is_found_each_time(client: AsyncClient, worked_out: list[str]) -> None:
@@ -153,12 +196,12 @@ def test_memory_is_bounded_and_what_was_asked_last_is_kept(
     def size(body: int, document: int) -> int:
         return 8_192 + 8 * body + document
 
-    remembered = Answers(limit)
+    remembered, named = Answers(limit), Model.model_construct(hf_id="gpt2")
+    source = Source("gpt2", None, "bundled")
     expected: dict[int, int] = {}
     for body, document in asked:
         sent = Sent("estimate", b"", b"x" * body)
-        model = Model.model_construct(hf_id="gpt2")
-        given = Answer(b" " * document, "", model, Source(None, None, "request"), lambda: None)
+        given = Answer(b" " * document, "", named, source, lambda: None)
         if remembered.get(sent) is not None:
             expected[body] = expected.pop(body)
         remembered.add(sent, given)

@@ -35,6 +35,7 @@ from tests.hub.fake_hub import (
 )
 from tests.redis_server import running_redis
 from tests.serving import running_service, start
+from trainfit.api.api_keys import named, new_key
 from trainfit.api.app import create_app
 from trainfit.api.examples import LLAMA_8B, MODEL_EXAMPLES
 from trainfit.api.settings import Settings
@@ -280,8 +281,8 @@ async def test_models_of_many_jobs_are_looked_up_at_once(
     fake.models |= {f"acme/m{number}": slow_headers(0.1) for number in range(8)}
     ids = [*fake.models, "acme/nothing", BUNDLED]
     jobs = [{"id": hf_id, "job": job(hf_id)} for hf_id in (*ids, *ids)]
-    for number, named in enumerate(jobs):
-        named["id"] = str(number)
+    for number, each in enumerate(jobs):
+        each["id"] = str(number)
     jobs.append({"id": "no job", "job": {"model": {"hf_id": 7}}})
     client = await serve()
     begin = monotonic()
@@ -563,6 +564,12 @@ def test_a_token_for_everyone_is_refused(environment: dict[str, str], word: str)
     assert word in log
     assert TOKEN not in log
     assert "Traceback" not in log
+
+
+def test_a_token_for_callers_with_keys_is_taken() -> None:
+    keys = str(named("portal", new_key()))
+    with running_service(HF_TOKEN=TOKEN, TRAINFIT_API_KEYS=keys) as service:
+        assert httpx.get(f"{service.url}/readyz").status_code == 200
 
 
 def test_answers_hold_no_time(fake: FakeHub) -> None:

@@ -48,21 +48,22 @@ HEADERS = (
     "traceparent",
     "user-agent",
     "x-forwarded-for",
-    "x-hf-token",
 )
 
 
 def answers(service: Service) -> str:
     """Metrics, and headers and errors of answers to whatever can carry a secret."""
-    told = []
+    told, statuses = [], set()
     with httpx.Client(base_url=service.url) as client:
 
         def ask(method: str, path: str, **request: object) -> None:
             headers = dict.fromkeys(HEADERS, f"{SECRET} {KEY}")
             headers |= {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
+            headers["x-hf-token"] = SECRET
             headers |= request.pop("headers", {})  # type: ignore[call-overload]
             answer = client.request(method, path, headers=headers, **request)  # type: ignore[arg-type]
             assert answer.status_code != 500
+            statuses.add(answer.status_code)
             told.append(str(answer.headers))
             told.append(answer.text if answer.is_error else str(answer.json().get("stages")))
 
@@ -83,7 +84,9 @@ def answers(service: Service) -> str:
         ask("GET", "/v1/gpus", headers={"authorization": SECRET})
         ask("GET", f"/v1/models?{SECRET}", headers={"x-request-id": f"{SECRET}/{KEY}"})
         ask(SECRET.upper(), "/v1/gpus")
+        ask("GET", "/v1/gpus", headers={"x-hf-token": f"{SECRET} {SECRET}"})
         told.append(client.get("/metrics").text)
+    assert statuses >= {200, 400, 401, 404, 405, 409, 415, 422}
     return "\n".join(told)
 
 

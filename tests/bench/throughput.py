@@ -109,8 +109,10 @@ def throughput() -> list[Rate]:
             f"wrk.method = 'POST'\nwrk.body = [[{BODY}]]\n"
             "wrk.headers['Content-Type'] = 'application/json'\n"
         )
-        logging = stack.enter_context(running_service(Path(os.devnull)))
-        silent = stack.enter_context(running_service(TRAINFIT_LOG_LEVEL="warning"))
+        logging = stack.enter_context(running_service(Path(os.devnull), HF_HUB_OFFLINE="1"))
+        silent = stack.enter_context(
+            running_service(HF_HUB_OFFLINE="1", TRAINFIT_LOG_LEVEL="warning")
+        )
         answer = httpx.post(f"{logging.url}/v1/estimate", json=LLAMA_8B).content
         empty = stack.enter_context(empty_service(len(answer)))
         rates = [

@@ -11,11 +11,7 @@ from tests.soak.soak import MAX_GROWTH, soak
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--seconds", type=float, default=300)
-    parser.add_argument("--hub", metavar="URL", help="the service asks this Hub")
-    parser.add_argument("--model", action="append", default=[], help="an id that the Hub knows")
-    given = parser.parse_args()
-    environment = {"HF_ENDPOINT": given.hub} if given.hub else {}
-    result = soak(given.seconds, models=given.model, environment=environment)
+    result = soak(parser.parse_args().seconds)
     for (client, status), count in sorted(result.outcomes.statuses.items()):
         print(f"{client:10s} {status or 'no answer':>9} {count:9d}")
     growth = result.final_bytes / result.warm_bytes

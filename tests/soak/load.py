@@ -48,7 +48,7 @@ class Load:
     """Clients of a service at `url`, who also name `models` that only a Hub knows."""
 
     url: str
-    models: Sequence[str] = ()
+    models: Sequence[str]
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     outcomes: Outcomes = field(default_factory=Outcomes)
 
@@ -163,7 +163,7 @@ class Load:
     def _job(self) -> dict[str, Any]:
         job = self.chance.choice((LLAMA_8B, DEEPSEEK_V3))
         training = {**job["training"], "seq_length": 8 * self.chance.randint(64, 4096)}
-        if self.models and self.chance.random() < 0.5:
+        if self.chance.random() < 0.5:
             return {"model": {"hf_id": self.chance.choice(self.models)}, "training": training}
         return {**job, "training": training}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -13,6 +13,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.serving import running_service
+from tests.soak.flapping import MODELS, flapping_hub
 from tests.soak.load import Load, Outcomes
 
 WARM_UP = 0.3
@@ -27,6 +28,11 @@ SETTINGS = {
     "TRAINFIT_REQUEST_TIMEOUT_SECONDS": "5",
     # Full within the warm-up.
     "TRAINFIT_ANSWER_CACHE_BYTES": "2000000",
+    "HF_HUB_OFFLINE": "0",
+    "TRAINFIT_HUB_TIMEOUT_SECONDS": "1",
+    "TRAINFIT_HUB_CONNECT_TIMEOUT_SECONDS": "0.5",
+    "TRAINFIT_HUB_TTL_SECONDS": "1",
+    "TRAINFIT_CACHE_DIR": "",
 }
 
 
@@ -72,14 +78,13 @@ class Soak:
         return found
 
 
-def soak(
-    seconds: float, *, models: Sequence[str] = (), environment: Mapping[str, str] | None = None
-) -> Soak:
-    """Load a service for so long. With `models` of a Hub that `environment` tells it of, clients
-    name these too.
-    """
-    with running_service(Path(os.devnull), **SETTINGS, **(environment or {})) as service:
-        load = Load(service.url, models)
+def soak(seconds: float) -> Soak:
+    """Load a service for so long, which asks a Hub that is not always well."""
+    with (
+        flapping_hub() as hub,
+        running_service(Path(os.devnull), **SETTINGS, HF_ENDPOINT=hub.url) as service,
+    ):
+        load = Load(service.url, MODELS)
         samples = asyncio.run(_watched(load, seconds))
         return Soak(load.outcomes, samples, _at_rest(service.url))
 

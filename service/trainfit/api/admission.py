@@ -6,8 +6,6 @@ from trainfit.api.failures import ProblemError
 from trainfit.api.problems import OVERLOADED, problem
 
 RETRY_SECONDS = 1
-RETRY = {"Retry-After": str(RETRY_SECONDS)}
-"""What a service that is busy for a moment tells."""
 
 
 class Admission:
@@ -27,7 +25,7 @@ class Admission:
     def __enter__(self) -> None:
         if self._under_way >= self._limit:
             detail = f"{self._limit} requests are under way; ask again in {RETRY_SECONDS} s"
-            raise ProblemError(problem(OVERLOADED, detail), RETRY)
+            raise ProblemError(problem(OVERLOADED, detail, retry_after_seconds=RETRY_SECONDS))
         self._under_way += 1
 
     def __exit__(

@@ -7,6 +7,7 @@ in it stands for. The latter may change: an answer is given again for the same s
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fastapi import Response
 
@@ -21,8 +22,7 @@ QUESTION_BYTES_PER_BYTE = 8
 """What a job takes in memory: as objects, and more for each byte of the config.json in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """The bytes of a request that decide what is asked."""
 
     operation: str
@@ -80,36 +80,41 @@ class Answers:
 
 
 class RememberingRoute(JsonRoute):
-    """An operation whose answers are given again to the same bytes, but to nobody who has a token
-    of the Hub: what that opens is for its owner alone.
-    """
+    """An operation whose answers are given again to the same bytes."""
 
     async def known(self, request: JsonRequest) -> Response | None:
         """The answer that was given before, while its model still stands for the same."""
         if TOKEN_HEADER in request.headers:
             return None
         answers: Answers = request.app.state.answers
-        answer = answers.get(await sent_in(request))
-        if answer is None or await _source(request, answer.model) != answer.source:
+        answer = answers.get(await _sent_in(request))
+        if answer is None or not await _still_holds(request, answer):
             return None
         answer.count()
         return answer.response()
 
 
-async def _source(request: JsonRequest, model: Model) -> Source | None:
-    """What a model stands for now, if anything."""
-    find = await look_up(request, [model], None)
+async def remember(request: JsonRequest, answer: Answer) -> None:
+    """Keep an answer, unless it was a token of the caller that opened the model."""
+    if TOKEN_HEADER not in request.headers:
+        answers: Answers = request.app.state.answers
+        answers.add(await _sent_in(request), answer)
+
+
+async def _still_holds(request: JsonRequest, answer: Answer) -> bool:
+    """Whether the model stands for what it did. One that the request describes always does."""
+    if answer.model.hf_id is None:
+        return True
+    find = await look_up(request, [answer.model], None)
     try:
-        return find(model).source
+        return find(answer.model).source == answer.source
     except ANSWER_ERRORS:
-        return None
+        return False
 
 
-async def sent_in(request: JsonRequest) -> Sent:
-    """What decides the answer to this request."""
-    return Sent(
-        request.scope["route"].operation_id, request.scope["query_string"], await request.body()
-    )
+async def _sent_in(request: JsonRequest) -> Sent:
+    operation = request.scope["route"].operation_id
+    return Sent(operation, request.scope["query_string"], await request.body())
 
 
 def _size(sent: Sent, answer: Answer) -> int:

@@ -62,11 +62,12 @@ class JsonRoute(Operation):
         read_and_answer = super().answering()
 
         async def answer(request: Request) -> Response:
-            media_type = request.headers.get("content-type", "").partition(";")[0].strip()
-            if media_type.lower() != "application/json" or "content-encoding" in request.headers:
+            json_request = self.request_class(request.scope, request.receive)
+            headers = json_request.headers
+            media_type = headers.get("content-type", "").partition(";")[0].strip()
+            if media_type.lower() != "application/json" or "content-encoding" in headers:
                 detail = "send the body as Content-Type: application/json, without Content-Encoding"
                 raise ProblemError(problem(UNSUPPORTED_MEDIA_TYPE, detail))
-            json_request = self.request_class(request.scope, request.receive)
             return await self.known(json_request) or await read_and_answer(json_request)
 
         return answer

@@ -158,12 +158,17 @@ class Metrics:
             self._peak_bytes.observe(result.binding.device_bytes.expected)
         self._estimates.labels(outcome, job.framework.name).inc()
 
-    def job_asked_again(self, framework: str, peak_bytes: int | None) -> None:
-        """Count a job whose answer was remembered, without a peak where none was asked."""
-        if peak_bytes is not None:
-            self._peak_bytes.observe(peak_bytes)
-        self._estimates.labels("answered", framework).inc()
-        self._answers_repeated.inc()
+    def repeating(self, framework: str, peak_bytes: int | None) -> Callable[[], None]:
+        """What counts that such an answer is given again; without a peak where none was asked."""
+        estimates = self._estimates.labels("answered", framework)
+
+        def count() -> None:
+            estimates.inc()
+            self._answers_repeated.inc()
+            if peak_bytes is not None:
+                self._peak_bytes.observe(peak_bytes)
+
+        return count
 
     def fit_checked(self, job: Job, result: FitCheck | Problem) -> None:
         """Count a job that was checked, and the verdict on it."""

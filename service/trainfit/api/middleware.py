@@ -1,5 +1,5 @@
-"""What every request passes through, outermost first: its id, its record, safe headers, a farewell
-to the connection, and the last resort for an error that nobody expected.
+"""What every request passes through, outermost first: its id, its record, the headers of its
+response, and the last resort for an error that nobody expected.
 """
 
 import re
@@ -10,7 +10,7 @@ import structlog
 from fastapi import Request
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from trainfit.api.failures import ProblemResponse
 from trainfit.api.metrics import Metrics, closed_method
@@ -26,8 +26,8 @@ log = structlog.get_logger("trainfit")
 
 
 class RequestIds:
-    """Gives every request an id, the caller's own where it is well formed, and echoes it. Whatever
-    is logged meanwhile has it, and the ids of the trace that the request is part of.
+    """Gives every request an id, the caller's own where it is well formed. Whatever is logged
+    meanwhile has it, and the ids of the trace that the request is part of.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -36,19 +36,14 @@ class RequestIds:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
+        given = Headers(scope=scope).get("x-request-id", "")
         request_id = given if REQUEST_ID.fullmatch(given) else f"{getrandbits(128):032x}"
         scope.setdefault("state", {})["request_id"] = request_id
-
-        async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                echo = (b"x-request-id", request_id.encode())
-                message["headers"] = [*message["headers"], echo]
-            await send(message)
-
-        with bound_contextvars(request_id=request_id, **trace_ids(headers.get("traceparent"))):
-            await self.app(scope, receive, send_with_id)
+        bound = bind_contextvars(request_id=request_id, **trace_ids(scope))
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            reset_contextvars(**bound)
 
 
 class RequestRecords:
@@ -87,37 +82,29 @@ class RequestRecords:
                 )
 
 
-class SafeHeaders:
-    """Sets headers that allow a browser nothing, save for pages that have a policy of their own."""
+class ResponseHeaders:
+    """Has every response tell the id of its request, and allow a browser nothing, save for a page
+    that has a policy of its own. Once the service was told to stop it ends the connection, so that
+    clients go elsewhere.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_safely(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
+                request_id: str = scope["state"]["request_id"]
                 headers = [*message["headers"], *SAFE_HEADERS]
+                headers.append((b"x-request-id", request_id.encode()))
                 if not any(name == POLICY[0] for name, _ in headers):
                     headers.append(POLICY)
+                if scope["app"].state.draining:
+                    headers.append((b"connection", b"close"))
                 message["headers"] = headers
             await send(message)
 
-        await self.app(scope, receive, send_safely)
-
-
-class Farewells:
-    """Ends connections once the service was told to stop, so that clients go elsewhere."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_farewell(message: Message) -> None:
-            if message["type"] == "http.response.start" and scope["app"].state.draining:
-                message["headers"] = [*message["headers"], (b"connection", b"close")]
-            await send(message)
-
-        await self.app(scope, receive, send_farewell)
+        await self.app(scope, receive, send_with_headers)
 
 
 class LastResort:

@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
-from trainfit.api.admission import RETRY
+from trainfit.api.admission import RETRY_SECONDS
 from trainfit.api.api_keys import owner
 from trainfit.api.deadline import Deadline, DeadlinePassedError
 from trainfit.api.failures import ProblemError
@@ -44,7 +44,8 @@ class Operation(APIRoute):
                         return await answer(request)
                 except DeadlinePassedError:
                     detail = f"there was no answer within {seconds:g} s"
-                    raise ProblemError(problem(TIMED_OUT, detail), RETRY) from None
+                    late = problem(TIMED_OUT, detail, retry_after_seconds=RETRY_SECONDS)
+                    raise ProblemError(late) from None
 
         return handle_admitted
 
@@ -90,9 +91,9 @@ def _taking(limit: RateLimit, caller: str, send: Send) -> Send:
     allowance = limit.take(caller)
     headers = limit.headers(allowance)
     if allowance.retry_seconds:
-        retry = str(allowance.retry_seconds)
+        retry = allowance.retry_seconds
         detail = f"{limit.requests} requests in {limit.window_seconds} s; ask again in {retry} s"
-        raise ProblemError(problem(RATE_LIMITED, detail), {**headers, "Retry-After": retry})
+        raise ProblemError(problem(RATE_LIMITED, detail, retry_after_seconds=retry), headers)
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":

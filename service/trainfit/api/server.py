@@ -22,20 +22,10 @@ log = structlog.get_logger("trainfit")
 
 def serve(settings: Settings) -> None:
     """Serve until the process is told to stop. Raises SystemExit where it cannot."""
-    if settings.workers > 1:
-        raise SystemExit(
-            f"WEB_CONCURRENCY is {settings.workers}, but Trainfit runs one process a container, "
-            "since each would count requests by itself. Unset it and run more replicas."
-        )
-    if settings.has_token and not (settings.hub_organisations or settings.api_keys):
-        raise SystemExit(
-            "The service has a token of the Hub (HF_TOKEN or HF_TOKEN_PATH), so anyone who reaches "
-            "it could learn of every model that the token opens. Name the organisations that it "
-            "is for in TRAINFIT_HUB_ORGANISATIONS, give callers keys with TRAINFIT_API_KEYS, or "
-            "unset the token."
-        )
+    _check(settings)
     configure_logs(settings.log_level, settings.log_format)
     tls = _tls(settings)
+    app = _app(settings)
     name_service(os.environ)
     for variable, meant in unknown_variables(os.environ):
         log.warning("unknown setting", variable=variable, did_you_mean=meant)
@@ -45,10 +35,6 @@ def serve(settings: Settings) -> None:
         callers=sorted({key.label for key in settings.api_keys}) or "anyone",
         rate_limit=settings.rate_limit or "none",
     )
-    try:
-        app = create_app(settings)
-    except OSError as error:
-        raise SystemExit(f"HF_TOKEN_PATH: {error.strerror}") from None
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -62,6 +48,29 @@ def serve(settings: Settings) -> None:
         timeout_graceful_shutdown=settings.shutdown_grace_seconds,
     )
     Server(config, app, settings.shutdown_delay_seconds).run()
+
+
+def _check(settings: Settings) -> None:
+    """Refuse settings that are right one by one and wrong together."""
+    if settings.workers > 1:
+        raise SystemExit(
+            f"WEB_CONCURRENCY is {settings.workers}, but Trainfit runs one process a container, "
+            "since each would count requests by itself. Unset it and run more replicas."
+        )
+    if settings.has_token and not (settings.hub_organisations or settings.api_keys):
+        raise SystemExit(
+            "The service has a token of the Hub (HF_TOKEN or HF_TOKEN_PATH), so anyone who reaches "
+            "it could learn of every model that the token opens. Name the organisations that it "
+            "is for in TRAINFIT_HUB_ORGANISATIONS, or the callers in TRAINFIT_API_KEYS, or unset "
+            "the token."
+        )
+
+
+def _app(settings: Settings) -> FastAPI:
+    try:
+        return create_app(settings)
+    except OSError as error:
+        raise SystemExit(f"HF_TOKEN_PATH: {error.strerror}") from None
 
 
 def _tls(settings: Settings) -> SSLContext | None:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, MutableMapping
 from fastapi.telemetry import TelemetryConfig
 from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from starlette.datastructures import Headers
+from starlette.types import Scope
 
 UNTRACED = frozenset({"/livez", "/readyz", "/metrics"})
 
@@ -31,10 +33,13 @@ def name_service(environ: MutableMapping[str, str]) -> None:
         environ.setdefault("OTEL_SERVICE_NAME", "trainfit")
 
 
-def trace_ids(traceparent: str | None) -> Mapping[str, str]:
-    """What an entry of the log says of its trace; nothing where there is none."""
-    span = trace.get_current_span()
-    if not span.get_span_context().is_valid and traceparent is not None:
+def trace_ids(scope: Scope) -> Mapping[str, str]:
+    """What entries of the log say of the trace of a request; nothing where it is in none."""
+    span = trace.get_current_span() if "fastapi.telemetry" in scope else trace.INVALID_SPAN
+    if not span.get_span_context().is_valid:
+        traceparent = Headers(scope=scope).get("traceparent")
+        if traceparent is None:
+            return {}
         span = trace.get_current_span(_PROPAGATOR.extract({"traceparent": traceparent}))
     context = span.get_span_context()
     if not context.is_valid:

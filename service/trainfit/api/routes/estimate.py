@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainfit.answer import EstimateAnswer, answer
-from trainfit.api.answers import Answer, Answers, RememberingRoute, sent_in
+from trainfit.api.answers import Answer, RememberingRoute, remember
 from trainfit.api.examples import BATCH_EXAMPLES, ESTIMATE_EXAMPLES
 from trainfit.api.failures import ProblemError
 from trainfit.api.jobs import answered
@@ -60,12 +60,10 @@ async def estimate(
     if isinstance(result, Problem):
         raise ProblemError(result)
     peak = result.binding.device_bytes.expected if options.activations else None
-    again = partial(metrics.job_asked_again, job.framework.name, peak)
     source = find(job.model).source
-    given = Answer(to_json(result), result.request_digest, job.model, source, again)
-    if hf_token is None:
-        answers: Answers = request.app.state.answers
-        answers.add(await sent_in(request), given)
+    count = metrics.repeating(job.framework.name, peak)
+    given = Answer(to_json(result), result.request_digest, job.model, source, count)
+    await remember(request, given)
     return given.response()
 
 
