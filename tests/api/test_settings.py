@@ -158,6 +158,7 @@ def test_a_variable_that_no_setting_is_read_from_is_noticed() -> None:
             *GIVEN,
             "TRAINFIT_API_KEY",
             "TRAINFIT_COLOUR",
+            "TRAINFIT_HF_HUB_OFFLINE",
             "TRAINFIT_PORT_8080_TCP_ADDR",
             "TRAINFIT_SERVICE_HOST",
             "HOME",
@@ -167,4 +168,5 @@ def test_a_variable_that_no_setting_is_read_from_is_noticed() -> None:
     assert list(unknown_variables(environ)) == [
         ("TRAINFIT_API_KEY", "TRAINFIT_API_KEYS"),
         ("TRAINFIT_COLOUR", None),
+        ("TRAINFIT_HF_HUB_OFFLINE", None),
     ]

@@ -126,7 +126,8 @@ class Settings(HubSettings):
 
 def unknown_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
     """Variables that look like settings and are none, each with the one that may be meant."""
-    known = [name.upper() for name in Settings.model_fields]
+    fields = Settings.model_fields.items()
+    known = [name.upper() for name, field in fields if field.validation_alias is None]
     for variable in sorted(environ):
         prefix, _, name = variable.partition("_")
         if prefix == "TRAINFIT" and name not in known and not SERVICE_LINK.fullmatch(variable):
