@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from trainfit.cli.documents import FileError, read_documents
+from trainfit.cli.files import read_documents
 from trainfit.cli.job_files import read_jobs
+from trainfit.documents.document import FileError
 
 JSON = """{
   "jobs": [

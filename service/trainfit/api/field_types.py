@@ -13,7 +13,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import AliasChoices, BaseModel
 from pydantic.fields import FieldInfo
 
-from trainfit.api.json_pointer import json_pointer
+from trainfit.documents.json_pointer import json_pointer
 
 KEY_OF_A_MEMBER = "[key]"
 """How Pydantic names the key of a mapping, as opposed to its value."""

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from trainfit.api.field_types import Place, accepted_names, homes, place
-from trainfit.api.json_pointer import shortened
+from trainfit.documents.json_pointer import shortened
 from trainfit.resolve.findings import Finding
 
 WANTED: Mapping[str, tuple[str, str]] = {

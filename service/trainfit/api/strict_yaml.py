@@ -1,15 +1,15 @@
-"""YAML as plain data, without the key given twice that PyYAML lets pass."""
+"""YAML in the strictness of a JSON body, for what an annotation holds."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from yaml import AliasEvent, MappingNode, MarkedYAMLError, Node, SafeLoader, YAMLError
+from yaml import AliasEvent, MarkedYAMLError, Node, YAMLError
 from yaml.composer import ComposerError
-from yaml.constructor import ConstructorError
 
 from trainfit.api.strict_json import JsonError, parse_json
+from trainfit.documents.strict_loader import StrictLoader
 
 MAX_LENGTH = 32_768
 """What is longer takes PyYAML more than a tenth of a second."""
@@ -17,21 +17,6 @@ MAX_LENGTH = 32_768
 
 class YamlError(ValueError):
     """The text is not the YAML that is wanted."""
-
-
-class StrictLoader(SafeLoader):
-    """PyYAML's safe loader; a key that a mapping has twice is an error."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._flattened: set[int] = set()
-
-    def flatten_mapping(self, node: MappingNode) -> None:
-        """Check what was written, then put in what `<<` merges, which may be overridden."""
-        if id(node) not in self._flattened:
-            self._flattened.add(id(node))
-            _refuse_twice(node)
-        super().flatten_mapping(node)
 
 
 class AliasFreeLoader(StrictLoader):
@@ -63,14 +48,3 @@ def parse_yaml(text: str) -> Any:
         raise YamlError(f"{error}; quote it if it is text") from None
     except (YAMLError, ValueError):
         raise YamlError("it is not YAML") from None
-
-
-def _refuse_twice(node: MappingNode) -> None:
-    seen: set[object] = set()
-    for key, _ in node.value:
-        if isinstance(key.value, str):
-            if key.value in seen:
-                raise ConstructorError(
-                    None, None, f"{key.value!r} is given twice in one mapping", key.start_mark
-                )
-            seen.add(key.value)

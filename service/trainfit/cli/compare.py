@@ -13,7 +13,6 @@ from rich.text import Text
 
 from trainfit.api.problems import Problem
 from trainfit.api.several import ComparedJob, SideBySide, compare_jobs, models_of_comparison
-from trainfit.cli.documents import FileError
 from trainfit.cli.errors import REFUSED, RefusedCommandError
 from trainfit.cli.gate.table import STYLES
 from trainfit.cli.gate.words import WORDS, wrong
@@ -22,6 +21,7 @@ from trainfit.cli.lookup import looking_up
 from trainfit.cli.refusals import refusal
 from trainfit.cli.service import SERVER, UNAVAILABLE, asking, is_unanswered
 from trainfit.cli.terminal import labelled, print_all, print_json, table
+from trainfit.documents.document import FileError
 from trainfit.estimator.results import ComponentName
 from trainfit.quantities import GIB, gib, gib_range
 from trainfit.specs.job import Job

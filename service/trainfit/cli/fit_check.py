@@ -12,7 +12,6 @@ from cyclopts import Parameter
 from pydantic import ValidationError
 
 from trainfit.api.problems import INVALID_JSON, problem
-from trainfit.cli.documents import Document, FileError
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.gate.asking import Ask, asking_here, asking_service
 from trainfit.cli.gate.cases import Case, Gate
@@ -24,6 +23,7 @@ from trainfit.cli.gate.table import print_table
 from trainfit.cli.job_files import JobEntry, read_jobs, readable
 from trainfit.cli.lookup import looking_up
 from trainfit.cli.service import SERVER
+from trainfit.documents.document import Document, FileError
 from trainfit.specs.policy import Override
 
 Format = Literal["table", "json", "github", "junit", "sarif"]

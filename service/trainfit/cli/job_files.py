@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainfit.cli.documents import Document, FileError, read_documents
+from trainfit.cli.files import read_documents
 from trainfit.cli.flags import flag_at
+from trainfit.documents.document import Document, FileError
 
 JOBS = "jobs"
 NAME = "name"

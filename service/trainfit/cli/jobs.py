@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainfit.cli.documents import FileError, read_config, read_documents
 from trainfit.cli.errors import RefusedCommandError
+from trainfit.cli.files import read_config, read_documents
 from trainfit.cli.flags import Flag, flags
+from trainfit.documents.document import FileError
 
 DEFAULT_KINDS = {"framework": {"name": "megatron"}, "peft": {"method": "lora"}}
 """What a part is where only some other field of it is given."""

@@ -1,4 +1,4 @@
-"""Files in JSON, YAML and TOML as values that JSON can carry, with the line of every part."""
+"""Texts in JSON, YAML and TOML as values that JSON can carry, with the line of every part."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
 
-from trainfit.api.json_pointer import json_pointer
+from trainfit.documents.json_pointer import json_pointer
 
 if TYPE_CHECKING:
     from yaml import Node
@@ -43,29 +42,20 @@ class Document:
         return self.lines.get(pointer, 1)
 
 
-def read_documents(path: Path) -> list[Document]:
-    """Every document of a file: several in YAML, otherwise one. Raises FileError."""
-    with _told_as_file_errors():
-        documents = list(_parse(path.suffix, path.read_text("utf-8")))
+def parse_documents(suffix: str, text: str) -> list[Document]:
+    """Every document of a file of this suffix: several in YAML, otherwise one. Raises FileError."""
+    with told_as_file_errors():
+        documents = list(_parse(suffix, text))
         for document in documents:
             _check(document)
     return documents
 
 
-def read_config(path: Path) -> Any:
-    """The value of a config.json, in which Infinity is common. Raises FileError."""
-    with _told_as_file_errors():
-        return json.loads(path.read_text("utf-8"))
-
-
 @contextmanager
-def _told_as_file_errors() -> Iterator[None]:
+def told_as_file_errors() -> Iterator[None]:
+    """Tell what a parser raises as a FileError, with the line where that is known."""
     try:
         yield
-    except OSError as error:
-        raise FileError(error.strerror or str(error)) from None
-    except UnicodeDecodeError:
-        raise FileError("is not UTF-8") from None
     except RecursionError:
         raise FileError("is nested too deeply") from None
     except json.JSONDecodeError as error:
@@ -118,7 +108,7 @@ def _json_lines(text: str) -> dict[str, int]:
 def _yaml(text: str) -> Iterator[Document]:
     import yaml
 
-    from trainfit.api.strict_yaml import StrictLoader
+    from trainfit.documents.strict_loader import StrictLoader
 
     try:
         loader = StrictLoader(text)

@@ -1,0 +1,36 @@
+"""Files that the command line names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from trainfit.documents.document import (
+    Document,
+    FileError,
+    parse_documents,
+    told_as_file_errors,
+)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file. Raises FileError."""
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise FileError(error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise FileError("is not UTF-8") from None
+
+
+def read_documents(path: Path) -> list[Document]:
+    """Every document of a file: several in YAML, otherwise one. Raises FileError."""
+    return parse_documents(path.suffix, read_text(path))
+
+
+def read_config(path: Path) -> Any:
+    """The value of a config.json, in which Infinity is common. Raises FileError."""
+    text = read_text(path)
+    with told_as_file_errors():
+        return json.loads(text)
