@@ -1,0 +1,68 @@
+"""What became of every key of a launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Became:
+    """A field of the job, by its JSON Pointer, and the value that it was given."""
+
+    pointer: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """A key that decides memory. It became fields of the job, none where it says what holds anyway.
+
+    `file` is the path of a file that was sent, or argv or env, which have no lines.
+    """
+
+    file: str
+    line: int | None
+    key: str
+    value: Any
+    became: list[Became]
+
+
+@dataclass(frozen=True, slots=True)
+class Irrelevant:
+    """A key that is known not to change memory."""
+
+    file: str
+    line: int | None
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Defaulted:
+    """A field of the job that no key sets, at the value that the launch would run with."""
+
+    pointer: str
+    value: Any
+    whose: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A key that may change memory in a way that is not modelled, and why it is not read."""
+
+    file: str
+    line: int | None
+    key: str
+    value: Any
+    why: str
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Every key of a launch, in the order of the files, and every default that decides memory."""
+
+    recognised: list[Recognised]
+    irrelevant: list[Irrelevant]
+    defaulted: list[Defaulted]
+    unsupported: list[Unsupported]

@@ -1,0 +1,1 @@
+"""What wraps the program that trains: shell scripts, schedulers, containers and launchers."""

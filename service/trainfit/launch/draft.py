@@ -1,0 +1,160 @@
+"""A job while it is read from a launch, with the account of where each field came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from typing import Any
+
+from trainfit.launch.account import (
+    Account,
+    Became,
+    Defaulted,
+    Irrelevant,
+    Recognised,
+    Unsupported,
+)
+from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.fields import as_field
+from trainfit.launch.settings import Setting
+
+EVERY_KEY = "*"
+
+
+class Draft:
+    """Fields of a job, each with the settings or the default that it came from.
+
+    A field is given as text where that is how it is written; it is read as the field's type.
+    """
+
+    def __init__(self, accepted: Container[str] = ()) -> None:
+        self.job: dict[str, Any] = {}
+        self.origins: dict[str, Setting] = {}
+        self._accepted = accepted
+        self._recognised: dict[Setting, list[Became]] = {}
+        self._irrelevant: list[Setting] = []
+        self._defaulted: dict[str, Defaulted] = {}
+        self._unsupported: dict[Setting, str] = {}
+        self._complaints: list[Complaint] = []
+
+    def put(self, pointer: str, value: Any, *settings: Setting) -> None:
+        """Set a field, as these settings together say; what is put later counts."""
+        try:
+            value = as_field(pointer, value)
+        except ValueError as error:
+            self._complaints.append(Complaint.at(settings[0], str(error)))
+            return
+        self._set(pointer, value)
+        self.origins[pointer] = settings[0]
+        self._defaulted.pop(pointer, None)
+        for setting in settings:
+            self._recognised.setdefault(setting, []).append(Became(pointer, value))
+
+    def default(self, pointer: str, value: Any, whose: str) -> None:
+        """Set a field that no setting gives, as whoever is named here has it."""
+        if self.get(pointer) is None:
+            self._set(pointer, value)
+            self._defaulted[pointer] = Defaulted(pointer, value, whose)
+
+    def get(self, pointer: str) -> Any:
+        """The field as it stands; None where it is not set."""
+        part: Any = self.job
+        for name in pointer.strip("/").split("/"):
+            part = part.get(name) if isinstance(part, dict) else None
+        return part
+
+    def recognise(self, setting: Setting) -> None:
+        """Note a setting that decides memory but changes no field as it stands."""
+        self._recognised.setdefault(setting, [])
+
+    def ignore(self, setting: Setting) -> None:
+        """Note a setting that is known not to change memory."""
+        self._irrelevant.append(setting)
+
+    def leave_out(self, setting: Setting, why: str) -> None:
+        """Note a setting that may change memory in a way that is not modelled."""
+        self._unsupported[setting] = why
+
+    def complain(self, setting: Setting, message: str) -> None:
+        """Note that a setting is wrong. `close` raises it, with all others."""
+        self._complaints.append(Complaint.at(setting, message))
+
+    def close(self) -> Account:
+        """The account. Raises LaunchError with every complaint."""
+        if self._complaints:
+            raise LaunchError(*self._complaints)
+        return Account(
+            recognised=[
+                Recognised(each.file, each.line, each.key, each.value, became)
+                for each, became in self._recognised.items()
+            ],
+            irrelevant=[Irrelevant(each.file, each.line, each.key) for each in self._irrelevant],
+            defaulted=list(self._defaulted.values()),
+            unsupported=[
+                Unsupported(each.file, each.line, each.key, each.value, why, self._accepts(each))
+                for each, why in self._unsupported.items()
+            ],
+        )
+
+    def _accepts(self, setting: Setting) -> bool:
+        return EVERY_KEY in self._accepted or setting.key in self._accepted
+
+    def _set(self, pointer: str, value: Any) -> None:
+        *parents, name = pointer.strip("/").split("/")
+        part = self.job
+        for parent in parents:
+            part = part.setdefault(parent, {})
+        part[name] = value
+
+
+class Reading:
+    """The settings of one format, under the names that it knows them by, as they are read.
+
+    Every setting is asked for by name; `close` tells of those that nobody asked for.
+    """
+
+    def __init__(self, settings: Mapping[str, Setting], draft: Draft) -> None:
+        self.settings = settings
+        self.draft = draft
+        self._left = dict(settings)
+
+    def get(self, key: str) -> Setting | None:
+        """A setting that decides memory, if it is given."""
+        setting = self._left.pop(key, None) or self.settings.get(key)
+        if setting is not None:
+            self.draft.recognise(setting)
+        return setting
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """The value of such a setting."""
+        setting = self.get(key)
+        return default if setting is None else setting.value
+
+    def copy(self, key: str, pointer: str, convert: Callable[[Any], Any] | None = None) -> bool:
+        """Set a field to the value of a setting, and tell whether that is given."""
+        setting = self.get(key)
+        if setting is None:
+            return False
+        try:
+            value = setting.value if convert is None else convert(setting.value)
+        except ValueError as error:
+            self.draft.complain(setting, str(error))
+        else:
+            self.draft.put(pointer, value, setting)
+        return True
+
+    def close(
+        self,
+        irrelevant: Container[str],
+        without_effect: Mapping[str, Container[Any]],
+        unsupported: Mapping[str, str],
+    ) -> None:
+        """Sort out what was not asked for. `without_effect` are keys that change nothing at these
+        values; `unsupported` says of known keys why they are not read.
+        """
+        for key, setting in self._left.items():
+            if key in irrelevant or setting.value in without_effect.get(key, ()):
+                self.draft.ignore(setting)
+            else:
+                why = unsupported.get(key, "no list of this format has this key")
+                self.draft.leave_out(setting, why)
+        self._left = {}

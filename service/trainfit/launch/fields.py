@@ -1,0 +1,58 @@
+"""The type of a field of a job, by its pointer: a command line has text where a job has numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import TypeAdapter, ValidationError
+
+from trainfit.specs.job import Job
+from trainfit.specs.part import Part
+
+
+def as_field(pointer: str, value: Any) -> Any:
+    """The value as the field at `pointer` takes it. Raises ValueError with what it must be."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return _field(pointer).validate_python(value, strict=False)
+    except ValidationError as error:
+        raise ValueError(error.errors()[0]["msg"]) from None
+
+
+@cache
+def _field(pointer: str) -> TypeAdapter[Any]:
+    kinds: tuple[Any, ...] = (Job,)
+    for name in pointer.strip("/").split("/"):
+        kinds = tuple(
+            _annotated(kind, name)
+            for part in kinds
+            for kind in _parts(part)
+            if name in kind.model_fields
+        )
+        if not kinds:
+            raise LookupError(f"a job has no field {pointer}")
+    return TypeAdapter(reduce(or_, kinds))
+
+
+def _annotated(kind: type[Part], name: str) -> Any:
+    field = kind.model_fields[name]
+    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+
+
+def _parts(annotation: Any) -> Iterator[type[Part]]:
+    """The parts of a job that a value of this type may be."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _parts(get_args(annotation)[0])
+    elif origin in (Union, UnionType):
+        for member in get_args(annotation):
+            yield from _parts(member)
+    elif (
+        annotation is not NoneType and isinstance(annotation, type) and issubclass(annotation, Part)
+    ):
+        yield annotation

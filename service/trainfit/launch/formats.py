@@ -1,0 +1,23 @@
+"""Whose keys a launch may be written in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from trainfit.launch.draft import Draft
+from trainfit.launch.program import Program
+from trainfit.specs.launch import LaunchFormat
+
+
+class Format(NamedTuple):
+    """One format. `recognises` tells a launch of it by its program, else by its files."""
+
+    name: LaunchFormat
+    recognises: Callable[[Program], bool]
+    read: Callable[[Program, Draft, str | None], None]
+    """Reads a program into a draft, as the framework of this version, or the latest, takes it."""
+
+
+FORMATS: Sequence[Format] = ()
+"""In the order in which they are tried: what another can wrap comes later."""

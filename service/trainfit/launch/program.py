@@ -1,0 +1,58 @@
+"""The program that trains, once everything that wraps it is taken off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from trainfit.launch.settings import Setting
+from trainfit.specs.launch import LaunchFile
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command line after expansion; `file` is `argv` where it was sent as such."""
+
+    text: str
+    file: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A simple command: its words, and the variables that are exported to it."""
+
+    words: tuple[Word, ...]
+    environment: Mapping[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A training program and what it is given.
+
+    `name` is its script or module: pretrain_gpt.py, torchtitan.train; None where only its files
+    were sent. `launcher` are the settings of what starts it on many GPUs, by that one's own names.
+    `num_gpus` are settings whose product is the number of GPUs.
+    """
+
+    name: str | None = None
+    arguments: tuple[Word, ...] = ()
+    environment: Mapping[str, Setting] = field(default_factory=dict)
+    files: Mapping[str, LaunchFile] = field(default_factory=dict)
+    launcher: str | None = None
+    launcher_settings: Mapping[str, Setting] = field(default_factory=dict)
+    num_gpus: tuple[Setting, ...] = ()
+
+    def file(self, path: str) -> LaunchFile | None:
+        """The file that was sent under this path, or the only one under its last name."""
+        if path in self.files:
+            return self.files[path]
+        name = path.rpartition("/")[2]
+        named = [each for each in self.files.values() if each.path.rpartition("/")[2] == name]
+        return named[0] if len(named) == 1 else None
+
+    def words(self) -> Iterator[str]:
+        """The name and the arguments, as text."""
+        if self.name is not None:
+            yield self.name
+        yield from (word.text for word in self.arguments)

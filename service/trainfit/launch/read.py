@@ -1,0 +1,84 @@
+"""A launch -> a job and the account of its keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from trainfit.launch.account import Account
+from trainfit.launch.commands.unwrap import programs_of
+from trainfit.launch.draft import Draft
+from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.formats import FORMATS, Format
+from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting
+from trainfit.specs.job import AS_JOB
+from trainfit.specs.launch import Launch, LaunchFormat
+
+
+@dataclass(frozen=True, slots=True)
+class JobFromLaunch:
+    """The job that a launch describes, ready to be sent, and what became of every key."""
+
+    format: LaunchFormat
+    framework_version: str | None
+    job: Annotated[dict[str, Any], AS_JOB]
+    account: Account
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchReading:
+    """A job as it was read. `origins` are the settings that its fields came from, by pointer."""
+
+    answer: JobFromLaunch
+    origins: dict[str, Setting]
+
+
+def read_launch(launch: Launch) -> LaunchReading:
+    """The job of a launch; whether it is a job in all its fields is not checked here.
+
+    Raises LaunchError where no format is recognised, or a file or a value cannot be read.
+    """
+    draft = Draft(launch.accept_unsupported)
+    found, program = _recognised(programs_of(launch), launch.format)
+    found.read(program, draft, launch.framework_version)
+    account = draft.close()
+    job = merged(draft.job, launch.overrides)
+    if launch.gpu is not None:
+        gpu = launch.gpu
+        job["gpu"] = gpu if isinstance(gpu, str) else gpu.model_dump(mode="json")
+    answer = JobFromLaunch(found.name, launch.framework_version, job, account)
+    return LaunchReading(answer, draft.origins)
+
+
+def merged(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """A JSON Merge Patch (RFC 7396) applied: null takes a field away."""
+    result = dict(target)
+    for name, value in patch.items():
+        before = result.get(name)
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            result[name] = merged(before if isinstance(before, dict) else {}, value)
+        else:
+            result[name] = value
+    return result
+
+
+def _recognised(programs: list[Program], wanted: LaunchFormat | None) -> tuple[Format, Program]:
+    """The one program that trains and its format; the first format that knows it counts."""
+    formats = [each for each in FORMATS if wanted in (None, each.name)]
+    found = [
+        (known[0], program)
+        for program in programs
+        if (known := [each for each in formats if each.recognises(program)])
+    ]
+    if len(found) > 1:
+        trained = ", ".join(str(program.name) for _, program in found)
+        raise LaunchError(Complaint(f"starts more than one program that trains: {trained}"))
+    if found:
+        return found[0]
+    if wanted is not None and len(programs) == 1:
+        return formats[0], programs[0]
+    names = ", ".join(each.name for each in formats)
+    raise LaunchError(Complaint(f"holds no launch that is recognised; there are {names}"))

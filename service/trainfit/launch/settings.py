@@ -1,0 +1,48 @@
+"""The keys that a launch sets, each with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainfit.documents.document import Document
+from trainfit.documents.json_pointer import json_pointer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """One key as it is written: of a file and its line, or of `argv` or `env`, without a line.
+
+    Two that say the same are two.
+    """
+
+    key: str
+    value: Any
+    file: str
+    line: int | None
+
+    @property
+    def where(self) -> str:
+        """The place and the key, for a message."""
+        line = f":{self.line}" if self.line is not None else ""
+        return f"{self.file}{line}: {self.key}"
+
+
+def settings_of(document: Document, file: str) -> dict[str, Setting]:
+    """Every leaf of a document by its dotted name; an empty object is a leaf, and so is a list."""
+    value = document.value if isinstance(document.value, dict) else {}
+    return {
+        ".".join(path): Setting(".".join(path), leaf, file, document.line_of(json_pointer(path)))
+        for path, leaf in _leaves(value, ())
+    }
+
+
+def _leaves(
+    value: Mapping[str, Any], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, inner in value.items():
+        if isinstance(inner, dict) and inner:
+            yield from _leaves(inner, (*path, name))
+        else:
+            yield (*path, name), inner

@@ -1,0 +1,75 @@
+"""A launch as its files and its command line say it, in place of a job."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from trainfit.specs.gpu import Gpu
+from trainfit.specs.part import Part
+
+LaunchFormat = Literal[
+    "megatron",
+    "megatron_yaml",
+    "megatron_bridge",
+    "deepspeed",
+    "accelerate",
+    "transformers",
+    "llama_factory",
+    "axolotl",
+    "torchtitan",
+    "torchtune",
+    "verl",
+]
+"""Whose keys a launch is written in."""
+
+MAX_FILES = 16
+MAX_FILE_LENGTH = 262_144
+MAX_WORDS = 4096
+
+Word = Annotated[str, Field(max_length=65_536)]
+
+
+class LaunchFile(Part):
+    """A file that a launch reads, or the script that starts it."""
+
+    path: Annotated[str, Field(min_length=1, max_length=512)] = Field(
+        ..., description="Where others refer to it; nothing is read from there."
+    )
+    content: Annotated[str, Field(max_length=MAX_FILE_LENGTH)]
+
+
+class Launch(Part):
+    """Launch files, a command line, or both. Nothing is run, and no other file is read."""
+
+    format: LaunchFormat | None = Field(None, description="Unset: what the launch looks like.")
+    framework_version: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        None,
+        description="Release whose names and defaults hold: core_v0.13.0 of Megatron-LM. Unset: "
+        "the latest that is known.",
+    )
+    files: Annotated[tuple[LaunchFile, ...], Field(strict=False, max_length=MAX_FILES)] = ()
+    argv: Word | Annotated[tuple[Word, ...], Field(strict=False, max_length=MAX_WORDS)] | None = (
+        Field(None, description="A command line, as one text or in words.")
+    )
+    env: Annotated[dict[str, Word], Field(max_length=256)] = Field(
+        default_factory=dict, description="Environment variables that the launch is given."
+    )
+    overrides: dict[str, Any] = Field(
+        default_factory=dict,
+        description="A part of a job that is merged over what is read (RFC 7396).",
+    )
+    gpu: Gpu | None = Field(None, description="Catalogue name or alias, or memory_bytes.")
+    accept_unsupported: Annotated[tuple[str, ...], Field(strict=False, max_length=256)] = Field(
+        (),
+        description="Keys that are not modelled and that the caller takes to change nothing; * "
+        "stands for all. Without, a verdict is unknown.",
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.files and self.argv is None:
+            raise ValueError("give files, argv or both")
+        paths = [file.path for file in self.files]
+        if len(set(paths)) < len(paths):
+            raise ValueError("two files have the same path")
+        return self
