@@ -38,10 +38,12 @@ class Draft:
 
     def put(self, pointer: str, value: Any, *settings: Setting) -> None:
         """Set a field, as these settings together say; what is put later counts."""
+        if [each for each in settings if not self._is_known(each)]:
+            return
         try:
             value = as_field(pointer, value)
         except ValueError as error:
-            self._complaints.append(Complaint.at(settings[0], str(error)))
+            self.complain(settings[0], str(error))
             return
         self._set(pointer, value)
         self.origins[pointer] = settings[0]
@@ -64,7 +66,8 @@ class Draft:
 
     def recognise(self, setting: Setting) -> None:
         """Note a setting that decides memory but changes no field as it stands."""
-        self._recognised.setdefault(setting, [])
+        if self._is_known(setting):
+            self._recognised.setdefault(setting, [])
 
     def ignore(self, setting: Setting) -> None:
         """Note a setting that is known not to change memory."""
@@ -76,7 +79,9 @@ class Draft:
 
     def complain(self, setting: Setting, message: str) -> None:
         """Note that a setting is wrong. `close` raises it, with all others."""
-        self._complaints.append(Complaint.at(setting, message))
+        complaint = Complaint.at(setting, message)
+        if complaint not in self._complaints:
+            self._complaints.append(complaint)
 
     def close(self) -> Account:
         """The account. Raises LaunchError with every complaint."""
@@ -94,6 +99,12 @@ class Draft:
                 for each, why in self._unsupported.items()
             ],
         )
+
+    def _is_known(self, setting: Setting) -> bool:
+        """Complain of a value that decides memory and that what was sent does not tell."""
+        if setting.unknown is not None:
+            self.complain(setting, f"{setting.value} is not known: {setting.unknown}")
+        return setting.unknown is None
 
     def _accepts(self, setting: Setting) -> bool:
         return EVERY_KEY in self._accepted or setting.key in self._accepted
@@ -118,11 +129,11 @@ class Reading:
         self._left = dict(settings)
 
     def get(self, key: str) -> Setting | None:
-        """A setting that decides memory, if it is given."""
+        """A setting that decides memory, if it is given; one that is not known is complained of."""
         setting = self._left.pop(key, None) or self.settings.get(key)
         if setting is not None:
             self.draft.recognise(setting)
-        return setting
+        return setting if setting is None or setting.unknown is None else None
 
     def value(self, key: str, default: Any = None) -> Any:
         """The value of such a setting."""

@@ -11,19 +11,28 @@ from trainfit.specs.launch import LaunchFile
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word of a command line after expansion; `file` is `argv` where it was sent as such."""
+    """One word of a command line after expansion; `file` is `argv` where it was sent as such.
+
+    `unknown` says why a part of the word is not known, and what to give; `text` has that part as it
+    was written: ${SEQ_LENGTH}.
+    """
 
     text: str
     file: str
     line: int | None
+    unknown: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A simple command: its words, and the variables that are exported to it."""
+    """A simple command: its words, and the variables that are exported to it.
+
+    `doubt` says on what it depends whether the command is run at all, where that is not known.
+    """
 
     words: tuple[Word, ...]
     environment: Mapping[str, Setting]
+    doubt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,8 @@ class Program:
 
     `name` is its script or module: pretrain_gpt.py, torchtitan.train; None where only its files
     were sent. `launcher` are the settings of what starts it on many GPUs, by that one's own names.
-    `num_gpus` are settings whose product is the number of GPUs.
+    `num_gpus` are settings whose product is the number of GPUs. The other settings of what wraps
+    the program are `irrelevant` or, with why, `unsupported`. `doubt` is that of its command.
     """
 
     name: str | None = None
@@ -42,6 +52,9 @@ class Program:
     launcher: str | None = None
     launcher_settings: Mapping[str, Setting] = field(default_factory=dict)
     num_gpus: tuple[Setting, ...] = ()
+    irrelevant: tuple[Setting, ...] = ()
+    unsupported: tuple[tuple[Setting, str], ...] = ()
+    doubt: str | None = None
 
     def file(self, path: str) -> LaunchFile | None:
         """The file that was sent under this path, or the only one under its last name."""

@@ -42,6 +42,10 @@ def read_launch(launch: Launch) -> LaunchReading:
     draft = Draft(launch.accept_unsupported)
     found, program = _recognised(programs_of(launch), launch.format)
     found.read(program, draft, launch.framework_version)
+    for setting in program.irrelevant:
+        draft.ignore(setting)
+    for setting, why in program.unsupported:
+        draft.leave_out(setting, why)
     account = draft.close()
     job = merged(draft.job, launch.overrides)
     if launch.gpu is not None:
@@ -75,7 +79,9 @@ def _recognised(programs: list[Program], wanted: LaunchFormat | None) -> tuple[F
     ]
     if len(found) > 1:
         trained = ", ".join(str(program.name) for _, program in found)
-        raise LaunchError(Complaint(f"starts more than one program that trains: {trained}"))
+        doubts = {program.doubt: None for _, program in found if program.doubt is not None}
+        which = "".join(f"; which of them runs is not known: {doubt}" for doubt in doubts)
+        raise LaunchError(Complaint(f"starts more than one program that trains: {trained}{which}"))
     if found:
         return found[0]
     if wanted is not None and len(programs) == 1:

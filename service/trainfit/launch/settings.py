@@ -14,13 +14,14 @@ from trainfit.documents.json_pointer import json_pointer
 class Setting:
     """One key as it is written: of a file and its line, or of `argv` or `env`, without a line.
 
-    Two that say the same are two.
+    `unknown` says why the value is not known, and what to give. Two that say the same are two.
     """
 
     key: str
     value: Any
     file: str
     line: int | None
+    unknown: str | None = None
 
     @property
     def where(self) -> str:
