@@ -26,10 +26,13 @@ class Draft:
     A field is given as text where that is how it is written; it is read as the field's type.
     """
 
-    def __init__(self, accepted: Container[str] = ()) -> None:
+    def __init__(
+        self, accepted: Container[str] = (), overrides: Mapping[str, Any] | None = None
+    ) -> None:
         self.job: dict[str, Any] = {}
         self.origins: dict[str, Setting] = {}
         self._accepted = accepted
+        self._overrides = overrides or {}
         self._recognised: dict[Setting, list[Became]] = {}
         self._irrelevant: list[Setting] = []
         self._defaulted: dict[str, Defaulted] = {}
@@ -59,10 +62,15 @@ class Draft:
 
     def get(self, pointer: str) -> Any:
         """The field as it stands; None where it is not set."""
-        part: Any = self.job
-        for name in pointer.strip("/").split("/"):
-            part = part.get(name) if isinstance(part, dict) else None
-        return part
+        return _at(self.job, pointer)
+
+    def require(self, pointer: str, message: str, setting: Setting | None = None) -> None:
+        """Complain, at a setting if there is one, where neither the launch nor its overrides set
+        this field.
+        """
+        if self.get(pointer) is None and _at(self._overrides, pointer) is None:
+            place = Complaint(message) if setting is None else Complaint.at(setting, message)
+            self._complaints.append(place)
 
     def recognise(self, setting: Setting) -> None:
         """Note a setting that decides memory but changes no field as it stands."""
@@ -117,16 +125,29 @@ class Draft:
         part[name] = value
 
 
+def _at(part: Any, pointer: str) -> Any:
+    for name in pointer.strip("/").split("/"):
+        part = part.get(name) if isinstance(part, Mapping) else None
+    return part
+
+
 class Reading:
     """The settings of one format, under the names that it knows them by, as they are read.
 
-    Every setting is asked for by name; `close` tells of those that nobody asked for.
+    Every setting is asked for by name; `close` tells of those that nobody asked for. `values` are
+    what settings mean where that is not what they say: --no-rope-fusion sets rope fusion to false.
     """
 
-    def __init__(self, settings: Mapping[str, Setting], draft: Draft) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, Setting],
+        draft: Draft,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
         self.settings = settings
         self.draft = draft
         self._left = dict(settings)
+        self._values = {name: each.value for name, each in settings.items()} | dict(values or {})
 
     def get(self, key: str) -> Setting | None:
         """A setting that decides memory, if it is given; one that is not known is complained of."""
@@ -137,8 +158,8 @@ class Reading:
 
     def value(self, key: str, default: Any = None) -> Any:
         """The value of such a setting."""
-        setting = self.get(key)
-        return default if setting is None else setting.value
+        self.get(key)
+        return self._values.get(key, default)
 
     def copy(self, key: str, pointer: str, convert: Callable[[Any], Any] | None = None) -> bool:
         """Set a field to the value of a setting, and tell whether that is given."""
@@ -146,7 +167,7 @@ class Reading:
         if setting is None:
             return False
         try:
-            value = setting.value if convert is None else convert(setting.value)
+            value = self._values[key] if convert is None else convert(self._values[key])
         except ValueError as error:
             self.draft.complain(setting, str(error))
         else:
@@ -163,7 +184,7 @@ class Reading:
         values; `unsupported` says of known keys why they are not read.
         """
         for key, setting in self._left.items():
-            if key in irrelevant or setting.value in without_effect.get(key, ()):
+            if key in irrelevant or self._values[key] in without_effect.get(key, ()):
                 self.draft.ignore(setting)
             else:
                 why = unsupported.get(key, "no list of this format has this key")

@@ -39,7 +39,7 @@ def read_launch(launch: Launch) -> LaunchReading:
 
     Raises LaunchError where no format is recognised, or a file or a value cannot be read.
     """
-    draft = Draft(launch.accept_unsupported)
+    draft = Draft(launch.accept_unsupported, launch.overrides)
     found, program = _recognised(programs_of(launch), launch.format)
     found.read(program, draft, launch.framework_version)
     for setting in program.irrelevant:
