@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from tests.estimator.jobs import jobs
 from tests.layouts import DEEPSEEK_V3, deepseek_v3, layout
 from trainfit.answer import answer, price
-from trainfit.api.several import compare_jobs
+from trainfit.api.several import compare_jobs, read_comparison
 from trainfit.api.strict_json import parse_json
 from trainfit.decisions.patch import apply, patch
 from trainfit.pricing import Pricing
@@ -126,7 +126,7 @@ def test_many_layouts_cost_less_than_as_many_estimates(pp: int, vpp: int) -> Non
 
 def _compare(body: bytes) -> bytes:
     request = CompareRequest.model_validate(parse_json(body))
-    return to_json(compare_jobs(request, lambda *_: None))
+    return to_json(compare_jobs(request, read_comparison(request), lambda *_: None))
 
 
 def _estimate(body: bytes) -> bytes:

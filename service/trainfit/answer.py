@@ -1,6 +1,6 @@
 """From a job to its estimate: the one path, shared by HTTP and the terminal."""
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any
 
 from trainfit import __version__
@@ -9,6 +9,7 @@ from trainfit.digest import catalogue_version, normalised, request_digest
 from trainfit.dimensions import Find, from_package
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.results import Estimate
+from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.resolve.job import NO_CARD, resolve
 from trainfit.resolve.plan import Card, Plan
 from trainfit.specs.gpu import CustomGpu, Gpu
@@ -27,29 +28,51 @@ class EstimateAnswer(Estimate):
     """An estimate with what it is a function of. Equal digests have equal answers.
 
     `request_digest` is a SHA-256 of what was asked of the normalised `job`, the source of its
-    model and both versions; `job` is the request with every default in its place.
+    model and both versions; `job` is the request with every default in its place. `launch` tells
+    how it was read, where a launch stood in its place.
     """
 
     catalogue_version: str
     request_digest: str
     job: Annotated[dict[str, Any], AS_JOB]
+    launch: ReadLaunch | None
 
 
-def answer(job: Job, *, activations: bool = True, find: Find = from_package) -> EstimateAnswer:
+def answer(
+    job: Job,
+    *,
+    activations: bool = True,
+    find: Find = from_package,
+    reading: LaunchReading | None = None,
+) -> EstimateAnswer:
     """The estimate of a job, as it is sent. Errors are those of `plan_of`."""
     plan = plan_of(job, find)
-    return signed(job, plan, estimate(plan, activations=activations), activations=activations)
+    result = estimate(plan, activations=activations)
+    return signed(job, plan, result, activations=activations, reading=reading)
 
 
-def signed(job: Job, plan: Plan, result: Estimate, *, activations: bool) -> EstimateAnswer:
-    """An estimate, as it is sent."""
+def signed(
+    job: Job,
+    plan: Plan,
+    result: Estimate,
+    *,
+    activations: bool,
+    reading: LaunchReading | None = None,
+) -> EstimateAnswer:
+    """An estimate, as it is sent. It warns of what a launch says and nobody models."""
     document = normalised(job, plan)
-    options = {"activations": activations}
+    options: dict[str, Any] = {"activations": activations}
+    launch = reading.launch if reading is not None else None
+    if reading is not None:
+        options["launch"] = asdict(reading.launch)
+        unread = [f"{place.words}: {why}" for place, why in reading.unread()]
+        result = replace(result, warnings=[*result.warnings, *unread])
     return EstimateAnswer(
         **fields_of(result),
         catalogue_version=catalogue_version(),
         request_digest=request_digest("estimate", document, options, plan.source),
         job=document,
+        launch=launch,
     )
 
 

@@ -1,18 +1,19 @@
 """From a job and a card to the verdict that is sent: one path, for HTTP and the terminal."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from trainfit import __version__
 from trainfit.answer import fields_of, plan_of
-from trainfit.decisions.fit_check import FitCheck, fit_check
+from trainfit.decisions.fit_check import FitCheck, NotModelled, fit_check
 from trainfit.digest import catalogue_version, normalised, request_digest
 from trainfit.dimensions import Find, from_package
 from trainfit.estimator.results import Estimate
+from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.pricing import Pricing
 from trainfit.specs.job import AS_JOB, Job
-from trainfit.specs.policy import FitCheckRequest
+from trainfit.specs.policy import FitCheckOptions, FitCheckRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,27 +22,32 @@ class FitCheckAnswer(FitCheck):
 
     `request_digest` is a SHA-256 of the policy and all else that was asked of the normalised `job`,
     the source of its model and both versions; `job` is the request with every default in its
-    place.
+    place. `launch` tells how it was read, where a launch stood in its place.
     """
 
     estimator_version: str
     catalogue_version: str
     request_digest: str
     job: Annotated[dict[str, Any], AS_JOB]
+    launch: ReadLaunch | None
 
 
 def check_fit(
     request: FitCheckRequest,
     find: Find = from_package,
     price: Callable[[Job], Estimate] | None = None,
+    reading: LaunchReading | None = None,
 ) -> FitCheckAnswer:
     """The verdict on a job, as it is sent. Errors are those of `plan_of`; a job that is refused
     for nothing but what is not modelled is answered. `price` estimates it and changes to it.
     """
-    decision = fit_check(request, price or Pricing(find).estimate)
+    decision = fit_check(request, price or Pricing(find).estimate, _unread(reading))
     plan = plan_of(request, find) if decision.estimate is not None else None
     document = normalised(request, plan)
-    options = request.model_dump(mode="json", include={"policy", "limits", "suggest"})
+    options = request.model_dump(mode="json", include=set(FitCheckOptions.model_fields))
+    launch = reading.launch if reading is not None else None
+    if launch is not None:
+        options["launch"] = asdict(launch)
     source = plan.source if plan is not None else find(request.model).source
     return FitCheckAnswer(
         **fields_of(decision),
@@ -49,4 +55,15 @@ def check_fit(
         catalogue_version=catalogue_version(),
         request_digest=request_digest("fit-check", document, options, source),
         job=document,
+        launch=launch,
     )
+
+
+def _unread(reading: LaunchReading | None) -> list[NotModelled]:
+    """What a launch says and nobody models."""
+    if reading is None:
+        return []
+    return [
+        NotModelled(f"/launch{place.pointer}", f"{place.words}: {why}", place.line)
+        for place, why in reading.unread()
+    ]

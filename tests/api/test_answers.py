@@ -32,6 +32,7 @@ from trainfit.api.examples import LLAMA_8B
 from trainfit.api.routes import estimate
 from trainfit.api.settings import Settings
 from trainfit.dimensions import Find
+from trainfit.launch.reading import LaunchReading
 from trainfit.resolve.plan import Source
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
@@ -45,9 +46,11 @@ def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """An entry for each job that is worked out."""
     calls: list[str] = []
 
-    def counted(job: Job, *, activations: bool, find: Find) -> EstimateAnswer:
+    def counted(
+        job: Job, *, activations: bool, find: Find, reading: LaunchReading | None
+    ) -> EstimateAnswer:
         calls.append(job.framework.name)
-        return answer(job, activations=activations, find=find)
+        return answer(job, activations=activations, find=find, reading=reading)
 
     monkeypatch.setattr(estimate, "answer", counted)
     return calls

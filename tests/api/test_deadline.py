@@ -10,12 +10,11 @@ from contextlib import asynccontextmanager
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from trainfit.api import unread_bodies
+from trainfit.api import launches, unread_bodies
 from trainfit.api.app import create_app
 from trainfit.api.deadline import Deadline, DeadlinePassedError, check_deadline
 from trainfit.api.examples import LLAMA_8B
 from trainfit.api.jobs import answered
-from trainfit.api.routes import fit_check
 from trainfit.api.settings import Settings
 from trainfit.specs.job import Job
 
@@ -74,7 +73,7 @@ async def test_work_in_a_thread_is_not_waited_for_and_ends_at_the_next_job(
             loop.call_soon_threadsafe(ended.set)
         return None
 
-    monkeypatch.setattr(fit_check, "answered", several_slow_jobs)
+    monkeypatch.setattr(launches, "answered", several_slow_jobs)
     async with asking(Settings(request_timeout_seconds=0.2)) as client:
         begin = time.monotonic()
         response = await client.post("/v1/fit-check", json=LLAMA_8B)

@@ -135,8 +135,8 @@ MANY = [{"id": str(number), "job": LLAMA_8B} for number in range(65)]
 @pytest.mark.parametrize(
     ("path", "body", "message"),
     [
-        (COMPARE, {}, "give either jobs, or job and changes"),
-        (COMPARE, {"job": LLAMA_8B}, "give either jobs, or job and changes"),
+        (COMPARE, {}, "give either jobs, or one of job and launch, and changes"),
+        (COMPARE, {"job": LLAMA_8B}, "give either jobs, or one of job and launch, and changes"),
         (COMPARE, {**named(a=LLAMA_8B), "baseline": "b"}, "baseline is the id of none of the jobs"),
         (
             COMPARE,

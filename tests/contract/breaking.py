@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,11 @@ class _Comparison:
                 return
             self.seen.add(pair)
         old, new = _resolved(old, self.released), _resolved(new, self.current)
+        if sent and "properties" in old and (kinds := _union(new)):
+            # What is sent as before is still taken by one of them.
+            changes = [list(self._schema(where, old, each, sent=sent)) for each in kinds]
+            yield from min(changes, key=len)
+            return
         yield from self._alternatives(where, old, new, sent=sent)
         if lost := _values(old) - _values(new) if sent else _values(new) - _values(old):
             verb = "no longer taken" if sent else "new in an answer"
@@ -125,6 +130,11 @@ def _resolved(schema: Schema, document: Schema) -> Schema:
             return schema
 
 
+def _union(schema: Schema) -> Sequence[Schema]:
+    kinds: Sequence[Schema] = schema.get("anyOf") or schema.get("oneOf") or ()
+    return kinds
+
+
 def _values(schema: Schema) -> set[str]:
     values = [schema["const"]] if "const" in schema else schema.get("enum", ())
     return {json.dumps(value) for value in values}
@@ -133,7 +143,7 @@ def _values(schema: Schema) -> set[str]:
 def _kinds(schema: Schema, document: Schema) -> dict[str, Schema]:
     """The types of a value by name; objects of a union by what tells them apart."""
     kinds: dict[str, Schema] = {}
-    for each in schema.get("anyOf") or schema.get("oneOf") or (schema,):
+    for each in _union(schema) or (schema,):
         resolved = _resolved(each, document)
         if "type" in resolved or "const" in resolved:
             tag = resolved.get("properties", {}).get("name", {}).get("const", "")

@@ -19,6 +19,7 @@ OPERATIONS = {
     "estimateBatch": ("post", "/v1/estimate:batch"),
     "fitCheck": ("post", "/v1/fit-check"),
     "compare": ("post", "/v1/compare"),
+    "jobFromLaunch": ("post", "/v1/jobs:from-launch"),
     "admission": ("post", "/v1/admission"),
     "enforceAdmission": ("post", "/v1/admission/enforce"),
     "resolveModel": ("post", "/v1/models:resolve"),
@@ -106,7 +107,10 @@ def test_every_error_is_documented_as_a_problem(document: dict[str, Any]) -> Non
 def test_a_job_shows_examples(document: dict[str, Any]) -> None:
     content = document["paths"]["/v1/estimate"]["post"]["requestBody"]["content"]
     assert list(content) == ["application/json"]
-    assert content["application/json"]["schema"] == {"$ref": "#/components/schemas/Job"}
+    assert content["application/json"]["schema"]["oneOf"] == [
+        {"$ref": "#/components/schemas/Job"},
+        {"$ref": "#/components/schemas/LaunchedJob"},
+    ]
     assert len(content["application/json"]["examples"]) >= 2
 
 

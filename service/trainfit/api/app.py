@@ -23,6 +23,7 @@ from trainfit.api.routes import (
     documentation,
     estimate,
     fit_check,
+    launches,
     models,
     operations,
 )
@@ -53,6 +54,7 @@ def create_app(settings: Settings) -> FastAPI:
             *estimate.router.routes,
             *fit_check.router.routes,
             *compare.router.routes,
+            *launches.router.routes,
             *admission.router.routes,
             *models.router.routes,
             *catalogues.router.routes,

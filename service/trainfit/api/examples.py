@@ -114,6 +114,27 @@ COMPARE_EXAMPLES: dict[str, Example] = {
         },
     },
 }
+LAUNCH_EXAMPLES: dict[str, Example] = {
+    "megatron": {
+        "summary": "A command line of Megatron-LM",
+        "value": {
+            "argv": [
+                "pretrain_gpt.py",
+                *("--num-layers", "32", "--hidden-size", "4096", "--num-attention-heads", "32"),
+                *("--ffn-hidden-size", "14336", "--swiglu", "--group-query-attention"),
+                *("--num-query-groups", "8", "--normalization", "RMSNorm"),
+                *("--position-embedding-type", "rope", "--disable-bias-linear"),
+                *("--untie-embeddings-and-output-weights", "--vocab-size", "128256"),
+                *("--seq-length", "8192", "--max-position-embeddings", "8192"),
+                *("--micro-batch-size", "1", "--global-batch-size", "128", "--bf16"),
+                *("--tensor-model-parallel-size", "2", "--sequence-parallel"),
+                *("--use-distributed-optimizer", "--lr", "3e-4"),
+            ],
+            "overrides": {"parallelism": {"num_gpus": 8}},
+            "gpu": "H100-80GB",
+        },
+    },
+}
 ADMISSION_EXAMPLES: dict[str, Example] = {
     "job": {
         "summary": "A Job on its way into a cluster",

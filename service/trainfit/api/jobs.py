@@ -18,6 +18,7 @@ from trainfit.api.problems import (
     summary,
 )
 from trainfit.specs.job import Job
+from trainfit.specs.part import Part
 
 AnyJob = TypeVar("AnyJob", bound=Job)
 Question = TypeVar("Question", bound=HasModel)
@@ -32,7 +33,7 @@ def read_job(document: Any, kind: type[AnyJob]) -> AnyJob | Problem:
         return not_a_job(error, kind)
 
 
-def not_a_job(error: ValidationError, kind: type[Job]) -> Problem:
+def not_a_job(error: ValidationError, kind: type[Part]) -> Problem:
     """What is wrong with the fields of a job."""
     findings = invalid_fields(error.errors()[:MAX_ERRORS], kind)
     return problem(INVALID_JOB, summary(findings), findings)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import get_args
+from typing import Literal, get_args
 
 from fastapi import Request
 from prometheus_client import (
@@ -25,6 +25,7 @@ from trainfit.estimator.results import Estimate, Needs
 from trainfit.hub.entries import Layer
 from trainfit.hub.observer import Outcome
 from trainfit.specs.job import Job
+from trainfit.specs.launch import LaunchFormat
 
 GIB = 2**30
 
@@ -75,6 +76,13 @@ class Metrics:
             "Objects that a Kubernetes API server asked about: the verdict on their job, no_job "
             "where there is none, not_checked where there is no verdict.",
             ("outcome", "allowed"),
+            registry=self.registry,
+        )
+        self._launches = Counter(
+            "trainfit_launches_total",
+            "Launches that were sent, by whose keys they are written in: read, partly where a key "
+            "is not modelled, refused.",
+            ("format", "outcome"),
             registry=self.registry,
         )
         self._peak_bytes = Histogram(
@@ -180,6 +188,14 @@ class Metrics:
             self.job_asked(job, result.estimate)
         else:
             self._estimates.labels(NOT_MODELLED.slug, job.framework.name).inc()
+
+    def launch_asked(
+        self,
+        format: LaunchFormat | Literal["unrecognised"],
+        outcome: Literal["read", "partly", "refused"],
+    ) -> None:
+        """Count a launch that was sent, and what came of it."""
+        self._launches.labels(format, outcome).inc()
 
     def object_reviewed(self, outcome: str, *, allowed: bool) -> None:
         """Count an object on its way into a cluster: the outcome of its review."""

@@ -17,6 +17,7 @@ DESCRIPTION = (
 )
 TAGS = [
     {"name": "estimates", "description": "The memory that a job needs."},
+    {"name": "launches", "description": "The launch files that a team already has."},
     {"name": "decisions", "description": "Whether a job fits, and how jobs differ."},
     {"name": "admission", "description": "Jobs on their way into a Kubernetes cluster."},
     {"name": "catalogues", "description": "The models and GPUs that are known by name."},

@@ -143,6 +143,14 @@ INVALID_PARAMETER = Kind(
     "A query parameter is unknown or has a value that it cannot take, or the X-HF-Token header "
     "holds what is no token.",
 )
+INVALID_LAUNCH = Kind(
+    "invalid-launch",
+    422,
+    "The launch cannot be read as a job",
+    "A file or the command line of a launch is of no format that is read, or a value in it is "
+    "wrong, or what decides memory is said nowhere. Each error names the file and the line; what a "
+    "launch leaves open can be given in its overrides, a part of a job.",
+)
 INVALID_LAYOUT = Kind(
     "invalid-layout",
     422,
@@ -344,6 +352,7 @@ RETRY_SECONDS = 5
 
 JOB_PROBLEMS = (
     *BODY_PROBLEMS,
+    INVALID_LAUNCH,
     VERSION_NOT_SERVED,
     INVALID_LAYOUT,
     NOT_MODELLED,
@@ -437,8 +446,9 @@ def problem_of(error: Exception, job: HasModel) -> Problem:
 def summary(findings: Sequence[Finding]) -> str:
     """The first finding with its place, and how many more there are."""
     first = findings[0]
+    line = f", line {first.line}" if first.line is not None else ""
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-    return f"{first.pointer or 'the body'}: {first.message}{more}"
+    return f"{first.pointer or 'the body'}{line}: {first.message}{more}"
 
 
 def _unknown(kind: Kind, pointer: str, message: str, close_matches: Sequence[str]) -> Problem:

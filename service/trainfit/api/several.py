@@ -2,17 +2,16 @@
 them is told in its place, with pointers into that job.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from trainfit import __version__
 from trainfit.answer import EstimateAnswer, answer
-from trainfit.api.jobs import answered, not_a_job, read_job
+from trainfit.api.jobs import not_a_job
+from trainfit.api.launches import LAUNCH, Asked, job_from, read_asked
 from trainfit.api.problems import INVALID_PATCH, Problem, problem
 from trainfit.decisions.compare import Candidate, Comparison, compare
 from trainfit.decisions.patch import PatchError, apply
@@ -21,16 +20,25 @@ from trainfit.decisions.verdict import Verdict
 from trainfit.digest import catalogue_version
 from trainfit.dimensions import Find, from_package
 from trainfit.estimator.results import Estimate, Needs
+from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.pricing import Pricing
 from trainfit.resolve.findings import Change, Finding
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
 from trainfit.specs.policy import Policy
-from trainfit.specs.several import UNCHANGED, BatchRequest, CompareRequest, NamedChange
+from trainfit.specs.several import (
+    UNCHANGED,
+    BatchRequest,
+    CompareRequest,
+    NamedChange,
+    NamedJob,
+)
 
 Result = TypeVar("Result", bound=Estimate | Needs)
 Told = Callable[[Job, Estimate | Needs | Problem], None]
 """Is told what became of each well-formed job."""
+Opened = Mapping[str, Asked[Job] | Problem]
+"""Jobs as they were read, in the order of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +59,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class ComparedJob:
-    """One job of a comparison, or the problem that stands in its place."""
+    """One job of a comparison, or the problem that stands in its place. `launch` tells how it was
+    read, where a launch stood in its place.
+    """
 
     id: str
     comparison: Comparison | None
     problem: Problem | None
+    launch: ReadLaunch | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,57 +81,62 @@ class SideBySide:
     jobs: list[ComparedJob]
 
 
-def models_of_batch(request: BatchRequest) -> list[Model]:
-    """Models of the jobs, to be looked up before the jobs are answered."""
-    return list(_models(named.job for named in request.jobs))
+def read_batch(request: BatchRequest) -> Opened:
+    """Each job by its id, or what is wrong with its fields."""
+    return dict(_named(request.jobs))
 
 
-def models_of_comparison(request: CompareRequest) -> list[Model]:
-    """Models of the jobs, or of the job and of what changes make of it."""
+def read_comparison(request: CompareRequest) -> Opened:
+    """The jobs by their ids, or the job and what changes make of it."""
     if request.jobs is not None:
-        return list(_models(named.job for named in request.jobs))
-    assert request.job is not None
+        return dict(_named(request.jobs))
     assert request.changes is not None
-    others = (
-        _changed(request.job, change)
-        for change in request.changes
-        if any(operation.path.startswith("/model") for operation in change.patch)
-    )
-    return [request.job.model, *(job.model for job in others if not isinstance(job, Problem))]
+    base: Asked[Job] | Problem
+    if request.launch is not None:
+        base = job_from(request.launch, LAUNCH)
+    else:
+        assert request.job is not None
+        base = Asked(request.job)
+    changed = {each.id: _changed(base, each) for each in request.changes}
+    return {UNCHANGED: base, **changed}
 
 
-def _models(documents: Iterable[Any]) -> Iterator[Model]:
-    """Those that are well-formed; what is wrong with the others is told when they are answered."""
-    for document in documents:
-        if isinstance(document, dict):
-            with suppress(ValidationError):
-                yield Model.model_validate(document.get("model"))
+def models_of(opened: Opened) -> list[Model]:
+    """The models of the jobs, to be looked up before they are answered."""
+    return [each.job.model for each in opened.values() if isinstance(each, Asked)]
 
 
 def estimate_batch(
-    request: BatchRequest, told: Told, *, activations: bool = True, find: Find = from_package
+    opened: Opened, told: Told, *, activations: bool = True, find: Find = from_package
 ) -> Batch:
     """An estimate or a problem for each job."""
-    ask = partial(answer, activations=activations, find=find)
+
+    def ask(job: Job, reading: LaunchReading | None) -> EstimateAnswer:
+        return answer(job, activations=activations, find=find, reading=reading)
+
     jobs = []
-    for named in request.jobs:
-        result = _asked(read_job(named.job, Job), ask, told)
+    for name, asked in opened.items():
+        result = _answered(asked, ask, told)
         if isinstance(result, Problem):
-            jobs.append(EstimatedJob(named.id, None, result))
+            jobs.append(EstimatedJob(name, None, result))
         else:
-            jobs.append(EstimatedJob(named.id, result, None))
+            jobs.append(EstimatedJob(name, result, None))
     return Batch(jobs)
 
 
-def compare_jobs(request: CompareRequest, told: Told, *, find: Find = from_package) -> SideBySide:
+def compare_jobs(
+    request: CompareRequest, opened: Opened, told: Told, *, find: Find = from_package
+) -> SideBySide:
     """Each job beside a baseline: one of them, or the job that changes are made to."""
-    jobs = dict(_jobs(request))
     pricing = Pricing(find)
-    results = {name: _asked(job, pricing.needs, told) for name, job in jobs.items()}
-    names = list(jobs)
+    results = {
+        name: _answered(asked, lambda job, _: pricing.needs(job), told)
+        for name, asked in opened.items()
+    }
+    names = list(opened)
     baseline = request.baseline or names[0]
     priced = [
-        Candidate(name, needs, _verdict(jobs[name], needs))
+        Candidate(name, needs, _verdict(opened[name], needs))
         for name, needs in results.items()
         if isinstance(needs, Needs)
     ]
@@ -129,49 +145,54 @@ def compare_jobs(request: CompareRequest, told: Told, *, find: Find = from_packa
     beside = dict(zip([each.id for each in priced], comparisons, strict=True))
 
     def compared(name: str) -> ComparedJob:
-        result = results[name]
-        return ComparedJob(name, beside.get(name), result if isinstance(result, Problem) else None)
+        asked, result = opened[name], results[name]
+        return ComparedJob(
+            name,
+            beside.get(name),
+            result if isinstance(result, Problem) else None,
+            asked.launch if isinstance(asked, Asked) else None,
+        )
 
-    asked = names if request.jobs is not None else names[1:]
+    shown = names if request.jobs is not None else names[1:]
     return SideBySide(
         estimator_version=__version__,
         catalogue_version=catalogue_version(),
         baseline=compared(baseline),
-        jobs=[compared(name) for name in asked],
+        jobs=[compared(name) for name in shown],
     )
 
 
-def _asked(job: Job | Problem, ask: Callable[[Job], Result], told: Told) -> Result | Problem:
-    if isinstance(job, Problem):
-        return job
-    result = answered(job, ask)
-    told(job, result)
+def _named(jobs: Iterable[NamedJob]) -> Iterator[tuple[str, Asked[Job] | Problem]]:
+    for named in jobs:
+        document = {"launch": named.launch} if named.launch is not None else named.job
+        yield named.id, read_asked(document, Job)
+
+
+def _answered(
+    asked: Asked[Job] | Problem,
+    ask: Callable[[Job, LaunchReading | None], Result],
+    told: Told,
+) -> Result | Problem:
+    if isinstance(asked, Problem):
+        return asked
+    result = asked.answered(ask)
+    told(asked.job, result)
     return result
 
 
-def _verdict(job: Job | Problem, needs: Needs) -> Verdict | None:
+def _verdict(asked: Asked[Job] | Problem, needs: Needs) -> Verdict | None:
     """The verdict on the card that the job names, all of which is usable."""
-    if isinstance(job, Problem) or job.gpu is None:
+    if isinstance(asked, Problem) or asked.job.gpu is None:
         return None
-    return room_on(job.gpu, Policy()).verdict(needs)
+    return "unknown" if asked.unread else room_on(asked.job.gpu, Policy()).verdict(needs)
 
 
-def _jobs(request: CompareRequest) -> Iterator[tuple[str, Job | Problem]]:
-    if request.jobs is not None:
-        for named in request.jobs:
-            yield named.id, read_job(named.job, Job)
-    else:
-        assert request.job is not None
-        assert request.changes is not None
-        yield UNCHANGED, request.job
-        for change in request.changes:
-            yield change.id, _changed(request.job, change)
-
-
-def _changed(job: Job, change: NamedChange) -> Job | Problem:
+def _changed(base: Asked[Job] | Problem, change: NamedChange) -> Asked[Job] | Problem:
+    if isinstance(base, Problem):
+        return base
     operations = [Change(each.op, each.path, each.value) for each in change.patch]
     try:
-        return apply(job, operations)
+        return Asked(apply(base.job, operations), unread=base.unread)
     except PatchError as error:
         pointer = f"/patch/{operations.index(error.change)}/path"
         return problem(

@@ -12,7 +12,13 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from trainfit.api.problems import Problem
-from trainfit.api.several import ComparedJob, SideBySide, compare_jobs, models_of_comparison
+from trainfit.api.several import (
+    ComparedJob,
+    SideBySide,
+    compare_jobs,
+    models_of,
+    read_comparison,
+)
 from trainfit.cli.errors import REFUSED, RefusedCommandError
 from trainfit.cli.gate.table import STYLES
 from trainfit.cli.gate.words import WORDS, wrong
@@ -70,8 +76,9 @@ def compare(
 
 def _ask_here(request: CompareRequest) -> SideBySide | Problem:
     with looking_up(online=True) as look_up:
-        find = look_up(models_of_comparison(request))
-    return compare_jobs(request, lambda *_: None, find=find)
+        opened = read_comparison(request)
+        find = look_up(models_of(opened))
+    return compare_jobs(request, opened, lambda *_: None, find=find)
 
 
 def _service(server: str) -> Callable[[CompareRequest], SideBySide | Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from trainfit.decisions.limits import Largest, largest
@@ -40,10 +40,13 @@ class AppliedPolicy:
 
 @dataclass(frozen=True, slots=True)
 class NotModelled:
-    """Something that changes memory and is not counted, and where the job asks for it."""
+    """Something that changes memory and is not counted, and where the job or the launch asks for
+    it. `line` counts from 1 where the pointer leads to a file.
+    """
 
     pointer: str
     message: str
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,14 @@ class FitCheck:
     estimate: Estimate | None
 
 
-def fit_check(request: FitCheckRequest, price: Callable[[Job], Estimate]) -> FitCheck:
+def fit_check(
+    request: FitCheckRequest,
+    price: Callable[[Job], Estimate],
+    unread: Sequence[NotModelled] = (),
+) -> FitCheck:
     """The verdict on a job. `price` estimates a job or raises RefusedError, which propagates
-    unless all that is wrong is that something is not modelled.
+    unless all that is wrong is that something is not modelled. Of a job that leaves out what is
+    `unread`, nothing certain can be said.
     """
     room = room_on(request.gpu, request.policy)
     try:
@@ -77,8 +85,8 @@ def fit_check(request: FitCheckRequest, price: Callable[[Job], Estimate]) -> Fit
         if any(finding.code != "not_modelled" for finding in refused.findings):
             raise
         missing = [NotModelled(each.pointer, each.message) for each in refused.findings]
-        return _answer(request, room, "unknown", missing)
-    verdict = room.verdict(estimate)
+        return _answer(request, room, "unknown", [*unread, *missing])
+    verdict = room.verdict(estimate) if not unread else "unknown"
     helpful: list[Suggestion] = []
     if request.suggest and verdict in ("tight", "does_not_fit"):
         helpful = suggestions(request, estimate, price, room)
@@ -86,7 +94,7 @@ def fit_check(request: FitCheckRequest, price: Callable[[Job], Estimate]) -> Fit
         request,
         room,
         verdict,
-        [NotModelled("/model", warning) for warning in estimate.warnings],
+        [*unread, *(NotModelled("/model", warning) for warning in estimate.warnings)],
         estimate,
         helpful,
         largest(request, estimate, price, room),

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 
+def where(file: str, line: int | None, key: str) -> str:
+    """A key and its place, for a message."""
+    return f"{file}{'' if line is None else f':{line}'}: {key}"
+
+
 @dataclass(frozen=True, slots=True)
 class Became:
     """A field of the job, by its JSON Pointer, and the value that it was given."""
@@ -56,6 +61,11 @@ class Unsupported:
     value: Any
     why: str
     accepted: bool
+
+    @property
+    def where(self) -> str:
+        """The place and the key, for a message."""
+        return where(self.file, self.line, self.key)
 
 
 @dataclass(frozen=True, slots=True)

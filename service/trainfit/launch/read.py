@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
-from trainfit.launch.account import Account
 from trainfit.launch.commands.unwrap import programs_of
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.formats import FORMATS, Format
 from trainfit.launch.program import Program
-from trainfit.launch.settings import Setting
-from trainfit.specs.job import AS_JOB
+from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.specs.launch import Launch, LaunchFormat
-
-
-@dataclass(frozen=True, slots=True)
-class JobFromLaunch:
-    """The job that a launch describes, ready to be sent, and what became of every key."""
-
-    format: LaunchFormat
-    framework_version: str | None
-    job: Annotated[dict[str, Any], AS_JOB]
-    account: Account
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchReading:
-    """A job as it was read. `origins` are the settings that its fields came from, by pointer."""
-
-    answer: JobFromLaunch
-    origins: dict[str, Setting]
 
 
 def read_launch(launch: Launch) -> LaunchReading:
@@ -40,7 +20,7 @@ def read_launch(launch: Launch) -> LaunchReading:
     Raises LaunchError where no format is recognised, or a file or a value cannot be read.
     """
     draft = Draft(launch.accept_unsupported, launch.overrides)
-    found, program = _recognised(programs_of(launch), launch.format)
+    found, program = _the_one(programs_of(launch), launch.format)
     found.read(program, draft, launch.framework_version)
     for setting in program.irrelevant:
         draft.ignore(setting)
@@ -51,8 +31,8 @@ def read_launch(launch: Launch) -> LaunchReading:
     if launch.gpu is not None:
         gpu = launch.gpu
         job["gpu"] = gpu if isinstance(gpu, str) else gpu.model_dump(mode="json")
-    answer = JobFromLaunch(found.name, launch.framework_version, job, account)
-    return LaunchReading(answer, draft.origins)
+    read = ReadLaunch(found.name, launch.framework_version, account)
+    return LaunchReading(launch, read, job, draft.origins)
 
 
 def merged(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
@@ -69,14 +49,20 @@ def merged(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _recognised(programs: list[Program], wanted: LaunchFormat | None) -> tuple[Format, Program]:
-    """The one program that trains and its format; the first format that knows it counts."""
-    formats = [each for each in FORMATS if wanted in (None, each.name)]
-    found = [
+def recognised(
+    programs: Sequence[Program], formats: Sequence[Format] = FORMATS
+) -> list[tuple[Format, Program]]:
+    """The programs that train and their formats; the first format that knows a program counts."""
+    return [
         (known[0], program)
         for program in programs
         if (known := [each for each in formats if each.recognises(program)])
     ]
+
+
+def _the_one(programs: Sequence[Program], wanted: LaunchFormat | None) -> tuple[Format, Program]:
+    formats = [each for each in FORMATS if wanted in (None, each.name)]
+    found = recognised(programs, formats)
     if len(found) > 1:
         trained = ", ".join(str(program.name) for _, program in found)
         doubts = {program.doubt: None for _, program in found if program.doubt is not None}

@@ -8,6 +8,7 @@ from typing import Any
 
 from trainfit.documents.document import Document
 from trainfit.documents.json_pointer import json_pointer
+from trainfit.launch.account import where
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,8 +27,7 @@ class Setting:
     @property
     def where(self) -> str:
         """The place and the key, for a message."""
-        line = f":{self.line}" if self.line is not None else ""
-        return f"{self.file}{line}: {self.key}"
+        return where(self.file, self.line, self.key)
 
 
 def settings_of(document: Document, file: str) -> dict[str, Setting]:

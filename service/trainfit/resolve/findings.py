@@ -15,12 +15,16 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: where, a stable code, words, and a change that would be right."""
+    """One thing that is wrong: where, a stable code, words, and a change that would be right.
+
+    `line` counts from 1 where the pointer leads to a text of several lines.
+    """
 
     pointer: str
     code: str
     message: str
     suggestion: tuple[Change, ...] = ()
+    line: int | None = None
 
 
 class RefusedError(ValueError):

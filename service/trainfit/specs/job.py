@@ -11,6 +11,11 @@ from trainfit.specs.parallelism import Parallelism
 from trainfit.specs.part import Part
 from trainfit.specs.training import Training
 
+EstimatorVersion = Annotated[
+    Annotated[str, Field(min_length=1, max_length=64)] | None,
+    Field(description="Version of the estimator that is to answer. Unset: whichever is served."),
+]
+
 
 class Job(Part):
     """One training run: a model, its layout, a step, a framework and a card. With the version of
@@ -24,9 +29,7 @@ class Job(Part):
     gpu: Gpu | None = Field(
         None, description="Catalogue name or alias, or memory_bytes. Unset: no verdict is sought."
     )
-    estimator_version: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
-        None, description="Version of the estimator that is to answer. Unset: whichever is served."
-    )
+    estimator_version: EstimatorVersion = None
 
 
 AS_JOB = WithJsonSchema({"allOf": [{"$ref": "#/components/schemas/Job"}]})

@@ -2,10 +2,12 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from trainfit.specs.gpu import Gpu
+from trainfit.specs.job import EstimatorVersion, Job
 from trainfit.specs.part import Part
+from trainfit.specs.policy import FitCheckOptions, FitCheckRequest
 
 LaunchFormat = Literal[
     "megatron",
@@ -73,3 +75,38 @@ class Launch(Part):
         if len(set(paths)) < len(paths):
             raise ValueError("two files have the same path")
         return self
+
+
+class LaunchedJob(Part):
+    """A launch in the place of a job."""
+
+    launch: Launch
+    estimator_version: EstimatorVersion = None
+
+
+class LaunchedFitCheck(FitCheckOptions, LaunchedJob):
+    """A launch in the place of a job and its card, and the policy."""
+
+
+def _which(kind: type[Job], launched: type[LaunchedJob]) -> Discriminator:
+    """Tells a job from a launch in its place by what there is."""
+
+    def tag(value: Any) -> str:
+        launch = isinstance(value, launched) or (isinstance(value, dict) and "launch" in value)
+        return (launched if launch else kind).__name__
+
+    return Discriminator(tag)
+
+
+JobOrLaunch = Annotated[
+    Annotated[Job, Tag("Job")] | Annotated[LaunchedJob, Tag("LaunchedJob")],
+    _which(Job, LaunchedJob),
+]
+FitCheckOrLaunch = Annotated[
+    Annotated[FitCheckRequest, Tag("FitCheckRequest")]
+    | Annotated[LaunchedFitCheck, Tag("LaunchedFitCheck")],
+    _which(FitCheckRequest, LaunchedFitCheck),
+]
+"""A question about a job, or about a launch in its place."""
+AS_LAUNCH = WithJsonSchema({"allOf": [{"$ref": "#/components/schemas/Launch"}]})
+"""Describes a value that is a Launch in JSON, but not read as one."""

@@ -47,10 +47,15 @@ class Limits(Part):
     seq_length: bool = Field(False, description="The longest seq_length that fits.")
 
 
-class FitCheckRequest(Job):
-    """A job, the card that it is to fit, and the policy."""
+class FitCheckOptions(Part):
+    """What is asked of a job and a card, whichever way they are described."""
 
-    gpu: Gpu = Field(..., description="Catalogue name or alias, or memory_bytes.")
     policy: Policy = Field(default_factory=Policy)
     limits: Limits = Field(default_factory=Limits)
     suggest: bool = Field(True, description="Look for changes that help where it does not fit.")
+
+
+class FitCheckRequest(FitCheckOptions, Job):
+    """A job, the card that it is to fit, and the policy."""
+
+    gpu: Gpu = Field(..., description="Catalogue name or alias, or memory_bytes.")

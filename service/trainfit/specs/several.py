@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from trainfit.specs.job import AS_JOB, Job
+from trainfit.specs.launch import AS_LAUNCH, Launch
 from trainfit.specs.part import Part
 
 MAX_JOBS = 64
@@ -18,12 +19,19 @@ Id = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class NamedJob(Part):
-    """A job and what the caller calls it. The job is read by itself, so that what is wrong with it
-    is told of it alone.
+    """A job, or a launch in its place, and what the caller calls it. It is read by itself, so that
+    what is wrong with it is told of it alone.
     """
 
     id: Id = Field(..., description="Repeated in the answer.")
-    job: Annotated[Any, AS_JOB]
+    job: Annotated[Any, AS_JOB] = None
+    launch: Annotated[Any, AS_LAUNCH] = None
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if (self.job is None) is (self.launch is None):
+            raise ValueError("give either job or launch")
+        return self
 
 
 class Operation(Part):
@@ -59,7 +67,7 @@ class BatchRequest(Part):
 
 
 class CompareRequest(Part):
-    """Either jobs, or one job and changes to it."""
+    """Either jobs, or one job (or a launch) and changes to it."""
 
     jobs: Jobs | None = Field(None, description="Jobs side by side.")
     baseline: Id | None = Field(
@@ -69,20 +77,22 @@ class CompareRequest(Part):
     job: Job | None = Field(
         None, description=f'A job that changes are compared to; its id is "{UNCHANGED}".'
     )
+    launch: Launch | None = Field(None, description="A launch in the place of that job.")
     changes: Changes | None = Field(None, description="Changes to the job, each by itself.")
 
     @model_validator(mode="after")
     def _either(self) -> Self:
-        if self.jobs is not None and self.job is None and self.changes is None:
+        one = [each for each in (self.job, self.launch) if each is not None]
+        if self.jobs is not None and not one and self.changes is None:
             ids = [each.id for each in self.jobs]
             if self.baseline is not None and self.baseline not in ids:
                 raise ValueError("baseline is the id of none of the jobs")
-        elif self.jobs is None and self.job is not None and self.changes is not None:
+        elif self.jobs is None and len(one) == 1 and self.changes is not None:
             ids = [UNCHANGED, *(each.id for each in self.changes)]
             if self.baseline is not None:
                 raise ValueError("changes are compared to the job; leave baseline out")
         else:
-            raise ValueError("give either jobs, or job and changes")
+            raise ValueError("give either jobs, or one of job and launch, and changes")
         _check_distinct(ids)
         return self
 

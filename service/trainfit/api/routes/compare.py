@@ -11,7 +11,7 @@ from trainfit.api.metrics import metrics_of
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
 from trainfit.api.problems import BODY_PROBLEMS
-from trainfit.api.several import SideBySide, compare_jobs, models_of_comparison
+from trainfit.api.several import SideBySide, compare_jobs, models_of, read_comparison
 from trainfit.specs.several import CompareRequest
 
 router = APIRouter(prefix="/v1", tags=["decisions"], route_class=JsonRoute)
@@ -33,6 +33,8 @@ async def compare(
     job names a card; and which jobs need less than which everywhere. One that is refused spoils no
     other; the pointers of its problem lead into that job, or into its change.
     """
-    find = await look_up(request, models_of_comparison(question), hf_token)
-    # In a thread, so that the service answers others meanwhile.
-    return await run_in_threadpool(compare_jobs, question, metrics_of(request).job_asked, find=find)
+    # In threads, so that the service answers others meanwhile.
+    opened = await run_in_threadpool(read_comparison, question)
+    find = await look_up(request, models_of(opened), hf_token)
+    told = metrics_of(request).job_asked
+    return await run_in_threadpool(compare_jobs, question, opened, told, find=find)

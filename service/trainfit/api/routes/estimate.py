@@ -9,16 +9,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trainfit.answer import EstimateAnswer, answer
 from trainfit.api.answers import Answer, RememberingRoute, remember
+from trainfit.api.asked import asked_of
 from trainfit.api.examples import BATCH_EXAMPLES, ESTIMATE_EXAMPLES
 from trainfit.api.failures import ProblemError
-from trainfit.api.jobs import answered
 from trainfit.api.json_body import JsonRequest
 from trainfit.api.metrics import metrics_of
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
 from trainfit.api.problems import BODY_PROBLEMS, JOB_PROBLEMS, Problem
-from trainfit.api.several import Batch, estimate_batch, models_of_batch
+from trainfit.api.several import Batch, estimate_batch, models_of, read_batch
 from trainfit.specs.job import Job
+from trainfit.specs.launch import JobOrLaunch
 from trainfit.specs.several import BatchRequest
 from trainfit.wire import to_json
 
@@ -45,7 +46,7 @@ class EstimateOptions(BaseModel):
 )
 async def estimate(
     request: JsonRequest,
-    job: Annotated[Job, Body(openapi_examples=ESTIMATE_EXAMPLES)],
+    question: Annotated[JobOrLaunch, Body(openapi_examples=ESTIMATE_EXAMPLES)],
     options: Annotated[EstimateOptions, Query()],
     hf_token: HfToken = None,
 ) -> Response:
@@ -53,8 +54,14 @@ async def estimate(
     allocator and CUDA add, at the moment of a step that needs most. A job that fits no card is
     answered like any other.
     """
+    asked = await asked_of(request, question, Job)
+    job = asked.job
     find = await look_up(request, [job.model], hf_token)
-    result = answered(job, partial(answer, activations=options.activations, find=find))
+    result = asked.answered(
+        lambda job, reading: answer(
+            job, activations=options.activations, find=find, reading=reading
+        )
+    )
     metrics = metrics_of(request)
     metrics.job_asked(job, result, activations=options.activations)
     if isinstance(result, Problem):
@@ -83,9 +90,10 @@ async def batch(
     """Each job is answered as if it were sent alone. One that is refused spoils no other; the
     pointers of its problem lead into that job.
     """
-    find = await look_up(request, models_of_batch(jobs), hf_token)
+    opened = await run_in_threadpool(read_batch, jobs)
+    find = await look_up(request, models_of(opened), hf_token)
     told = partial(metrics_of(request).job_asked, activations=options.activations)
     # In a thread, so that the service answers others meanwhile.
     return await run_in_threadpool(
-        estimate_batch, jobs, told, activations=options.activations, find=find
+        estimate_batch, opened, told, activations=options.activations, find=find
     )

@@ -1,20 +1,20 @@
 """POST /v1/fit-check: whether a job fits its card."""
 
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
+from trainfit.api.asked import asked_of
 from trainfit.api.examples import FIT_CHECK_EXAMPLES
 from trainfit.api.failures import ProblemError
-from trainfit.api.jobs import answered
 from trainfit.api.json_body import JsonRoute
 from trainfit.api.metrics import metrics_of
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
 from trainfit.api.problems import JOB_PROBLEMS, Problem
 from trainfit.fit import FitCheckAnswer, check_fit
+from trainfit.specs.launch import FitCheckOrLaunch
 from trainfit.specs.policy import FitCheckRequest
 
 router = APIRouter(prefix="/v1", tags=["decisions"], route_class=JsonRoute)
@@ -30,17 +30,20 @@ router = APIRouter(prefix="/v1", tags=["decisions"], route_class=JsonRoute)
 async def fit_check(
     request: Request,
     response: Response,
-    question: Annotated[FitCheckRequest, Body(openapi_examples=FIT_CHECK_EXAMPLES)],
+    question: Annotated[FitCheckOrLaunch, Body(openapi_examples=FIT_CHECK_EXAMPLES)],
     hf_token: HfToken = None,
 ) -> FitCheckAnswer:
     """fits: even the high bound of every stage leaves the headroom free of what is usable of the
     card. does_not_fit: the low bound of some stage exceeds it. tight: between the two. unknown:
     something that changes memory is not modelled, and is named. Each is answered with status 200.
     """
-    find = await look_up(request, [question.model], hf_token)
+    asked = await asked_of(request, question, FitCheckRequest)
+    find = await look_up(request, [asked.job.model], hf_token)
     # In a thread, so that the service answers others meanwhile.
-    result = await run_in_threadpool(answered, question, partial(check_fit, find=find))
-    metrics_of(request).fit_checked(question, result)
+    result = await run_in_threadpool(
+        asked.answered, lambda job, reading: check_fit(job, find, reading=reading)
+    )
+    metrics_of(request).fit_checked(asked.job, result)
     if isinstance(result, Problem):
         raise ProblemError(result)
     response.headers["etag"] = f'"{result.request_digest}"'

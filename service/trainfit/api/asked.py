@@ -1,0 +1,36 @@
+"""What a request asks about: a job, or the job of a launch in its place."""
+
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+
+from trainfit.api.failures import ProblemError
+from trainfit.api.jobs import AnyJob
+from trainfit.api.launches import Asked, job_of
+from trainfit.api.metrics import metrics_of
+from trainfit.api.problems import Problem
+from trainfit.specs.job import Job
+from trainfit.specs.launch import Launch, LaunchedJob
+
+
+async def asked_of(
+    request: Request, question: Job | LaunchedJob, kind: type[AnyJob]
+) -> Asked[AnyJob]:
+    """What a question is about. A launch is read in a thread, so that others are answered
+    meanwhile. Raises ProblemError.
+    """
+    if isinstance(question, kind):
+        return Asked(question)
+    assert isinstance(question, LaunchedJob)
+    result = await run_in_threadpool(job_of, question, kind)
+    return told(request, question.launch, result)
+
+
+def told(request: Request, launch: Launch, result: Asked[AnyJob] | Problem) -> Asked[AnyJob]:
+    """Count a launch and what came of it. Raises ProblemError where it was refused."""
+    metrics = metrics_of(request)
+    if isinstance(result, Problem):
+        metrics.launch_asked(launch.format or "unrecognised", "refused")
+        raise ProblemError(result)
+    assert result.launch is not None
+    metrics.launch_asked(result.launch.format, "partly" if result.unread else "read")
+    return result

@@ -1,0 +1,111 @@
+"""Launches in the place of jobs: read, and what is wrong with them told where they say it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationError
+
+from trainfit.api.jobs import AnyJob, answered, not_a_job, read_job
+from trainfit.api.problems import INVALID_LAUNCH, MAX_ERRORS, Problem, problem, summary
+from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.read import read_launch
+from trainfit.launch.reading import LaunchReading, ReadLaunch, place_in
+from trainfit.resolve.findings import Finding
+from trainfit.specs.job import Job
+from trainfit.specs.launch import Launch, LaunchedFitCheck, LaunchedJob
+from trainfit.specs.policy import FitCheckRequest
+
+LAUNCH = "/launch"
+"""Where a launch stands in a question."""
+LAUNCHED: Mapping[type[Job], type[LaunchedJob]] = {
+    Job: LaunchedJob,
+    FitCheckRequest: LaunchedFitCheck,
+}
+"""What takes the place of each kind of job."""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[AnyJob]):
+    """A job, and how it was read where a launch stood in its place. Of one that leaves `unread`
+    what changes memory, nothing certain can be said.
+    """
+
+    job: AnyJob
+    reading: LaunchReading | None = None
+    prefix: str = LAUNCH
+    unread: bool = False
+
+    @property
+    def launch(self) -> ReadLaunch | None:
+        return self.reading.launch if self.reading is not None else None
+
+    def answered(
+        self, answer: Callable[[AnyJob, LaunchReading | None], Answer]
+    ) -> Answer | Problem:
+        """The answer, or why there is none. Raises DeadlinePassedError where nobody waits."""
+        result = answered(self.job, lambda job: answer(job, self.reading))
+        if isinstance(result, Problem) and self.reading is not None:
+            return _placed(result, self.reading, self.prefix)
+        return result
+
+
+def read_asked(document: Any, kind: type[AnyJob]) -> Asked[AnyJob] | Problem:
+    """A job of this kind, or a launch in its place, from a document that holds either."""
+    if not (isinstance(document, dict) and "launch" in document):
+        job = read_job(document, kind)
+        return job if isinstance(job, Problem) else Asked(job)
+    launched = LAUNCHED[kind]
+    try:
+        question = launched.model_validate(document)
+    except ValidationError as error:
+        return not_a_job(error, launched)
+    return job_of(question, kind)
+
+
+def job_of(question: LaunchedJob, kind: type[AnyJob]) -> Asked[AnyJob] | Problem:
+    """The job of this kind that a question with a launch is about."""
+    beside = question.model_dump(exclude={"launch"}, exclude_unset=True)
+    return _read(question.launch, kind, beside, LAUNCH)
+
+
+def job_from(launch: Launch, prefix: str = "") -> Asked[Job] | Problem:
+    """The job of a launch that stands at `prefix` of a question."""
+    return _read(launch, Job, {}, prefix)
+
+
+def _read(
+    launch: Launch, kind: type[AnyJob], beside: dict[str, Any], prefix: str
+) -> Asked[AnyJob] | Problem:
+    try:
+        reading = read_launch(launch)
+    except LaunchError as error:
+        findings = [_finding(each, launch, prefix) for each in error.complaints[:MAX_ERRORS]]
+        return problem(INVALID_LAUNCH, summary(findings), findings)
+    job = read_job({**reading.job, **beside}, kind)
+    if isinstance(job, Problem):
+        return _placed(job, reading, prefix)
+    return Asked(job, reading, prefix, bool(reading.unread()))
+
+
+def _finding(complaint: Complaint, launch: Launch, prefix: str) -> Finding:
+    pointer = prefix + place_in(launch, complaint.file)
+    return Finding(pointer, "invalid_launch", complaint.message, (), complaint.line)
+
+
+def _placed(found: Problem, reading: LaunchReading, prefix: str) -> Problem:
+    """The same problem, with pointers into the launch that the job was read from."""
+    findings = [_moved(each, reading, prefix) for each in found.errors]
+    return replace(found, errors=findings, detail=summary(findings) if findings else found.detail)
+
+
+def _moved(finding: Finding, reading: LaunchReading, prefix: str) -> Finding:
+    place = reading.place_of(finding.pointer)
+    return replace(
+        finding,
+        pointer=prefix + place.pointer,
+        message=f"{place.words}: {finding.message}",
+        line=place.line,
+    )

@@ -1,0 +1,64 @@
+"""A job as it was read from a launch, and where in the launch each part of it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from trainfit.launch.account import Account
+from trainfit.launch.settings import Setting
+from trainfit.specs.launch import Launch, LaunchFormat
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLaunch:
+    """How a launch was read: as what, and what became of every key."""
+
+    format: LaunchFormat
+    framework_version: str | None
+    account: Account
+
+
+class Place(NamedTuple):
+    """A place in a launch: the pointer into it, the line there, and words that say the same."""
+
+    pointer: str
+    line: int | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchReading:
+    """A job as it was read from `source`, not yet checked. `origins` are the settings that its
+    fields came from, by their pointers.
+    """
+
+    source: Launch
+    launch: ReadLaunch
+    job: dict[str, Any]
+    origins: dict[str, Setting]
+
+    def place_of(self, pointer: str) -> Place:
+        """Where the launch says what this field of the job is, or where it could be given."""
+        nearest = pointer
+        while nearest:
+            if setting := self.origins.get(nearest):
+                return Place(place_in(self.source, setting.file), setting.line, setting.where)
+            nearest = nearest.rpartition("/")[0]
+        return Place(f"/overrides{pointer}", None, f"{pointer or '/'} of the job")
+
+    def unread(self) -> list[tuple[Place, str]]:
+        """What is not modelled and was not accepted, and why."""
+        return [
+            (Place(place_in(self.source, each.file), each.line, each.where), each.why)
+            for each in self.launch.account.unsupported
+            if not each.accepted
+        ]
+
+
+def place_in(source: Launch, file: str | None) -> str:
+    """The pointer to a file of a launch by its path, to argv or to env; else to all of it."""
+    for index, each in enumerate(source.files):
+        if each.path == file:
+            return f"/files/{index}/content"
+    return f"/{file}" if file in ("argv", "env") else ""
