@@ -64,11 +64,15 @@ class Draft:
         """The field as it stands; None where it is not set."""
         return _at(self.job, pointer)
 
+    def overridden(self, pointer: str) -> Any:
+        """The field as the overrides of the launch set it; None where they do not."""
+        return _at(self._overrides, pointer)
+
     def require(self, pointer: str, message: str, setting: Setting | None = None) -> None:
         """Complain, at a setting if there is one, where neither the launch nor its overrides set
         this field.
         """
-        if self.get(pointer) is None and _at(self._overrides, pointer) is None:
+        if self.get(pointer) is None and self.overridden(pointer) is None:
             place = Complaint(message) if setting is None else Complaint.at(setting, message)
             self._complaints.append(place)
 
@@ -79,10 +83,12 @@ class Draft:
 
     def ignore(self, setting: Setting) -> None:
         """Note a setting that is known not to change memory."""
+        self._recognised.pop(setting, None)
         self._irrelevant.append(setting)
 
     def leave_out(self, setting: Setting, why: str) -> None:
         """Note a setting that may change memory in a way that is not modelled."""
+        self._recognised.pop(setting, None)
         self._unsupported[setting] = why
 
     def complain(self, setting: Setting, message: str) -> None:
@@ -156,10 +162,20 @@ class Reading:
             self.draft.recognise(setting)
         return setting if setting is None or setting.unknown is None else None
 
-    def value(self, key: str, default: Any = None) -> Any:
-        """The value of such a setting."""
-        self.get(key)
-        return self._values.get(key, default)
+    def value(
+        self, key: str, default: Any = None, convert: Callable[[Any], Any] | None = None
+    ) -> Any:
+        """The value of such a setting; the default where it is not given, or cannot be converted,
+        which is complained of.
+        """
+        setting = self.get(key)
+        if setting is None:
+            return default
+        try:
+            return self._values[key] if convert is None else convert(self._values[key])
+        except ValueError as error:
+            self.draft.complain(setting, str(error))
+            return default
 
     def copy(self, key: str, pointer: str, convert: Callable[[Any], Any] | None = None) -> bool:
         """Set a field to the value of a setting, and tell whether that is given."""
