@@ -1,0 +1,43 @@
+"""What the values of settings mean, whether a file has them or a command line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+WHOLE = re.compile(r"[+-]?\d{1,18}")
+
+
+def whole(value: Any) -> int:
+    """A whole number. Raises ValueError for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and WHOLE.fullmatch(value):
+        return int(value)
+    raise ValueError("must be a whole number")
+
+
+def size(value: Any) -> int:
+    """A number of things, of which there is at least one."""
+    if (number := whole(value)) < 1:
+        raise ValueError("must be 1 or more")
+    return number
+
+
+def flag(value: Any) -> bool:
+    """True or false, however it is written."""
+    spelled = value.casefold() if isinstance(value, str) else value
+    if spelled in (True, "true"):
+        return True
+    if spelled in (False, "false"):
+        return False
+    raise ValueError("must be true or false")
+
+
+def names(value: Any) -> list[str]:
+    """A list of names, or one text with commas between them."""
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return value
+    raise ValueError("must be a list of names")
