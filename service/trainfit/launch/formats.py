@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from trainfit.launch.draft import Draft
 from trainfit.launch.program import Program
+from trainfit.launch.torchtitan import read as torchtitan
 from trainfit.specs.launch import LaunchFormat
 
 
@@ -19,5 +20,5 @@ class Format(NamedTuple):
     """Reads a program into a draft, as the framework of this version, or the latest, takes it."""
 
 
-FORMATS: Sequence[Format] = ()
+FORMATS: Sequence[Format] = (Format("torchtitan", torchtitan.recognises, torchtitan.read),)
 """In the order in which they are tried: what another can wrap comes later."""

@@ -1,0 +1,284 @@
+"""Which keys torchtitan has had, and what it did with the same keys, by release.
+
+Sources: torchtitan/config_manager.py at 9dec370 (2024-12-26) and v0.1.0, config/job_config.py at
+v0.2.0 to v0.2.2, config/configs.py and the Config classes of components at b5bcd76 (2026-08-21).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from trainfit.launch.errors import Complaint, LaunchError
+
+Sections = Mapping[str, str]
+"""Names of keys by their section, with spaces between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    name: str
+    keys: frozenset[str]
+    python: bool = False
+    """Configured by Python functions, with options over them."""
+    repeats_kv: bool = False
+    """Attention copies keys and values to every query head (until 2026-01-27, ff0829c)."""
+    units_apart: bool = True
+    """The embedding, and norm with head, are FSDP units (since 2025-07-28, 83e6941)."""
+    weighs_ends: bool = True
+    """Embedding and head count as layers where layers are split over stages."""
+    vocabulary_of_debug_models: int = 2048
+    """Rows of debug models; those of the test tokenizer with its special tokens until v0.1.0."""
+
+
+def _keys(sections: Sections) -> frozenset[str]:
+    return frozenset(
+        f"{section}.{name}" for section, names in sections.items() for name in names.split()
+    )
+
+
+_2024_12 = _keys(
+    {
+        "job": "config_file description dump_folder print_args use_for_integration_test",
+        "profiling": "enable_memory_snapshot enable_profiling profile_freq "
+        "save_memory_snapshot_folder save_traces_folder",
+        "metrics": "disable_color_printing enable_tensorboard enable_wandb log_freq rank_0_only "
+        "save_tb_folder",
+        "model": "flavor name norm_type tokenizer_path",
+        "optimizer": "early_step_in_backward fused lr name",
+        "training": "batch_size compile data_parallel_replicate_degree data_parallel_shard_degree "
+        "dataset dataset_path deterministic disable_loss_parallel enable_cpu_offload gc_freq "
+        "max_norm mixed_precision_param mixed_precision_reduce seed seq_len steps "
+        "tensor_parallel_degree warmup_steps",
+        "experimental": "context_parallel_degree context_parallel_rotate_method "
+        "enable_async_tensor_parallel enable_compiled_autograd pipeline_parallel_degree "
+        "pipeline_parallel_microbatches pipeline_parallel_schedule pipeline_parallel_schedule_csv "
+        "pipeline_parallel_split_points",
+        "checkpoint": "async_mode create_seed_checkpoint enable_checkpoint export_dtype folder "
+        "interval interval_type keep_latest_k load_step model_weights_only",
+        "activation_checkpoint": "mode selective_ac_option",
+        "float8": "enable_float8_linear enable_fsdp_float8_all_gather "
+        "precompute_float8_dynamic_scale_for_fsdp scaling_type_grad_output scaling_type_input "
+        "scaling_type_weight",
+        "comm": "init_timeout_seconds trace_buf_size train_timeout_seconds",
+        "memory_estimation": "disable_fake_mode enabled",
+    }
+)
+
+_0_1_0 = _2024_12 - _keys(
+    {
+        "metrics": "rank_0_only",
+        "model": "norm_type",
+        "optimizer": "fused",
+        "training": "batch_size data_parallel_replicate_degree data_parallel_shard_degree "
+        "disable_loss_parallel tensor_parallel_degree warmup_steps",
+        "experimental": "context_parallel_degree context_parallel_rotate_method "
+        "enable_async_tensor_parallel enable_compiled_autograd pipeline_parallel_degree "
+        "pipeline_parallel_microbatches pipeline_parallel_schedule pipeline_parallel_schedule_csv "
+        "pipeline_parallel_split_points",
+        "checkpoint": "interval_type model_weights_only",
+        "float8": "enable_float8_linear scaling_type_grad_output scaling_type_input "
+        "scaling_type_weight",
+    }
+) | _keys(
+    {
+        "metrics": "save_for_all_ranks",
+        "model": "converters print_after_conversion",
+        "optimizer": "beta1 beta2 eps implementation weight_decay",
+        "lr_scheduler": "decay_ratio decay_type lr_min warmup_steps",
+        "training": "gc_debug global_batch_size local_batch_size",
+        "parallelism": "context_parallel_degree context_parallel_rotate_method "
+        "data_parallel_replicate_degree data_parallel_shard_degree disable_loss_parallel "
+        "enable_async_tensor_parallel enable_compiled_autograd fsdp_reshard_after_forward "
+        "pipeline_parallel_degree pipeline_parallel_layers_per_stage "
+        "pipeline_parallel_microbatch_size pipeline_parallel_schedule "
+        "pipeline_parallel_schedule_csv pipeline_parallel_split_points tensor_parallel_degree",
+        "checkpoint": "exclude_from_loading initial_load_model_weights_only initial_load_path "
+        "last_save_model_weights_only",
+        "float8": "emulate filter_fqns force_recompute_fp8_weight_in_bwd recipe_name",
+        "mx": "filter_fqns recipe_name use_fp8_dim1_cast_triton_kernel",
+        "fault_tolerance": "enable fragment_sync_delay fragment_update_alpha group_size "
+        "min_replica_size replica_id semi_sync_method should_quantize sync_steps",
+        "experimental": "custom_args_module custom_import",
+    }
+)
+
+_0_2_0 = _0_1_0 - _keys(
+    {
+        "job": "print_args use_for_integration_test",
+        "lr_scheduler": "lr_min",
+        "training": "compile",
+        "parallelism": "pipeline_parallel_split_points",
+        "checkpoint": "enable_checkpoint initial_load_model_weights_only "
+        "last_save_model_weights_only",
+        "float8": "emulate enable_fsdp_float8_all_gather filter_fqns "
+        "force_recompute_fp8_weight_in_bwd precompute_float8_dynamic_scale_for_fsdp recipe_name",
+        "mx": "filter_fqns recipe_name use_fp8_dim1_cast_triton_kernel",
+        "memory_estimation": "enabled",
+        "fault_tolerance": "fragment_sync_delay fragment_update_alpha should_quantize sync_steps",
+    }
+) | _keys(
+    {
+        "job": "custom_config_module print_config",
+        "profiling": "profiler_active profiler_warmup",
+        "model": "hf_assets_path",
+        "lr_scheduler": "min_lr_factor",
+        "training": "debug_moe_force_load_balance dtype",
+        "parallelism": "expert_parallel_degree expert_tensor_parallel_degree "
+        "module_fqns_per_model_part pipeline_parallel_first_stage_less_layers "
+        "pipeline_parallel_last_stage_less_layers",
+        "checkpoint": "enable enable_first_step_checkpoint enable_ft_dataloader_checkpoints "
+        "initial_load_in_hf initial_load_in_hf_quantized initial_load_model_only last_save_in_hf "
+        "last_save_model_only load_only",
+        "activation_checkpoint": "early_stop memory_budget "
+        "per_op_sac_force_recompute_mm_shapes_by_fqns visualize_memory_budget_pareto",
+        "compile": "backend components enable",
+        "quantize.linear.float8": "emulate enable_fsdp_float8_all_gather filter_fqns "
+        "precompute_float8_dynamic_scale_for_fsdp recipe_name",
+        "quantize.linear.mx": "filter_fqns mxfp8_dim1_cast_kernel_choice recipe_name",
+        "quantize.grouped_mm.float8": "fqns",
+        "quantize.grouped_mm.mx": "fqns recipe_name",
+        "comm": "save_traces_file_prefix save_traces_folder",
+        "memory_estimation": "enable",
+        "fault_tolerance": "process_group process_group_timeout_ms",
+        "validation": "dataset dataset_path enable freq local_batch_size seq_len steps",
+    }
+)
+
+_DATA_LOADER = "num_workers persistent_workers pin_memory prefetch_factor"
+
+_0_2_1 = _0_2_0 - _keys(
+    {
+        "training": "debug_moe_force_load_balance deterministic seed",
+        "parallelism": "enable_compiled_autograd",
+    }
+) | _keys(
+    {
+        "job": "save_config_file",
+        "training.dataloader": _DATA_LOADER,
+        "parallelism": "expert_parallel_comm_backend pipeline_parallel_expert_parallel_overlap",
+        "activation_checkpoint": "debug determinism_check preserve_rng_state",
+        "comm": "mode",
+        "validation.dataloader": _DATA_LOADER,
+        "debug": "deterministic deterministic_warn_only moe_force_load_balance seed",
+    }
+)
+
+_0_2_2 = _0_2_1 | _keys(
+    {"lr_scheduler": "total_steps", "parallelism": "context_parallel_load_balancer"}
+)
+
+_MAIN = _keys(
+    {
+        "profiler": "enable_memory_snapshot enable_profiling memory_snapshot_freq "
+        "memory_snapshot_max_entries profile_freq profiler_active profiler_repeat "
+        "profiler_skip_first profiler_skip_first_wait profiler_warmup save_memory_snapshot_folder "
+        "save_traces_folder",
+        "metrics": "disable_color_printing enable_tensorboard enable_wandb log_freq "
+        "save_for_all_ranks save_tb_folder",
+        "dataloader": "seed",
+        "optimizer": "implementation optimizer_factory_kwargs_by_name param_groups",
+        "lr_scheduler": "decay_ratio decay_type min_lr_factor total_steps warmup_steps",
+        "training": "disable_cuda_graphs dtype enable_cpu_offload gc_debug gc_freq "
+        "max_context_length max_norm mixed_precision_param mixed_precision_reduce "
+        "num_tokens_per_microbatch_per_dp_rank num_tokens_per_train_step steps",
+        "parallelism": "context_parallel_degree context_parallel_load_balancer "
+        "context_parallel_ptrr_mask_key data_parallel_replicate_degree "
+        "data_parallel_shard_degree enable_fsdp_symm_mem enable_sequence_parallel "
+        "expert_parallel_degree fsdp_reshard_after_forward module_fqns_per_model_part "
+        "num_pp_microbatches pipeline_parallel_degree pipeline_parallel_first_stage_less_layers "
+        "pipeline_parallel_last_stage_less_layers pipeline_parallel_layers_per_stage "
+        "pipeline_parallel_schedule pipeline_parallel_schedule_csv spmd_backend "
+        "tensor_parallel_degree",
+        "checkpoint": "async_mode create_seed_checkpoint enable enable_first_step_checkpoint "
+        "exclude_from_loading export_dtype folder initial_load_in_hf initial_load_in_hf_quantized "
+        "initial_load_model_only initial_load_path interval keep_latest_k last_save_in_hf "
+        "last_save_model_only load_only load_step",
+        "activation_checkpoint": "debug determinism_check force_recompute_mm_shapes_by_fqns "
+        "memory_budget preserve_rng_state visualize_memory_budget_pareto",
+        "compile": "backend components enable enable_async_tensor_parallel",
+        "comm": "init_timeout_seconds mode save_traces_file_prefix save_traces_folder "
+        "trace_buf_size train_timeout_seconds",
+        "validator": "enable freq steps",
+        "debug": "batch_invariant detect_anomaly deterministic deterministic_warn_only "
+        "enable_structured_logging moe_force_load_balance print_config save_config_file seed "
+        "spmd_typechecking",
+        "override": "imports",
+        "loss": "num_chunks",
+    }
+) | {"module", "config", "hf_assets_path", "dump_folder", "activation_checkpoint"}
+
+RELEASES: Sequence[Release] = (
+    Release(
+        "2024-12",
+        _2024_12,
+        repeats_kv=True,
+        units_apart=False,
+        weighs_ends=False,
+        vocabulary_of_debug_models=2256,
+    ),
+    Release("v0.1.0", _0_1_0, repeats_kv=True, units_apart=False, vocabulary_of_debug_models=2256),
+    Release("v0.2.0", _0_2_0, repeats_kv=True),
+    Release("v0.2.1", _0_2_1, repeats_kv=True),
+    Release("v0.2.2", _0_2_2),
+    Release("main", _MAIN, python=True),
+)
+"""From the oldest to the latest."""
+
+RENAMED: Mapping[str, str] = {
+    "training.batch_size": "training.local_batch_size",
+    "training.data_parallel_replicate_degree": "parallelism.data_parallel_replicate_degree",
+    "training.data_parallel_shard_degree": "parallelism.data_parallel_shard_degree",
+    "training.tensor_parallel_degree": "parallelism.tensor_parallel_degree",
+    "training.disable_loss_parallel": "parallelism.disable_loss_parallel",
+    "training.compile": "compile.enable",
+    "training.warmup_steps": "lr_scheduler.warmup_steps",
+    "training.seed": "debug.seed",
+    "training.deterministic": "debug.deterministic",
+    "training.debug_moe_force_load_balance": "debug.moe_force_load_balance",
+    "training.max_context_length": "training.seq_len",
+    "experimental.context_parallel_degree": "parallelism.context_parallel_degree",
+    "experimental.context_parallel_rotate_method": "parallelism.context_parallel_rotate_method",
+    "experimental.enable_async_tensor_parallel": "parallelism.enable_async_tensor_parallel",
+    "experimental.enable_compiled_autograd": "parallelism.enable_compiled_autograd",
+    "experimental.pipeline_parallel_degree": "parallelism.pipeline_parallel_degree",
+    "experimental.pipeline_parallel_schedule": "parallelism.pipeline_parallel_schedule",
+    "experimental.pipeline_parallel_schedule_csv": "parallelism.pipeline_parallel_schedule_csv",
+    "experimental.pipeline_parallel_split_points": "parallelism.pipeline_parallel_split_points",
+    "experimental.pipeline_parallel_microbatches": "parallelism.num_pp_microbatches",
+    "compile.enable_async_tensor_parallel": "parallelism.enable_async_tensor_parallel",
+    "activation_checkpoint.force_recompute_mm_shapes_by_fqns": "activation_checkpoint."
+    "per_op_sac_force_recompute_mm_shapes_by_fqns",
+    "activation_checkpoint": "activation_checkpoint.mode",
+    "float8.emulate": "quantize.linear.float8.emulate",
+    "float8.enable_fsdp_float8_all_gather": "quantize.linear.float8.enable_fsdp_float8_all_gather",
+    "float8.filter_fqns": "quantize.linear.float8.filter_fqns",
+    "float8.precompute_float8_dynamic_scale_for_fsdp": "quantize.linear.float8."
+    "precompute_float8_dynamic_scale_for_fsdp",
+    "float8.recipe_name": "quantize.linear.float8.recipe_name",
+    "mx.filter_fqns": "quantize.linear.mx.filter_fqns",
+    "mx.recipe_name": "quantize.linear.mx.recipe_name",
+    "checkpoint.enable_checkpoint": "checkpoint.enable",
+    "memory_estimation.enabled": "memory_estimation.enable",
+    "validator.enable": "validation.enable",
+}
+"""Keys of other times -> the names under which they are read here: v0.2.2's where it has them."""
+
+
+def release_named(version: str) -> Release:
+    """The release of this name, with or without its v. Raises LaunchError with those there are."""
+    for release in RELEASES:
+        if version.removeprefix("v") == release.name.removeprefix("v"):
+            return release
+    known = ", ".join(release.name for release in RELEASES)
+    raise LaunchError(Complaint(f"framework_version: of torchtitan {known} are known"))
+
+
+def latest_release_with(keys: frozenset[str]) -> Release:
+    """The latest release that has all these keys, else that has most of them. One that is
+    configured in Python has to be asked for by a key of its own: it starts with --module.
+    """
+    return max(
+        RELEASES,
+        key=lambda each: (len(keys & each.keys), not each.python, RELEASES.index(each)),
+    )
