@@ -31,6 +31,7 @@ app = App(
 app.command("trainfit.cli.estimate:estimate", help="Estimate the memory of every pipeline rank.")
 app.command("trainfit.cli.fit_check:fit_check", help=f"{FIT_CHECK}\n\n{EXIT_CODES}")
 app.command("trainfit.cli.compare:compare", help="Put the jobs of files side by side.")
+app.command("trainfit.cli.job:app", name="job", help="Read jobs out of launch files.")
 app.command("trainfit.cli.models:app", name="models", help="List models, and fetch them ahead.")
 app.command("trainfit.cli.gpus:gpus", help="List the GPUs that are known by name.")
 app.command("trainfit.cli.serve:serve", help="Answer over HTTP.")

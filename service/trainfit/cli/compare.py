@@ -19,15 +19,15 @@ from trainfit.api.several import (
     models_of,
     read_comparison,
 )
+from trainfit.cli.entries import Entry, UnreadFile, read_entries
 from trainfit.cli.errors import REFUSED, RefusedCommandError
 from trainfit.cli.gate.table import STYLES
 from trainfit.cli.gate.words import WORDS, wrong
-from trainfit.cli.job_files import JobEntry, read_jobs
+from trainfit.cli.launches import NOTHING_SAID, LaunchOptions, on_card
 from trainfit.cli.lookup import looking_up
 from trainfit.cli.refusals import refusal
 from trainfit.cli.service import SERVER, UNAVAILABLE, asking, is_unanswered
 from trainfit.cli.terminal import labelled, print_all, print_json, table
-from trainfit.documents.document import FileError
 from trainfit.estimator.results import ComponentName
 from trainfit.quantities import GIB, gib, gib_range
 from trainfit.specs.job import Job
@@ -38,7 +38,10 @@ from trainfit.wire import to_json
 BESIDE_A_JOB = FitCheckRequest.model_fields.keys() - Job.model_fields.keys()
 STATES: Sequence[ComponentName] = "weights", "gradients", "optimizer_states", "activations"
 
-FILES = Parameter(help="Jobs in JSON, YAML or TOML; a file may hold several.")
+FILES = Parameter(
+    help="Jobs in JSON, YAML or TOML; a file may hold several. Or launch files: scripts, and what "
+    "they read."
+)
 GPU = Parameter(help="Compare every job on this card instead of its own.")
 BASELINE = Parameter(help="The job that the others differ from, by its name. Unset: the first.")
 JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
@@ -52,12 +55,14 @@ def compare(
     baseline: Annotated[str | None, BASELINE] = None,
     server: Annotated[str | None, SERVER] = None,
     as_json: Annotated[bool, JSON] = False,
+    launch: LaunchOptions = NOTHING_SAID,
 ) -> int:
     """Put the jobs of the files side by side. The exit code is 2 where one of them is refused, 5
     where a service gives no answer.
     """
     ask = _ask_here if server is None else _service(server)
-    jobs = [NamedJob(id=name, job=job) for name, job in _named(_entries(files), gpu)]
+    entries = _entries(files, launch)
+    jobs = [NamedJob.model_validate({"id": name, **job}) for name, job in _named(entries, gpu)]
     if len(jobs) > MAX_JOBS:
         raise RefusedCommandError(f"trainfit: there are {len(jobs)} jobs; at most {MAX_JOBS} go")
     if baseline is not None and baseline not in [each.id for each in jobs]:
@@ -92,15 +97,15 @@ def _unanswered(problem: Problem, *, as_json: bool) -> int:
     return UNAVAILABLE if is_unanswered(problem) else REFUSED
 
 
-def _entries(files: Sequence[Path]) -> Iterator[JobEntry]:
-    for path in files:
-        try:
-            yield from read_jobs(path)
-        except FileError as error:
-            raise RefusedCommandError(f"trainfit: {path}:{error.line}: {error}") from None
+def _entries(files: Sequence[Path], options: LaunchOptions) -> Iterator[Entry]:
+    for entry in read_entries(files, options):
+        if isinstance(entry, UnreadFile):
+            error = entry.error
+            raise RefusedCommandError(f"trainfit: {entry.path}:{error.line}: {error}")
+        yield entry
 
 
-def _named(entries: Iterator[JobEntry], gpu: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
+def _named(entries: Iterator[Entry], gpu: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each job under its name, numbered where it is not the first of that name. A policy is left
     aside: what is compared is what jobs need.
     """
@@ -110,7 +115,8 @@ def _named(entries: Iterator[JobEntry], gpu: str | None) -> Iterator[tuple[str, 
         name = next(each for each in chain([entry.name], numbered) if each not in seen)
         seen.add(name)
         job = {key: part for key, part in entry.job.items() if key not in BESIDE_A_JOB}
-        yield name, job if gpu is None else {**job, "gpu": gpu}
+        job = job if gpu is None else on_card(job, gpu)
+        yield name, job if "launch" in job else {"job": job}
 
 
 def _print(result: SideBySide) -> None:

@@ -8,11 +8,12 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter
 
 from trainfit.answer import plan_of, signed
-from trainfit.api.jobs import read_job
-from trainfit.api.problems import ANSWER_ERRORS, Problem, problem_of
+from trainfit.api.launches import Asked, read_asked
+from trainfit.api.problems import Problem
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import takes_job_flags
-from trainfit.cli.jobs import job_document
+from trainfit.cli.jobs import question
+from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
 from trainfit.cli.lookup import looking_up
 from trainfit.cli.refusals import refusal
 from trainfit.cli.terminal import print_json
@@ -28,7 +29,11 @@ def _output(about: str, *names: str) -> Parameter:
     return Parameter(name=names, negative=(), group=OUTPUT, help=about, show_default=False)
 
 
-MODEL = Parameter(help="A Hub id, or the path of a config.json or of its folder.")
+NAMED = Parameter(
+    name="MODEL | LAUNCH FILES",
+    help="A Hub id, or the path of a config.json or of its folder. Or launch files, a script and "
+    "what it reads, over which the flags below hold.",
+)
 JOB = Parameter(help="A job in JSON, YAML or TOML; the flags below override what it says.")
 ACTIVATIONS = Parameter(
     group=OUTPUT, show_default=False, help="Count activations and workspaces, not states only."
@@ -42,7 +47,7 @@ JSON = _output("Print what HTTP answers instead.", "--json")
 
 @takes_job_flags
 def estimate(
-    model: Annotated[str | None, MODEL] = None,
+    named: Annotated[list[str] | None, NAMED] = None,
     /,
     *,
     job: Annotated[Path | None, JOB] = None,
@@ -52,6 +57,7 @@ def estimate(
     stage: Annotated[int | None, STAGE] = None,
     summary: Annotated[Literal["mb", "gb"] | None, SUMMARY] = None,
     as_json: Annotated[bool, JSON] = False,
+    launch: LaunchOptions = NOTHING_SAID,
     **flags: Any,
 ) -> None:
     """Estimate the memory of every pipeline rank.
@@ -63,10 +69,11 @@ def estimate(
         raise RefusedCommandError("trainfit: give one of --tree, --summary and --json")
     if stage is not None and not tree:
         raise RefusedCommandError("trainfit: --stage: goes with --tree")
-    asked, plan = _resolved(job_document(model, job, flags), as_json=as_json)
+    asked, plan = _resolved(question(named or (), job, flags, launch), as_json=as_json)
     result = estimate_plan(plan, activations=activations)
     if as_json:
-        print_json(to_json(signed(asked, plan, result, activations=activations)))
+        answer = signed(asked.job, plan, result, activations=activations, reading=asked.reading)
+        print_json(to_json(answer))
     elif summary is not None:
         from trainfit.cli.summary import summary_line
 
@@ -78,23 +85,25 @@ def estimate(
     else:
         from trainfit.cli.report import print_report
 
-        print_report(result, plan, asked.gpu, model or str(job), activations=activations)
+        title = named[0] if named else str(job)
+        print_report(result, plan, asked, title, activations=activations)
         if verbose:
             from trainfit.cli.details import print_details
 
             print_details(result)
 
 
-def _resolved(document: dict[str, Any], *, as_json: bool) -> tuple[Job, Plan]:
+def _resolved(document: dict[str, Any], *, as_json: bool) -> tuple[Asked[Job], Plan]:
     """A job and its plan, or RefusedCommandError with the problem in words or as JSON."""
-    job = read_job(document, Job)
-    if isinstance(job, Problem):
-        raise _refused(job, document, as_json=as_json)
-    try:
-        with looking_up(online=True) as look_up:
-            return job, plan_of(job, look_up([job.model]))
-    except ANSWER_ERRORS as error:
-        raise _refused(problem_of(error, job), document, as_json=as_json) from None
+    asked = read_asked(document, Job)
+    if isinstance(asked, Problem):
+        raise _refused(asked, document, as_json=as_json)
+    with looking_up(online=True) as look_up:
+        find = look_up([asked.job.model])
+    plan = asked.answered(lambda job, _: plan_of(job, find))
+    if isinstance(plan, Problem):
+        raise _refused(plan, document, as_json=as_json)
+    return asked, plan
 
 
 def _refused(problem: Problem, document: dict[str, Any], *, as_json: bool) -> RefusedCommandError:

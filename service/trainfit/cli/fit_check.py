@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from pydantic import ValidationError
 
 from trainfit.api.problems import INVALID_JSON, problem
+from trainfit.cli.entries import UnreadFile, read_entries
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.gate.asking import Ask, asking_here, asking_service
 from trainfit.cli.gate.cases import Case, Gate
@@ -20,7 +21,8 @@ from trainfit.cli.gate.github import append_summary, workflow_commands
 from trainfit.cli.gate.junit import junit
 from trainfit.cli.gate.sarif import sarif
 from trainfit.cli.gate.table import print_table
-from trainfit.cli.job_files import JobEntry, read_jobs, readable
+from trainfit.cli.job_files import JobEntry, readable
+from trainfit.cli.launches import NOTHING_SAID, LaunchOptions, on_card
 from trainfit.cli.lookup import looking_up
 from trainfit.cli.service import SERVER
 from trainfit.documents.document import Document, FileError
@@ -42,7 +44,10 @@ def _about(text: str, **options: Any) -> Parameter:
     return Parameter(help=text, show_default=False, negative=(), **options)
 
 
-FILES = _about("Jobs in JSON, YAML or TOML; a file may hold several.")
+FILES = _about(
+    "Jobs in JSON, YAML or TOML; a file may hold several. Or launch files: scripts, and what they "
+    "read."
+)
 GPU = _about("Check every job on this card instead of its own. May be repeated.")
 FAIL_ON = _about("does-not-fit unless given; tight fails on what may fit and may not, too.")
 ON_ERROR = _about("Whether the gate opens where nobody could answer. Unset: fail.")
@@ -70,6 +75,7 @@ def fit_check(
     headroom_bytes: Annotated[int | None, BYTES] = None,
     allow: Annotated[list[str] | None, ALLOW] = None,
     suggest: Annotated[bool | None, SUGGEST] = None,
+    launch: LaunchOptions = NOTHING_SAID,
 ) -> int:
     """Check every job of the files on every card, tell what came of it, and return the exit code.
 
@@ -85,7 +91,7 @@ def fit_check(
     gate = Gate(fail_on_tight=fail_on == "tight", fail_on_error=on_error == "fail")
     with looking_up(online=online) as look_up:
         ask = asking_here(look_up) if server is None else asking_service(server)
-        cases = list(_cases(files, gpu, policy, suggest, ask))
+        cases = list(_cases(files, gpu, policy, suggest, ask, launch))
     with suppress(BrokenPipeError):
         _tell(format, output, cases, gate)
     return gate.exit_code(cases)
@@ -97,26 +103,22 @@ def _cases(
     policy: Mapping[str, Any],
     suggest: bool | None,
     ask: Ask,
+    launch: LaunchOptions,
 ) -> Iterator[Case]:
-    for path in files:
-        try:
-            entries = read_jobs(path)
-        except FileError as error:
-            yield _unreadable(path, error)
+    for entry in read_entries(files, launch):
+        if isinstance(entry, UnreadFile):
+            yield _unreadable(entry.path, entry.error)
             continue
-        for entry in entries:
-            for gpu in gpus or (None,):
-                request = _request(entry.job, gpu, policy, suggest)
-                yield Case(entry, _shown(request.get("gpu")), ask(request))
+        for gpu in gpus or (None,):
+            request = _request(entry.job, gpu, policy, suggest)
+            yield Case(entry, _shown(request), ask(request))
 
 
 def _request(
     job: Mapping[str, Any], gpu: str | None, policy: Mapping[str, Any], suggest: bool | None
 ) -> dict[str, Any]:
     """The job with what the command line says in the place of what the file says."""
-    request = dict(job)
-    if gpu is not None:
-        request["gpu"] = gpu
+    request = dict(job) if gpu is None else on_card(job, gpu)
     if suggest is not None:
         request["suggest"] = suggest
     own = request.get("policy", {})
@@ -131,8 +133,10 @@ def _unreadable(path: Path, error: FileError) -> Case:
     return Case(entry, "any GPU", problem(INVALID_JSON, str(error)))
 
 
-def _shown(gpu: Any) -> str:
-    """What to call the card that a job names."""
+def _shown(request: Mapping[str, Any]) -> str:
+    """What to call the card that a job, or a launch, names."""
+    launch = request.get("launch")
+    gpu = (launch if isinstance(launch, dict) else request).get("gpu")
     if isinstance(gpu, dict):
         gpu = gpu.get("name", "custom")
     return gpu if isinstance(gpu, str) else "no GPU"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainfit.cli.files import read_documents
+from trainfit.cli.files import read_text
 from trainfit.cli.flags import flag_at
-from trainfit.documents.document import Document, FileError
+from trainfit.documents.document import Document, FileError, parse_documents
 
 JOBS = "jobs"
 NAME = "name"
@@ -32,6 +32,10 @@ class JobEntry:
         """The line on which the job begins."""
         return self.document.line_of(self.pointer)
 
+    def place_of(self, pointer: str, _: int | None) -> tuple[Path, int]:
+        """The file, and the line of a field of the job under whichever of its names it has."""
+        return self.path, self.line_of(pointer)
+
     def line_of(self, pointer: str) -> int:
         """The line of a field of the job, under whichever of its names it is written."""
         flag = flag_at(pointer)
@@ -51,9 +55,14 @@ def readable(name: str) -> str:
 
 def read_jobs(path: Path) -> list[JobEntry]:
     """The jobs of a file in their order. Raises FileError where it holds none."""
+    return jobs_of(path, read_text(path))
+
+
+def jobs_of(path: Path, text: str) -> list[JobEntry]:
+    """The jobs of a file of this text."""
     found = [
         (document, pointer, job)
-        for document in read_documents(path)
+        for document in parse_documents(path.suffix, text)
         if document.value is not None
         for pointer, job in _jobs(document)
     ]

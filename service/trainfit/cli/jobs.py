@@ -1,27 +1,54 @@
-"""From a command line to a job: the model that it names, a job file, and flags over both."""
+"""From a command line to a question: a model, a job file or launch files, and flags over them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from trainfit.cli.errors import RefusedCommandError
-from trainfit.cli.files import read_config, read_documents
+from trainfit.cli.files import read_config, read_documents, read_text
 from trainfit.cli.flags import Flag, flags
+from trainfit.cli.launches import NOTHING_SAID, LaunchOptions, sorted_out
 from trainfit.documents.document import FileError
 
-DEFAULT_KINDS = {"framework": {"name": "megatron"}, "peft": {"method": "lora"}}
+Kinds = Mapping[str, Mapping[str, str]]
+DEFAULT_KINDS: Kinds = {"framework": {"name": "megatron"}, "peft": {"method": "lora"}}
 """What a part is where only some other field of it is given."""
+
+
+def question(
+    named: Sequence[str],
+    job_file: Path | None,
+    given: Mapping[str, Any],
+    options: LaunchOptions = NOTHING_SAID,
+) -> dict[str, Any]:
+    """What is asked as it would be sent over HTTP: a job, or a launch in its place. `given` has the
+    values of flags by their keywords.
+
+    Raises RefusedCommandError where a file cannot be read or no model is named.
+    """
+    files = {Path(each): _text(Path(each)) for each in named if Path(each).is_file()}
+    launches = sorted_out(files)[1] if job_file is None else []
+    if not launches and options.argv is None:
+        if len(named) > 1:
+            raise RefusedCommandError(f"trainfit: {named[1]}: one model is named, or launch files")
+        return job_document(named[0] if named else None, job_file, given)
+    if len(launches) > 1:
+        firsts = ", ".join(str(group[0]) for group in launches)
+        raise RefusedCommandError(f"trainfit: more than one launch: {firsts}")
+    models = [each for each in named if Path(each) not in files]
+    if len(models) > 1:
+        raise RefusedCommandError(f"trainfit: {models[1]}: there is no such file")
+    overrides: dict[str, Any] = {"model": _model(models[0])} if models else {}
+    _put_all(overrides, given, {})
+    return {"launch": {**options.launch([*files.items()]), "overrides": overrides}}
 
 
 def job_document(
     model: str | None, job_file: Path | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The job as it would be sent over HTTP. `given` has the values of flags by their keywords.
-
-    Raises RefusedCommandError where a file cannot be read or no model is named.
-    """
+    """The job as it would be sent over HTTP."""
     document = _object(job_file, _job) if job_file is not None else {}
     if model is not None:
         document["model"] = _model(model)
@@ -29,18 +56,29 @@ def job_document(
         raise RefusedCommandError(
             "trainfit: name a model: a Hub id, the path of a config.json, or a job with --job"
         )
-    for flag in flags().values():
-        if given.get(flag.keyword) is not None:
-            _put(document, flag, given[flag.keyword])
+    _put_all(document, given, DEFAULT_KINDS)
     return document
 
 
-def _put(document: dict[str, Any], flag: Flag, value: Any) -> None:
+def _text(path: Path) -> str:
+    try:
+        return read_text(path)
+    except FileError as error:
+        raise RefusedCommandError(f"trainfit: {path}: {error}") from None
+
+
+def _put_all(document: dict[str, Any], given: Mapping[str, Any], kinds: Kinds) -> None:
+    for flag in flags().values():
+        if given.get(flag.keyword) is not None:
+            _put(document, flag, given[flag.keyword], kinds)
+
+
+def _put(document: dict[str, Any], flag: Flag, value: Any, kinds: Kinds) -> None:
     """Set a field in the place of what a job file says of it, under whichever of its names."""
     *parents, _ = flag.pointer.strip("/").split("/")
     part: Any = document
     for parent in parents:
-        inner = part.setdefault(parent, dict(DEFAULT_KINDS.get(parent, {})))
+        inner = part.setdefault(parent, dict(kinds.get(parent, {})))
         if not isinstance(inner, dict):
             return  # validation tells what is wrong with it
         part = inner

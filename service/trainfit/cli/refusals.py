@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from trainfit.api.launches import LAUNCH
 from trainfit.api.problems import Problem
 from trainfit.cli.flags import Flag, flag_at
 from trainfit.resolve.findings import Change, Finding
@@ -27,6 +28,9 @@ def _lines(finding: Finding, job: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _place(pointer: str) -> str:
+    if pointer.startswith(LAUNCH):
+        flag = flag_at(pointer.removeprefix(f"{LAUNCH}/overrides"))
+        return f"{flag.names[0]}: " if flag is not None else ""
     flag = flag_at(pointer)
     if flag is not None:
         return f"{flag.names[0]}: "

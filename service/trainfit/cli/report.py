@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from rich.table import Table
 from rich.text import Text
 
+from trainfit.api.launches import Asked
 from trainfit.cli.cards import own_card, usual_cards
 from trainfit.cli.terminal import labelled, print_all, table
 from trainfit.estimator.results import Chunk, ComponentName, Estimate, Peak, Stage
+from trainfit.launch.reading import ReadLaunch
 from trainfit.quantities import count, gib, gib_range, plain, ranges
 from trainfit.resolve.plan import Plan
-from trainfit.specs.gpu import Gpu
+from trainfit.specs.job import Job
 
 WORDS = ("stage", "layers")
 NUMBERS = (
@@ -33,16 +35,18 @@ BESIDE: tuple[ComponentName, ...] = ("workspace", "framework_buffers")
 
 
 def print_report(
-    result: Estimate, plan: Plan, gpu: Gpu | None, title: str, *, activations: bool
+    result: Estimate, plan: Plan, asked: Asked[Job], title: str, *, activations: bool
 ) -> None:
-    """The whole report. `gpu` is the card as the job has it, `title` names a model that has no
-    name of its own; without `activations` there is no peak and no verdict.
+    """The whole report. `title` names a model that has no name of its own; without `activations`
+    there is no peak and no verdict.
     """
+    launch = [] if asked.launch is None else [("Launch", _launch(asked.launch))]
     print_all(
         labelled(_model(result, title)),
+        *([labelled(launch)] if launch else []),
         labelled([("Layout", _layout(result, plan))]),
         _stages(result, activations=activations),
-        labelled(_conclusions(result, plan, gpu, activations=activations)),
+        labelled(_conclusions(result, plan, asked, activations=activations)),
     )
 
 
@@ -57,6 +61,15 @@ def _model(result: Estimate, title: str) -> Iterator[tuple[str, str | Text]]:
     yield "Model", name
     yield "Parameters", f"{count(parameters.total)} total, {count(parameters.active)} active"
     yield "", ", ".join(shares)
+
+
+def _launch(launch: ReadLaunch) -> str:
+    account = launch.account
+    return (
+        f"{plain(launch.format)}: {len(account.recognised)} keys decide, "
+        f"{len(account.irrelevant)} do not matter, {len(account.unsupported)} are not modelled, "
+        f"{len(account.defaulted)} defaults (`trainfit job from-launch` lists them)"
+    )
 
 
 def _layout(result: Estimate, plan: Plan) -> str:
@@ -120,15 +133,19 @@ def _moment(peak: Peak) -> str:
 
 
 def _conclusions(
-    result: Estimate, plan: Plan, gpu: Gpu | None, *, activations: bool
+    result: Estimate, plan: Plan, asked: Asked[Job], *, activations: bool
 ) -> Iterator[tuple[str, str | Text]]:
     yield "Binding", _binding(result, activations=activations)
-    if activations and gpu is not None:
-        yield "GPU", Text(own_card(result, gpu, plan.card), "bold")
-    if activations:
+    if asked.unread:
+        yield "GPU", Text("unknown: the launch says what is not modelled", "bold")
+    elif activations:
+        if asked.job.gpu is not None:
+            yield "GPU", Text(own_card(result, asked.job.gpu, plan.card), "bold")
         yield "GPUs (GiB)", usual_cards(result, plan.card)
     for warning in result.warnings:
         yield "Warning", Text(warning, "yellow")
+    for place, why in asked.reading.unread() if asked.reading is not None else ():
+        yield "Not modelled", Text(f"{place.words}: {why}", "yellow")
     names = ", ".join(assumption.id for assumption in result.assumptions)
     yield "Assumes", f"{names} (--verbose explains)"
 

@@ -32,6 +32,11 @@ class Recognised:
     value: Any
     became: list[Became]
 
+    @property
+    def where(self) -> str:
+        """The place and the key, for a message."""
+        return where(self.file, self.line, self.key)
+
 
 @dataclass(frozen=True, slots=True)
 class Irrelevant:

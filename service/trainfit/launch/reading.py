@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from trainfit.launch.account import Account
 from trainfit.launch.settings import Setting
+from trainfit.specs.job import AS_JOB
 from trainfit.specs.launch import Launch, LaunchFormat
 
 
@@ -17,6 +18,19 @@ class ReadLaunch:
     format: LaunchFormat
     framework_version: str | None
     account: Account
+
+
+@dataclass(frozen=True, slots=True)
+class JobFromLaunch(ReadLaunch):
+    """The job that a launch describes, ready to be sent, and what became of every key."""
+
+    job: Annotated[dict[str, Any], AS_JOB]
+
+    @classmethod
+    def of(cls, reading: LaunchReading) -> JobFromLaunch:
+        """What is answered to one who sent a launch to be read."""
+        read = reading.launch
+        return cls(read.format, read.framework_version, read.account, reading.job)
 
 
 class Place(NamedTuple):

@@ -1,30 +1,20 @@
 """POST /v1/jobs:from-launch: the job that launch files describe."""
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Body, Request
 from fastapi.concurrency import run_in_threadpool
 
-from trainfit.answer import fields_of
 from trainfit.api.asked import told
 from trainfit.api.examples import LAUNCH_EXAMPLES
 from trainfit.api.json_body import JsonRoute
 from trainfit.api.launches import job_from
 from trainfit.api.openapi import problem_responses
 from trainfit.api.problems import BODY_PROBLEMS, INVALID_LAUNCH
-from trainfit.launch.reading import ReadLaunch
-from trainfit.specs.job import AS_JOB
+from trainfit.launch.reading import JobFromLaunch
 from trainfit.specs.launch import Launch
 
 router = APIRouter(prefix="/v1", tags=["launches"], route_class=JsonRoute)
-
-
-@dataclass(frozen=True, slots=True)
-class JobFromLaunch(ReadLaunch):
-    """The job that a launch describes, ready to be sent, and what became of every key."""
-
-    job: Annotated[dict[str, Any], AS_JOB]
 
 
 @router.post(
@@ -43,4 +33,4 @@ async def job_from_launch(
     """
     asked = told(request, launch, await run_in_threadpool(job_from, launch))
     assert asked.reading is not None
-    return JobFromLaunch(**fields_of(asked.reading.launch), job=asked.reading.job)
+    return JobFromLaunch.of(asked.reading)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
-from trainfit.api.jobs import answered, read_job
+from trainfit.api.launches import read_asked
 from trainfit.api.problems import INTERNAL_ERROR, Problem, problem
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.lookup import LookUp
@@ -22,11 +21,12 @@ def asking_here(look_up: LookUp) -> Ask:
     """This process as one who is asked."""
 
     def ask(document: Mapping[str, Any]) -> FitCheckAnswer | Problem:
-        request = read_job(document, FitCheckRequest)
-        if isinstance(request, Problem):
-            return request
+        asked = read_asked(document, FitCheckRequest)
+        if isinstance(asked, Problem):
+            return asked
         try:
-            return answered(request, partial(check_fit, find=look_up([request.model])))
+            find = look_up([asked.job.model])
+            return asked.answered(lambda job, reading: check_fit(job, find, reading=reading))
         except RefusedCommandError:
             raise
         except Exception as error:

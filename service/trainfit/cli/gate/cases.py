@@ -15,7 +15,8 @@ from trainfit.api.problems import (
     VERSION_NOT_SERVED,
     Problem,
 )
-from trainfit.cli.job_files import JobEntry, readable
+from trainfit.cli.entries import Entry
+from trainfit.cli.job_files import readable
 from trainfit.cli.service import UNAVAILABLE, is_unanswered
 from trainfit.fit import FitCheckAnswer
 
@@ -47,7 +48,7 @@ ANSWERED_ELSEWHERE = (
 class Case:
     """One job of a file on one card, and the answer."""
 
-    entry: JobEntry
+    entry: Entry
     gpu: str
     answer: FitCheckAnswer | Problem
 

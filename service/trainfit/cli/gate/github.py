@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainfit.cli.gate.cases import Case, Gate
 from trainfit.cli.gate.words import WORDS, advice, notes
+from trainfit.cli.job_files import readable
 
 MAX_SUMMARY_BYTES = 512 * 1024
 """GitHub drops the summaries of a step that has more than 1 MiB."""
@@ -28,7 +29,8 @@ def _commands(case: Case, gate: Gate) -> Iterator[str]:
     best = list(advice(case))[:1]
     allowed = [f"allowed: {case.allowed}"] if case.allowed else []
     for note in notes(case):
-        place = f"file={_property(case.path)},line={note.line},title={_property(title)}"
+        path = _property(readable(note.path.as_posix()))
+        place = f"file={path},line={note.line},title={_property(title)}"
         text = "\n".join([note.text, *allowed, *best])
         yield f"::{level} {place}::{_data(text)}"
 

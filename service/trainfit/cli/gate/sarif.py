@@ -63,7 +63,7 @@ def _results(case: Case, gate: Gate) -> Iterator[dict[str, Any]]:
             "ruleIndex": list(RULES).index(case.outcome),
             "level": "error" if gate.fails(case) else "warning",
             "message": {"text": "\n".join([head, *advice(case)])},
-            "locations": [_location(case, note)],
+            "locations": [_location(note)],
             "partialFingerprints": {"trainfit/v1": _fingerprint(case, rule, ordinal)},
         }
         if case.allowed is not None:
@@ -72,8 +72,8 @@ def _results(case: Case, gate: Gate) -> Iterator[dict[str, Any]]:
         yield result
 
 
-def _location(case: Case, note: Note) -> dict[str, Any]:
-    path = case.entry.path
+def _location(note: Note) -> dict[str, Any]:
+    path = note.path
     if path.is_absolute() and path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
     artifact = {"uri": path.as_uri() if path.is_absolute() else quote(readable(path.as_posix()))}
@@ -84,6 +84,7 @@ def _location(case: Case, note: Note) -> dict[str, Any]:
 
 def _fingerprint(case: Case, rule: Rule, ordinal: int) -> str:
     """The same as long as the same job, with this layout, has this result on this card."""
-    layout = json.dumps(case.entry.job.get("parallelism"), sort_keys=True)
+    decisive = case.entry.job.get("parallelism", case.entry.job.get("launch"))
+    layout = json.dumps(decisive, sort_keys=True)
     parts = json.dumps([case.path, case.entry.name, layout, case.gpu, rule.id, ordinal])
     return hashlib.sha256(parts.encode()).hexdigest()

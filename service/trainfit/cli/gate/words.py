@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
+from trainfit.api.launches import LAUNCH
 from trainfit.api.problems import Problem
 from trainfit.cli.gate.cases import Case
 from trainfit.decisions.words import VERDICTS, changes, suggested
@@ -25,9 +27,9 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Why a case is as it is, at the line of its file that says so."""
+    """Why a case is as it is, at the line of the file that says so."""
 
-    pointer: str
+    path: Path
     line: int
     text: str
 
@@ -36,15 +38,26 @@ def notes(case: Case) -> list[Note]:
     """At least one for every outcome."""
     answer = case.answer
     if isinstance(answer, Problem):
-        errors = [(each.pointer, wrong(each)) for each in answer.errors]
-        return _at_lines(case, errors or [("", answer.detail)])
-    missing = [(each.pointer, f"{each.pointer}: {each.message}") for each in answer.not_modelled]
-    needed = [("", _needs(answer, answer.binding))] if answer.binding is not None else []
-    return _at_lines(case, [*needed, *missing])
+        return [_note(case, each.pointer, each.line, wrong(each)) for each in answer.errors] or [
+            _note(case, "", None, answer.detail)
+        ]
+    needed = [] if answer.binding is None else [_needs(answer, answer.binding)]
+    return [
+        *(_note(case, "", None, text) for text in needed),
+        *(
+            _note(case, each.pointer, each.line, _at(each.pointer, each.message))
+            for each in answer.not_modelled
+        ),
+    ]
 
 
-def _at_lines(case: Case, found: Iterable[tuple[str, str]]) -> list[Note]:
-    return [Note(pointer, case.entry.line_of(pointer), text) for pointer, text in found]
+def _note(case: Case, pointer: str, line: int | None, text: str) -> Note:
+    return Note(*case.entry.place_of(pointer, line), text)
+
+
+def _at(pointer: str, message: str) -> str:
+    """A message with its place; what is said of a launch has it already."""
+    return f"{pointer}: {message}" if pointer and not pointer.startswith(LAUNCH) else message
 
 
 def _needs(check: FitCheckAnswer, binding: Binding) -> str:
@@ -70,7 +83,7 @@ def advice(case: Case) -> Iterator[str]:
 
 def wrong(finding: Finding) -> str:
     """What is wrong, where, and what would be right."""
-    words = f"{finding.pointer}: {finding.message}" if finding.pointer else finding.message
+    words = _at(finding.pointer, finding.message)
     if finding.suggestion:
         words += f"; {changes(finding.suggestion)}"
     if finding.code == "missing" and finding.pointer == "/gpu":

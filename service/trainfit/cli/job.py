@@ -1,0 +1,81 @@
+"""`trainfit job`: jobs out of launch files, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from cyclopts import App, Parameter
+from rich.table import Table
+
+from trainfit.api.launches import Asked, read_asked
+from trainfit.api.problems import Problem
+from trainfit.cli.entries import Entry, UnreadFile, read_entries
+from trainfit.cli.errors import RefusedCommandError
+from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
+from trainfit.cli.refusals import refusal
+from trainfit.cli.terminal import labelled, print_all, print_json, table
+from trainfit.launch.account import Account
+from trainfit.launch.reading import JobFromLaunch
+from trainfit.specs.job import Job
+from trainfit.wire import to_json
+
+FILES = Parameter(help="A script that starts a training run, and what it reads.")
+JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
+
+app = App(name="job", help="Read jobs out of launch files, and write them as such.")
+
+
+@app.command
+def from_launch(
+    files: Annotated[list[Path], FILES],
+    /,
+    *,
+    as_json: Annotated[bool, JSON] = False,
+    launch: LaunchOptions = NOTHING_SAID,
+) -> None:
+    """Print the job that launch files describe, and what became of every key of theirs."""
+    asked = _read(files, launch)
+    assert asked.reading is not None
+    if as_json:
+        print_json(to_json(JobFromLaunch.of(asked.reading)))
+        return
+    print(yaml.safe_dump(asked.reading.job, sort_keys=False), end="")
+    print_all(labelled([("", "")]), *_tables(asked.reading.launch.account))
+
+
+def _read(files: list[Path], options: LaunchOptions) -> Asked[Job]:
+    """The one job of the files."""
+    entries: list[Entry] = []
+    for each in read_entries(files, options):
+        if isinstance(each, UnreadFile):
+            raise RefusedCommandError(f"trainfit: {each.path}:{each.error.line}: {each.error}")
+        entries.append(each)
+    if len(entries) != 1:
+        raise RefusedCommandError(f"trainfit: the files are {len(entries)} jobs or launches")
+    asked = read_asked(entries[0].job, Job)
+    if isinstance(asked, Problem):
+        raise RefusedCommandError(refusal(asked, entries[0].job))
+    return asked
+
+
+def _tables(account: Account) -> Iterator[Table]:
+    """A row for every key, what is not modelled first."""
+    if account.unsupported:
+        rows = table(["not modelled", "value", "why"])
+        for lost in account.unsupported:
+            rows.add_row(lost.where, str(lost.value), lost.why)
+        yield rows
+    rows = table(["decides", "value", "became"])
+    for key in account.recognised:
+        became = ", ".join(f"{each.pointer} {each.value}" for each in key.became)
+        rows.add_row(key.where, str(key.value), became)
+    yield rows
+    rows = table(["default", "value", "whose"])
+    for default in account.defaulted:
+        rows.add_row(default.pointer, str(default.value), default.whose)
+    yield rows
+    others = ", ".join(each.key for each in account.irrelevant)
+    yield labelled([("Does not matter", others)])
