@@ -199,6 +199,10 @@ def examples() -> dict[str, Request]:
         ),
         "invalid-job": Request(_job(model=model, parallelism={"tp": "2"}, gpus="H100-80GB")),
         "invalid-parameter": Request(_job(model=model), path="/v1/estimate?activation=false"),
+        "invalid-launch": Request(
+            _job(argv="torchtitan.train --parallelism.tensor_parallel_degree four"),
+            path="/v1/jobs:from-launch",
+        ),
         "invalid-layout": Request(
             _job(model={"hf_id": "Qwen/Qwen3-235B-A22B"}, parallelism={"tp": 8, "pp": 4, "ep": 4})
         ),

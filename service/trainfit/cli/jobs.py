@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from trainfit.cli.files import read_config, read_documents, read_text
 from trainfit.cli.flags import Flag, flags
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions, sorted_out
 from trainfit.documents.document import FileError
+from trainfit.specs.model import HF_ID
 
 Kinds = Mapping[str, Mapping[str, str]]
 DEFAULT_KINDS: Kinds = {"framework": {"name": "megatron"}, "peft": {"method": "lora"}}
@@ -38,8 +40,9 @@ def question(
         firsts = ", ".join(str(group[0]) for group in launches)
         raise RefusedCommandError(f"trainfit: more than one launch: {firsts}")
     models = [each for each in named if Path(each) not in files]
-    if len(models) > 1:
-        raise RefusedCommandError(f"trainfit: {models[1]}: there is no such file")
+    wrong = [each for each in models if not re.fullmatch(HF_ID, each)] or models[1:]
+    if wrong:
+        raise RefusedCommandError(f"trainfit: {wrong[0]}: there is no such file")
     overrides: dict[str, Any] = {"model": _model(models[0])} if models else {}
     _put_all(overrides, given, {})
     return {"launch": {**options.launch([*files.items()]), "overrides": overrides}}

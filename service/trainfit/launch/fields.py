@@ -21,7 +21,8 @@ def as_field(pointer: str, value: Any) -> Any:
     try:
         return _field(pointer).validate_python(value, strict=False)
     except ValidationError as error:
-        raise ValueError(error.errors()[0]["msg"]) from None
+        wanted = error.errors()[0]["msg"].partition(", unable")[0]
+        raise ValueError(wanted.replace("Input should be", "must be")) from None
 
 
 @cache

@@ -1,0 +1,191 @@
+"""Launches over HTTP: by themselves, and in the place of a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from httpx import AsyncClient
+
+from trainfit.api.examples import LAUNCH_EXAMPLES
+
+PATH = "/v1/jobs:from-launch"
+TOML = """
+[model]
+name = "llama3"
+flavor = "8B"
+[training]
+local_batch_size = 1
+seq_len = 8192
+[parallelism]
+data_parallel_shard_degree = 8
+[metrics]
+log_freq = 10
+"""
+UNKNOWN = TOML + '[nonsense]\nwarp_drive = "on"\n'
+
+
+def launch(content: str = TOML, **fields: Any) -> dict[str, Any]:
+    files = [{"path": "runs/llama.toml", "content": content}]
+    return {"files": files, "gpu": "H100-80GB", **fields}
+
+
+@pytest.mark.parametrize("name", LAUNCH_EXAMPLES)
+async def test_the_documented_examples_become_jobs_that_are_answered(
+    client: AsyncClient, name: str
+) -> None:
+    response = await client.post(PATH, json=LAUNCH_EXAMPLES[name]["value"])
+    assert response.status_code == 200
+    answer = response.json()
+    assert answer["account"]["unsupported"] == []
+    assert (await client.post("/v1/fit-check", json=answer["job"])).status_code == 200
+
+
+async def test_every_key_is_accounted_for(client: AsyncClient) -> None:
+    answer = (await client.post(PATH, json=launch(UNKNOWN))).json()
+    assert answer["format"] == "torchtitan"
+    account = answer["account"]
+    read = {each["key"]: (each["line"], each["became"]) for each in account["recognised"]}
+    assert read["training.seq_len"] == (
+        7,
+        [{"pointer": "/training/seq_length", "value": 8192}],
+    )
+    assert [each["key"] for each in account["irrelevant"]] == ["metrics.log_freq"]
+    assert {each["pointer"] for each in account["defaulted"]} >= {"/framework/name"}
+    (unsupported,) = account["unsupported"]
+    assert (unsupported["file"], unsupported["line"]) == ("runs/llama.toml", 13)
+    assert (unsupported["key"], unsupported["value"]) == ("nonsense.warp_drive", "on")
+    assert unsupported["accepted"] is False
+
+
+async def test_a_launch_is_answered_as_its_job(client: AsyncClient) -> None:
+    job = (await client.post(PATH, json=launch())).json()["job"]
+    for path in ("/v1/estimate", "/v1/fit-check"):
+        launched = (await client.post(path, json={"launch": launch()})).json()
+        alone = (await client.post(path, json=job)).json()
+        assert launched.pop("launch")["format"] == "torchtitan"
+        assert alone.pop("launch") is None
+        assert launched.pop("request_digest") != alone.pop("request_digest")
+        assert launched == alone
+
+
+async def test_what_is_not_modelled_makes_a_verdict_unknown_unless_accepted(
+    client: AsyncClient,
+) -> None:
+    asked = {"launch": launch(UNKNOWN)}
+    answer = (await client.post("/v1/fit-check", json=asked)).json()
+    assert (answer["verdict"], answer["passes"]) == ("unknown", False)
+    (missing,) = answer["not_modelled"]
+    assert (missing["pointer"], missing["line"]) == ("/launch/files/0/content", 13)
+    assert missing["message"].startswith("runs/llama.toml:13: nonsense.warp_drive: ")
+    estimate = (await client.post("/v1/estimate", json=asked)).json()
+    assert estimate["warnings"] == [missing["message"]]
+    for accepted in ("nonsense.warp_drive", "*"):
+        asked = {"launch": launch(UNKNOWN, accept_unsupported=[accepted])}
+        answer = (await client.post("/v1/fit-check", json=asked)).json()
+        assert (answer["verdict"], answer["not_modelled"]) == ("fits", [])
+        assert answer["launch"]["account"]["unsupported"][0]["accepted"] is True
+
+
+async def test_a_verdict_that_is_unknown_is_so_beside_others(client: AsyncClient) -> None:
+    jobs = [{"id": "known", "launch": launch()}, {"id": "unknown", "launch": launch(UNKNOWN)}]
+    answer = (await client.post("/v1/compare", json={"jobs": jobs})).json()
+    verdicts = [each["comparison"]["verdict"] for each in answer["jobs"]]
+    assert verdicts == ["fits", "unknown"]
+    assert [each["launch"]["format"] for each in answer["jobs"]] == ["torchtitan"] * 2
+    patch = [{"op": "add", "path": "/parallelism/tp", "value": 2}]
+    question = {"launch": launch(UNKNOWN), "changes": [{"id": "tp 2", "patch": patch}]}
+    answer = (await client.post("/v1/compare", json=question)).json()
+    assert answer["jobs"][0]["comparison"]["verdict"] == "unknown"
+
+
+async def test_a_batch_takes_launches_beside_jobs(client: AsyncClient) -> None:
+    wrong = launch(TOML.replace("8192", '"many"'))
+    jobs = [{"id": "one", "launch": launch()}, {"id": "other", "launch": wrong}]
+    one, other = (await client.post("/v1/estimate:batch", json={"jobs": jobs})).json()["jobs"]
+    assert one["estimate"]["launch"]["format"] == "torchtitan"
+    assert other["problem"]["type"] == "/problems/invalid-launch"
+    assert other["problem"]["errors"][0]["pointer"] == "/launch/files/0/content"
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "words"),
+    [
+        (TOML.replace("8192", '"many"'), 7, "training.seq_len: must be"),
+        (TOML.replace("8192", "0"), 7, "training.seq_len: must be"),
+        (TOML.replace("llama3", "llama33"), 3, "model.name: "),
+        ("[model\n", 1, "runs/llama.toml:1: "),
+    ],
+)
+async def test_what_is_wrong_is_told_at_its_line(
+    client: AsyncClient, content: str, line: int, words: str
+) -> None:
+    for path, body, prefix in (
+        (PATH, launch(content, format="torchtitan"), ""),
+        ("/v1/estimate", {"launch": launch(content, format="torchtitan")}, "/launch"),
+    ):
+        response = await client.post(path, json=body)
+        assert response.status_code == 422
+        error = response.json()["errors"][0]
+        assert (error["pointer"], error["line"]) == (f"{prefix}/files/0/content", line)
+        assert words in error["message"]
+
+
+async def test_a_layout_that_does_not_hold_is_told_where_the_launch_says_it(
+    client: AsyncClient,
+) -> None:
+    content = TOML.replace("[metrics]", "pipeline_parallel_degree = 64\n[metrics]")
+    response = await client.post("/v1/estimate", json={"launch": launch(content)})
+    assert response.status_code == 422
+    error = response.json()["errors"][0]
+    assert error["pointer"] == "/launch/files/0/content"
+    assert error["message"].startswith("runs/llama.toml:10: ")
+
+
+async def test_what_a_launch_leaves_open_is_asked_for_in_its_overrides(
+    client: AsyncClient,
+) -> None:
+    response = await client.post("/v1/fit-check", json={"launch": launch(gpu=None)})
+    assert response.status_code == 422
+    (error,) = response.json()["errors"]
+    assert error["pointer"] == "/launch/overrides/gpu"
+    overrides = {"gpu": "B200", "training": {"seq_length": 4096}}
+    asked = {"launch": launch(gpu=None, overrides=overrides)}
+    answer = (await client.post("/v1/fit-check", json=asked)).json()
+    assert answer["job"]["training"]["seq_length"] == 4096
+    assert answer["job"]["gpu"].startswith("B200")
+
+
+async def test_a_null_in_overrides_takes_a_field_away(client: AsyncClient) -> None:
+    overrides = {"parallelism": {"num_gpus": None}}
+    answer = (await client.post(PATH, json=launch(overrides=overrides))).json()
+    assert "num_gpus" not in answer["job"]["parallelism"]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, ""),
+        ({"files": [{"path": "a"}]}, "/files/0/content"),
+        ({"files": [{"path": "a", "content": ""}] * 2}, ""),
+        ({"argv": 3}, "/argv"),
+        ({"argv": "a", "env": {"A": 3}}, "/env/A"),
+        ({"argv": "a", "format": "perl"}, "/format"),
+        ({"argv": "a", "file": []}, "/file"),
+    ],
+)
+async def test_a_launch_that_is_none_is_refused(
+    client: AsyncClient, body: dict[str, Any], pointer: str
+) -> None:
+    response = await client.post(PATH, json=body)
+    assert (response.status_code, response.json()["type"]) == (422, "/problems/invalid-job")
+    assert response.json()["errors"][0]["pointer"] == pointer
+
+
+async def test_launches_are_counted_by_format_and_outcome(client: AsyncClient) -> None:
+    for content in (TOML, UNKNOWN, "[model"):
+        await client.post(PATH, json=launch(content))
+    metrics = (await client.get("/metrics")).text
+    assert 'trainfit_launches_total{format="torchtitan",outcome="read"} 1.0' in metrics
+    assert 'trainfit_launches_total{format="torchtitan",outcome="partly"} 1.0' in metrics
+    assert 'trainfit_launches_total{format="unrecognised",outcome="refused"} 1.0' in metrics
