@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.accuracy import command_line, published_runs, schemas
+from tests.accuracy import published_runs, schemas
 from tests.accuracy.__main__ import main
 from tests.accuracy.cards import card_of
-from tests.accuracy.command_line import layer_frequency
 from tests.accuracy.performance_recipes import completed
 from tests.accuracy.published_runs import precision_of
 from tests.accuracy.schemas import outcomes_of_row
@@ -112,8 +111,8 @@ def test_an_argument_that_is_not_known_skips_the_row() -> None:
 
 def test_what_the_service_refuses_skips_the_row_with_the_option() -> None:
     row = measured_row()
-    row["training"]["raw_args"]["optimizer"] = "adafactor"
-    assert only(row)["reason"].startswith("refused: /training/optimizer/name")
+    row["training"]["raw_args"]["context-parallel-size"] = 3
+    assert only(row)["reason"].startswith("refused: /parallelism")
 
 
 @pytest.mark.parametrize(
@@ -184,28 +183,6 @@ def test_a_document_is_a_row_or_a_list_of_rows(tmp_path: Path) -> None:
     assert len(list(schemas.rows_of(file))) == 2
     file.write_text(json.dumps(counted_row(), indent=1))
     assert len(list(schemas.rows_of(file))) == 1
-
-
-def test_no_argument_is_in_two_tables() -> None:
-    tables = (
-        command_line.MODEL,
-        command_line.PARALLELISM,
-        command_line.TRAINING,
-        command_line.RECOMPUTE,
-        command_line.MOE,
-        command_line.FRAMEWORK,
-        command_line.READ,
-        command_line.WITHOUT_EFFECT,
-    )
-    assert sum(len(table) for table in tables) == len(command_line.ARGUMENTS)
-
-
-@pytest.mark.parametrize(
-    ("words", "frequency"),
-    [("([0]*1+[1]*3)", [0, 1, 1, 1]), ("2", 2), (2, 2), ("[0,1]*2", [0, 1, 0, 1])],
-)
-def test_moe_layer_frequencies(words: str | int, frequency: int | list[int]) -> None:
-    assert layer_frequency(words) == frequency
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from trainfit.launch.draft import Draft
+from trainfit.launch.megatron import programs as megatron
 from trainfit.launch.program import Program
 from trainfit.launch.torchtitan import read as torchtitan
 from trainfit.specs.launch import LaunchFormat
@@ -20,5 +21,8 @@ class Format(NamedTuple):
     """Reads a program into a draft, as the framework of this version, or the latest, takes it."""
 
 
-FORMATS: Sequence[Format] = (Format("torchtitan", torchtitan.recognises, torchtitan.read),)
+FORMATS: Sequence[Format] = (
+    Format("megatron", megatron.recognises, megatron.read),
+    Format("torchtitan", torchtitan.recognises, torchtitan.read),
+)
 """In the order in which they are tried: what another can wrap comes later."""

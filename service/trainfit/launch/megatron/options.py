@@ -1,0 +1,170 @@
+"""What Megatron-LM's parser takes, release by release.
+
+`options.json` has every option of the releases that it names, read from the argparse calls and
+config dataclasses of the files that it names. Where an option changed, it stands there once for
+each shape, with the first and the last release of that shape by their numbers in the list.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option in one shape. `dest` is its name in Megatron-LM's namespace.
+
+    `takes` counts its values as argparse does; an option that takes none sets `dest` to `sets`, or
+    to whether it is spelled without --no- where that is None.
+    """
+
+    names: tuple[str, ...]
+    dest: str
+    takes: Literal[0, 1, 3, "*", "+"]
+    sets: bool | None
+    type: Literal["int", "float", "bool", "str"]
+    choices: tuple[Any, ...] | None
+    default: Any
+    since: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """Every option by each of its spellings, oldest shape first."""
+
+    names: tuple[str, ...]
+    options: Mapping[str, tuple[Option, ...]]
+
+    @property
+    def latest(self) -> int:
+        return len(self.names) - 1
+
+    def dests(self) -> frozenset[str]:
+        """Every name in the namespace of any release."""
+        return frozenset(option.dest for shapes in self.options.values() for option in shapes)
+
+
+class UnknownReleaseError(ValueError):
+    """A release of Megatron-LM that `options.json` does not have."""
+
+
+@cache
+def releases() -> Releases:
+    """The options that were read from Megatron-LM's source."""
+    data = json.loads((files(__package__) / "options.json").read_text("utf-8"))
+    latest = len(data["releases"]) - 1
+    options: dict[str, list[Option]] = {}
+    for entry in data["options"]:
+        option = _option(entry, latest)
+        for name in option.names:
+            options.setdefault(name, []).append(option)
+    return Releases(
+        tuple(data["releases"]),
+        {
+            name: tuple(sorted(shapes, key=lambda option: option.since))
+            for name, shapes in options.items()
+        },
+    )
+
+
+def _option(entry: Mapping[str, Any], latest: int) -> Option:
+    choices = entry.get("choices")
+    return Option(
+        names=tuple(entry["names"]),
+        dest=entry["dest"],
+        takes=0 if "sets" in entry else entry.get("nargs", 1),
+        sets=entry.get("sets"),
+        type=entry.get("type", "str"),
+        choices=None if choices is None else tuple(choices),
+        default=entry.get("default"),
+        since=entry.get("since", 0),
+        until=entry.get("until", latest),
+    )
+
+
+_VERSION = re.compile(r"(?:core[_-])?[vr]?(\d+)\.(\d+)[\w.+-]*", re.IGNORECASE)
+
+
+def release_of(version: str | None) -> int | None:
+    """The number of a release; of core_v0.12.3, core_r0.12.0 and 0.12 it is that of core_v0.12.0.
+
+    None where no version is given. Raises UnknownReleaseError.
+    """
+    known = releases()
+    if version is None:
+        return None
+    if version.casefold() in ("main", "dev"):
+        return known.latest
+    found = _VERSION.fullmatch(version.strip())
+    name = f"core_v{found[1]}.{found[2]}.0" if found else ""
+    if name not in known.names:
+        raise UnknownReleaseError(
+            f"{version!r} is no release of Megatron-LM that is known; there are "
+            f"{known.names[0]} to {known.names[-2]}, and main"
+        )
+    return known.names.index(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """The parser of one release; without one, that of every release, the latest shape first."""
+
+    release: int | None
+
+    @property
+    def name(self) -> str:
+        """The release, for a message."""
+        known = releases()
+        return f"Megatron-LM {known.names[known.latest if self.release is None else self.release]}"
+
+    def shapes(self, spelling: str) -> Sequence[Option]:
+        """The option of this spelling, in the shapes that the release allows."""
+        shapes = releases().options.get(spelling, ())
+        if self.release is None:
+            return shapes[::-1]
+        return [option for option in shapes if option.since <= self.release <= option.until]
+
+    def default(self, dest: str) -> Any:
+        """What the release sets where nothing is given; None where it does not know the name."""
+        release = releases().latest if self.release is None else self.release
+        return _defaults(release).get(dest)
+
+    def before(self, name: str) -> bool:
+        """Whether the release came before this one."""
+        return self.release is not None and self.release < releases().names.index(name)
+
+    def why_not(self, spelling: str) -> str:
+        """Why the release has no option of this spelling."""
+        known = releases()
+        shapes = known.options.get(spelling)
+        if shapes is None:
+            near = get_close_matches(spelling, known.options, n=1)
+            return "no release of Megatron-LM has this option" + "".join(
+                f"; {name} is one" for name in near
+            )
+        assert self.release is not None
+        if self.release < shapes[0].since:
+            return f"came with {known.names[shapes[0].since]}"
+        return f"went after {known.names[shapes[-1].until]}"
+
+
+@cache
+def _defaults(release: int) -> Mapping[str, Any]:
+    return {
+        option.dest: option.default
+        for option in _every_option()
+        if option.since <= release <= option.until
+    }
+
+
+def _every_option() -> Iterator[Option]:
+    for shapes in releases().options.values():
+        yield from shapes

@@ -1,0 +1,84 @@
+"""Programs that take Megatron-LM's arguments."""
+
+from __future__ import annotations
+
+from math import prod
+
+from trainfit.launch.draft import Draft, Reading
+from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.megatron.arguments import read_arguments
+from trainfit.launch.megatron.command_line import read_words
+from trainfit.launch.megatron.options import Parser, UnknownReleaseError, release_of
+from trainfit.launch.program import Program
+
+PROGRAMS = frozenset(
+    ["pretrain_gpt.py", "pretrain_mamba.py", "pretrain_hybrid.py", "pretrain_gpt_core.py"]
+)
+REFUSED = {
+    "pretrain_bert.py": "a model that reads both ways",
+    "pretrain_ict.py": "two encoders",
+    "pretrain_retro.py": "a decoder with retrieval",
+    "pretrain_t5.py": "an encoder and a decoder",
+    "pretrain_vision_classify.py": "a vision model",
+    "pretrain_vision_dino.py": "a vision model",
+    "pretrain_vision_inpaint.py": "a vision model",
+    "pretrain_vlm.py": "a vision model beside a decoder",
+    "train_rl.py": "a policy with rollouts",
+}
+"""Programs with Megatron-LM's arguments that train what is not modelled."""
+MARKS = ("--tensor-model-parallel-size", "--num-attention-heads")
+"""What a command line of Megatron-LM's has, whatever its program is called."""
+
+
+def recognises(program: Program) -> bool:
+    """By its name, or by its arguments."""
+    name = _file_name(program)
+    if name in PROGRAMS or name in REFUSED:
+        return True
+    given = {word.text.partition("=")[0] for word in program.arguments}
+    return "--yaml-cfg" not in given and all(mark in given for mark in MARKS)
+
+
+def read(program: Program, draft: Draft, version: str | None) -> None:
+    """Put a Megatron-LM command line into a draft. Raises LaunchError."""
+    parser = parser_of(version)
+    refuse_other_models(program)
+    arguments = read_words(program.arguments, parser, draft)
+    read_arguments(Reading(arguments.settings, draft, arguments.values), parser)
+    read_machine(program, draft)
+
+
+def parser_of(version: str | None) -> Parser:
+    """The parser of a release. Raises LaunchError."""
+    try:
+        return Parser(release_of(version))
+    except UnknownReleaseError as error:
+        raise LaunchError(Complaint(f"framework_version: {error}")) from None
+
+
+def refuse_other_models(program: Program) -> None:
+    """Raise LaunchError for a program that trains what is not modelled."""
+    name = _file_name(program)
+    if name in REFUSED:
+        raise LaunchError(Complaint(f"{name} trains {REFUSED[name]}, which is not modelled"))
+
+
+def read_machine(program: Program, draft: Draft) -> None:
+    """How many GPUs there are."""
+    pointer = "/parallelism/num_gpus"
+    world = program.environment.get("WORLD_SIZE")
+    settings = program.num_gpus or (() if world is None else (world,))
+    try:
+        if settings:
+            draft.put(pointer, prod(int(each.value) for each in settings), *settings)
+    except ValueError:
+        draft.complain(settings[0], f"must be a number of GPUs, not {settings[0].value!r}")
+    draft.require(
+        pointer,
+        "the number of GPUs is not in what was sent; give it as overrides "
+        '{"parallelism": {"num_gpus": ...}}',
+    )
+
+
+def _file_name(program: Program) -> str:
+    return (program.name or "").rpartition("/")[2]

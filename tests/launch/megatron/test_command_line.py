@@ -1,0 +1,127 @@
+"""Command lines of Megatron-LM, split and read as its own parser takes them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.launch.megatron.command_lines import SMALL, became, read, unsupported
+from trainfit.launch.errors import LaunchError
+from trainfit.launch.read import read_launch
+from trainfit.specs.launch import Launch
+
+
+def test_a_command_line_is_a_job_with_an_account_of_every_word() -> None:
+    reading = read(f"{SMALL} --swiglu --sequence-parallel --lr 1e-4 --no-rope-fusion")
+    account = reading.launch.account
+    assert reading.job["model"]["spec"]["swiglu"] is True
+    assert reading.job["parallelism"]["num_gpus"] == 8
+    assert became(reading, "--swiglu") == {"/model/spec/swiglu": True}
+    assert {each.key for each in account.irrelevant} == {"--lr", "--no-rope-fusion"}
+    assert not account.unsupported
+
+
+@pytest.mark.parametrize("words", ["--seq-length=512", "--seq-length 512"])
+def test_a_value_follows_an_option_or_an_equals_sign(words: str) -> None:
+    assert read(f"{SMALL} {words}").job["training"]["seq_length"] == 512
+
+
+def test_the_last_of_two_counts() -> None:
+    reading = read(f"{SMALL} --seq-length 256")
+    assert reading.job["training"]["seq_length"] == 256
+    assert [each.key for each in reading.launch.account.irrelevant] == ["--seq-length"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("--seq-length", "--seq-length: takes a value"),
+        ("--seq-length many", "--seq-length: must be a whole number, not 'many'"),
+        ("--lr nan", "--lr: must be a number, not 'nan'"),
+        ("--swiglu=true", "--swiglu: takes no value"),
+        ("--attention-backend quick", "--attention-backend: must be one of flash, fused"),
+        ("--no-position-embedding", "--no-position-embedding: goes with rotary positions only"),
+        ("--num-experts 4 --moe-layer-freq __import__('os')", "--moe-layer-freq: must be a number"),
+        ("--step-batch-size-schedule often", "--step-batch-size-schedule: must be starts"),
+    ],
+)
+def test_what_its_parser_would_not_take_is_an_error(words: str, complaint: str) -> None:
+    with pytest.raises(LaunchError, match=complaint):
+        read(f"{SMALL} {words}")
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "why"),
+    [
+        ("--seq-len 512", "--seq-len", "no release .* --seq-length is one"),
+        ("stray", "stray", "belongs to no option"),
+        ("-x", "-x", "belongs to no option"),
+        ("--swiglu yes", "yes", "belongs to no option"),
+        ("--hybrid-layer-pattern M-M*", "--hybrid-layer-pattern", "layers of Mamba"),
+        ("--cuda-graph-impl local", "--cuda-graph-impl", "CUDA graphs"),
+        ("--optimizer soap", "--optimizer", "is not modelled: Input should be 'adam'"),
+        ("--recompute-modules mhc", "--recompute-modules", "recompute of mhc"),
+        ("--cp-comm-type p2p a2a", "--cp-comm-type", "several ways"),
+    ],
+)
+def test_what_is_not_modelled_or_known_is_unsupported(words: str, key: str, why: str) -> None:
+    told = unsupported(read(f"{SMALL} {words}"))
+    assert set(told) == {key}
+    assert re.search(why, told[key])
+
+
+@pytest.mark.parametrize(
+    "words", ["--cuda-graph-impl none", "--outer-dp-sharding-strategy no_shard"]
+)
+def test_what_is_not_modelled_changes_nothing_at_its_default(words: str) -> None:
+    assert not unsupported(read(f"{SMALL} {words}"))
+
+
+@pytest.mark.parametrize(
+    ("version", "words", "why"),
+    [
+        ("core_v0.9.0", "--moe-router-dtype fp32", "came with core_v0.12.0"),
+        ("core_v0.17.0", "--pipeline-model-parallel-split-rank 1", "went after core_v0.13.0"),
+    ],
+)
+def test_a_release_has_its_own_options(version: str, words: str, why: str) -> None:
+    assert why in unsupported(read(f"{SMALL} {words}", version)).values()
+
+
+@pytest.mark.parametrize(
+    ("version", "strategy"),
+    [("core_v0.13.1", "no_shard"), ("0.19", "optim_grads_params"), (None, "optim_grads_params")],
+)
+def test_a_release_has_its_own_defaults(version: str | None, strategy: str) -> None:
+    job = read(f"{SMALL} --use-megatron-fsdp", version).job
+    assert job["parallelism"]["data_parallel_sharding_strategy"] == strategy
+
+
+def test_a_release_that_is_not_known_is_an_error() -> None:
+    with pytest.raises(LaunchError, match="framework_version: 'v9' is no release"):
+        read(SMALL, "v9")
+
+
+def test_what_a_tokenizer_decides_is_demanded() -> None:
+    without = SMALL.replace("--vocab-size 32000", "--tokenizer-type GPT2BPETokenizer")
+    with pytest.raises(LaunchError, match="the size of the vocabulary is the tokenizer's"):
+        read(without)
+
+
+@pytest.mark.parametrize(("version", "rows"), [("core_v0.17.0", 32001), ("core_v0.18.0", 32000)])
+def test_a_null_tokenizer_counted_the_end_of_a_document(version: str, rows: int) -> None:
+    job = read(f"{SMALL} --tokenizer-type NullTokenizer", version).job
+    assert job["model"]["spec"]["vocab_size"] == rows
+
+
+def test_the_number_of_gpus_is_demanded() -> None:
+    with pytest.raises(LaunchError, match="the number of GPUs is not in what was sent"):
+        read_launch(Launch(argv=("pretrain_gpt.py", *SMALL.split())))
+    with pytest.raises(LaunchError, match="WORLD_SIZE: must be a number of GPUs, not 'all'"):
+        read(SMALL, WORLD_SIZE="all")
+
+
+def test_a_program_that_trains_another_kind_of_model_is_refused() -> None:
+    with pytest.raises(LaunchError, match=r"pretrain_t5\.py trains an encoder and a decoder"):
+        read_launch(Launch(argv=("pretrain_t5.py", *SMALL.split())))
