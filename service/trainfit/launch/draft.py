@@ -78,7 +78,7 @@ class Draft:
 
     def recognise(self, setting: Setting) -> None:
         """Note a setting that decides memory but changes no field as it stands."""
-        if self._is_known(setting):
+        if setting not in self._unsupported and self._is_known(setting):
             self._recognised.setdefault(setting, [])
 
     def ignore(self, setting: Setting) -> None:

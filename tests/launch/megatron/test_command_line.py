@@ -60,7 +60,7 @@ def test_what_its_parser_would_not_take_is_an_error(words: str, complaint: str) 
         ("--swiglu yes", "yes", "belongs to no option"),
         ("--hybrid-layer-pattern M-M*", "--hybrid-layer-pattern", "layers of Mamba"),
         ("--cuda-graph-impl local", "--cuda-graph-impl", "CUDA graphs"),
-        ("--optimizer soap", "--optimizer", "is not modelled: Input should be 'adam'"),
+        ("--optimizer soap", "--optimizer", "is not modelled: must be 'adam'"),
         ("--recompute-modules mhc", "--recompute-modules", "recompute of mhc"),
         ("--cp-comm-type p2p a2a", "--cp-comm-type", "several ways"),
     ],
