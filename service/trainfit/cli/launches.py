@@ -113,7 +113,7 @@ def _formats(path: Path, text: str) -> list[str]:
 
     try:
         launch = Launch(files=(LaunchFile(path=path.as_posix(), content=text),))
-        return [found.name for found, _ in recognised(programs_of(launch))] or (
+        return [found.name for found, _ in recognised(programs_of(launch).programs)] or (
             ["script"] if _is_script(path, text) else []
         )
     except LaunchError:  # it is a launch, whatever is wrong with it

@@ -41,8 +41,11 @@ class Draft:
 
     def put(self, pointer: str, value: Any, *settings: Setting) -> None:
         """Set a field, as these settings together say; what is put later counts."""
-        if [each for each in settings if not self._is_known(each)]:
-            return
+        if self.overridden(pointer) is None:
+            if [each for each in settings if not self._is_known(each)]:
+                return
+        elif any(each.unknown is not None for each in settings):
+            return  # what it is does not matter
         try:
             value = as_field(pointer, value)
         except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from trainfit.launch.settings import Setting
 from trainfit.specs.launch import LaunchFile
@@ -14,13 +15,19 @@ class Word:
     """One word of a command line after expansion; `file` is `argv` where it was sent as such.
 
     `unknown` says why a part of the word is not known, and what to give; `text` has that part as it
-    was written: ${SEQ_LENGTH}.
+    was written: ${SEQ_LENGTH}. `pieces` are what the word was put together from, if more than one.
     """
 
     text: str
     file: str
     line: int | None
     unknown: str | None = None
+    pieces: tuple[Word, ...] = ()
+
+    def setting(self, key: str, value: Any = None) -> Setting:
+        """The setting of this key that the word gives, at the word's place."""
+        text = self.text if value is None else value
+        return Setting(key, text, self.file, self.line, self.unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,19 @@ class Command:
     words: tuple[Word, ...]
     environment: Mapping[str, Setting]
     doubt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What a scheduler gives a program: nodes, GPUs of each, and the model of a GPU.
+
+    `tasks` are settings whose product is how often it starts the program.
+    """
+
+    nodes: Setting | None = None
+    gpus_per_node: Setting | None = None
+    gpu: Setting | None = None
+    tasks: tuple[Setting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +75,7 @@ class Program:
     irrelevant: tuple[Setting, ...] = ()
     unsupported: tuple[tuple[Setting, str], ...] = ()
     doubt: str | None = None
+    allocation: Allocation = Allocation()
 
     def file(self, path: str) -> LaunchFile | None:
         """The file that was sent under this path, or the only one under its last name."""

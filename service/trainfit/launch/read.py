@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
-from trainfit.launch.commands.unwrap import programs_of
+from trainfit.launch.commands.unwrap import Unwrapped, programs_of
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.formats import FORMATS, Format
@@ -21,6 +22,9 @@ def read_launch(launch: Launch) -> LaunchReading:
     """
     draft = Draft(launch.accept_unsupported, launch.overrides)
     found, program = _the_one(programs_of(launch), launch.format)
+    if program.num_gpus:
+        number = prod(each.value for each in program.num_gpus if each.unknown is None)
+        draft.put("/parallelism/num_gpus", number, *program.num_gpus)
     found.read(program, draft, launch.framework_version)
     for setting in program.irrelevant:
         draft.ignore(setting)
@@ -60,9 +64,9 @@ def recognised(
     ]
 
 
-def _the_one(programs: Sequence[Program], wanted: LaunchFormat | None) -> tuple[Format, Program]:
+def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format, Program]:
     formats = [each for each in FORMATS if wanted in (None, each.name)]
-    found = recognised(programs, formats)
+    found = recognised(unwrapped.programs, formats)
     if len(found) > 1:
         trained = ", ".join(str(program.name) for _, program in found)
         doubts = {program.doubt: None for _, program in found if program.doubt is not None}
@@ -70,7 +74,8 @@ def _the_one(programs: Sequence[Program], wanted: LaunchFormat | None) -> tuple[
         raise LaunchError(Complaint(f"starts more than one program that trains: {trained}{which}"))
     if found:
         return found[0]
-    if wanted is not None and len(programs) == 1:
-        return formats[0], programs[0]
+    if wanted is not None and len(unwrapped.programs) == 1:
+        return formats[0], unwrapped.programs[0]
     names = ", ".join(each.name for each in formats)
-    raise LaunchError(Complaint(f"holds no launch that is recognised; there are {names}"))
+    nothing = Complaint(f"holds no launch that is recognised; there are {names}")
+    raise LaunchError(nothing, *unwrapped.notes)

@@ -2,15 +2,319 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from trainfit.launch.commands import launchers, slurm
+from trainfit.launch.commands.interfaces import SLURM
+from trainfit.launch.commands.shell.script import Script
+from trainfit.launch.commands.shell.source import Source
+from trainfit.launch.commands.shell.state import Budget, State, Variable
+from trainfit.launch.commands.shell.text import Text
+from trainfit.launch.commands.wrappers import WRAPPERS
+from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting
-from trainfit.specs.launch import Launch
+from trainfit.specs.launch import Launch, LaunchFile
+
+MAX_WRAPPED = 20
+"""Programs that start each other."""
+
+_SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
+_SHEBANG = re.compile(r"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:ba|z|da)?sh\b")
+_SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm")
+_PYTHON = re.compile(r"python[\d.]*")
+
+_LAUNCHERS: Mapping[str, Callable[[Sequence[Word], Program], launchers.Step]] = {
+    "deepspeed": launchers.deepspeed,
+    "mpiexec": launchers.mpirun,
+    "mpirun": launchers.mpirun,
+    "srun": launchers.srun,
+    "torchrun": launchers.torchrun,
+}
+_LAUNCHING_MODULES: Mapping[str, str] = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "torch.distributed.elastic": "torchrun",
+    "deepspeed": "deepspeed",
+    "deepspeed.launcher.runner": "deepspeed",
+}
 
 
-def programs_of(launch: Launch) -> list[Program]:
-    """Every program that the launch starts; where it starts none, one of its files alone."""
-    files = {file.path: file for file in launch.files}
-    environment = {name: Setting(name, value, "env", None) for name, value in launch.env.items()}
-    words = tuple(Word(text, "argv", None) for text in launch.argv or ())
-    name = words[0].text if words else None
-    return [Program(name, words[1:], environment, files)]
+class Unwrapped(NamedTuple):
+    """The programs, and why there may be none that trains: where a script ends or calls another."""
+
+    programs: Sequence[Program]
+    notes: Sequence[Complaint] = ()
+
+
+def programs_of(launch: Launch) -> Unwrapped:
+    """Every program that the launch starts; where it starts none, its files alone.
+
+    Raises LaunchError where a script asks for more than is followed.
+    """
+    return _Unwrapping(launch).unwrapped()
+
+
+def is_script(file: LaunchFile) -> bool:
+    """Whether a file is a shell script: by its suffix, or by what its first line names."""
+    return file.path.endswith(_SUFFIXES) or _SHEBANG.match(file.content) is not None
+
+
+class _Unwrapping:
+    """Takes off one launch what wraps its programs."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        environment = {name: Setting(name, text, "env", None) for name, text in launch.env.items()}
+        files = {file.path: file for file in launch.files}
+        self._bare = Program(None, (), environment, files)
+        self._budget = Budget()
+        self._notes: list[Complaint] = []
+        self._called: set[str] = set()
+
+    def unwrapped(self) -> Unwrapped:
+        programs = list(self._of_argv()) or list(self._of_files())
+        return Unwrapped(programs or [self._bare], self._notes)
+
+    def _of_argv(self) -> Iterator[Program]:
+        argv = self._launch.argv
+        if argv is None or self._script_of_arguments() is not None:
+            return
+        if isinstance(argv, str):
+            yield from self._of_source(Source.of_script(argv, "argv", None), self._bare, None)
+        else:
+            yield from self._of_words([Word(text, "argv", None) for text in argv], self._bare, 0)
+
+    def _script_of_arguments(self) -> LaunchFile | None:
+        """The script whose arguments `argv` holds: the only one, where `argv` starts nothing."""
+        scripts = [file for file in self._launch.files if is_script(file)]
+        argv = self._launch.argv
+        first = (argv.split() if isinstance(argv, str) else list(argv or ()))[:1]
+        if len(scripts) != 1 or not first or self._starts_something(first[0]):
+            return None
+        return scripts[0]
+
+    def _starts_something(self, word: str) -> bool:
+        name = word.rpartition("/")[2]
+        return (
+            self._bare.file(word) is not None
+            or name.endswith(".py")
+            or name in (*_LAUNCHERS, *WRAPPERS, *_SHELLS, "accelerate", "sbatch", "tune", ".")
+            or _PYTHON.fullmatch(name) is not None
+            or "=" in word
+        )
+
+    def _of_files(self) -> Iterator[Program]:
+        """What the scripts start that no other script calls."""
+        asked = self._script_of_arguments()
+        argv = self._launch.argv
+        found: dict[str, list[Program]] = {}
+        for file in self._launch.files:
+            if not is_script(file):
+                continue
+            arguments: Sequence[Word] | None = None
+            if asked is file:
+                texts = argv.split() if isinstance(argv, str) else argv or ()
+                arguments = [Word(text, "argv", None) for text in texts]
+            outer, self._called = self._called, set()
+            found[file.path] = list(self._of_script(file, arguments, self._bare, 0))
+            self._called = outer | (self._called - {file.path})
+        for path, programs in found.items():
+            if path not in self._called:
+                yield from programs
+
+    def _of_script(
+        self,
+        file: LaunchFile,
+        arguments: Sequence[Word] | None,
+        program: Program,
+        depth: int,
+        asked: Sequence[Word] = (),
+    ) -> Iterator[Program]:
+        """What a script starts. Its #SBATCH lines say what it is given, and over them `asked`."""
+        self._called.add(file.path)
+        parsed = SLURM.parse([*slurm.directives(file), *asked])
+        if parsed.options:
+            given = slurm.allocation(parsed, program.allocation)
+            environment = {**program.environment, **slurm.variables(given)}
+            program = launchers.noted(parsed, program, "sbatch")
+            program = replace(program, allocation=given, environment=environment)
+        source = Source.of_script(file.content, file.path)
+        yield from self._of_source(source, program, arguments, depth)
+
+    def _of_source(
+        self,
+        source: Source,
+        program: Program,
+        arguments: Sequence[Word] | None,
+        depth: int = 0,
+    ) -> Iterator[Program]:
+        variables = {
+            name: Variable(_text(setting), exported=True)
+            for name, setting in program.environment.items()
+        }
+        parameters = None if arguments is None else tuple(map(Text.of_word, arguments))
+        script = Script(State(variables, parameters), self._budget, self._file)
+        script.follow(source)
+        for at, message in script.ends:
+            self._note(at, message)
+        for command in script.commands:
+            yield from self._of_words(
+                command.words,
+                replace(
+                    program,
+                    environment=command.environment,
+                    doubt=program.doubt or command.doubt,
+                ),
+                depth + 1,
+            )
+
+    def _of_words(self, words: Sequence[Word], program: Program, depth: int) -> Iterator[Program]:
+        """What a command starts, once everything that wraps it is taken off."""
+        for _ in range(MAX_WRAPPED):
+            if not words:
+                return
+            name = words[0].text.rpartition("/")[2]
+            script = self._script(words)
+            if depth < MAX_WRAPPED and (script is not None or name in _SHELLS):
+                yield from self._of_shell(words, script, program, depth)
+                return
+            if depth < MAX_WRAPPED and name == "sbatch":
+                yield from self._of_sbatch(words, program, depth)
+                return
+            step = _step(name, words, program)
+            if step is None:
+                yield _finished(words, program)
+                return
+            words, program = step
+        raise LaunchError(Complaint(f"wraps its programs in more than {MAX_WRAPPED} others"))
+
+    def _script(self, words: Sequence[Word]) -> LaunchFile | None:
+        """The script that a command names by itself: ./train.sh"""
+        text = words[0].text
+        if "/" not in text and not text.endswith(_SUFFIXES):
+            return None
+        file = self._bare.file(text)
+        return file if file is not None and is_script(file) else None
+
+    def _of_shell(
+        self, words: Sequence[Word], script: LaunchFile | None, program: Program, depth: int
+    ) -> Iterator[Program]:
+        """bash -c "text" arguments, bash script arguments, ./script arguments."""
+        rest = list(words[1:])
+        if script is None:
+            while rest and rest[0].text.startswith(("-", "+")) and not _is_c(rest[0].text):
+                rest = rest[2:] if rest[0].text in ("-o", "-O") else rest[1:]
+            if len(rest) > 1 and _is_c(rest[0].text):
+                text = Text.of_word(rest[1])
+                yield from self._of_source(Source.of(text), program, rest[3:], depth)
+                return
+            if not rest:
+                return
+            script, rest = self._called_file(rest[0]), rest[1:]
+        if script is not None:
+            yield from self._of_script(script, rest, program, depth)
+
+    def _of_sbatch(self, words: Sequence[Word], program: Program, depth: int) -> Iterator[Program]:
+        """sbatch options script arguments; options override those of the script."""
+        parsed = SLURM.parse(words[1:])
+        wrapped = parsed.get("wrap")
+        if wrapped is not None:
+            text = Text.of(str(wrapped.value), wrapped.file, wrapped.line, wrapped.unknown)
+            yield from self._of_source(Source.of(text), program, (), depth)
+        elif parsed.rest:
+            script, *arguments = parsed.rest
+            file = self._called_file(script)
+            if file is not None:
+                asked = words[1 : len(words) - len(parsed.rest)]
+                yield from self._of_script(file, arguments, program, depth, asked)
+
+    def _called_file(self, word: Word) -> LaunchFile | None:
+        """The script that a command runs; where it was not sent, that may be why nothing trains."""
+        file = self._bare.file(word.text)
+        if file is None:
+            self._note(word, f"{word.text} is called here and was not sent")
+        return file
+
+    def _file(self, path: str) -> LaunchFile | None:
+        """A file that was sent and that a script reads or calls."""
+        file = self._bare.file(path)
+        if file is not None:
+            self._called.add(file.path)
+        return file
+
+    def _note(self, at: Word, message: str) -> None:
+        where = at.file if at.line is None else f"{at.file}:{at.line}"
+        self._notes.append(Complaint(f"{where}: {message}", at.file, at.line))
+
+
+def _text(setting: Setting) -> Text:
+    return Text.of(str(setting.value), setting.file, setting.line, setting.unknown)
+
+
+def _is_c(text: str) -> bool:
+    """Whether an option of a shell says that a command follows: -c, -lc, -xec."""
+    return re.fullmatch(r"-[a-zA-Z]*c", text) is not None
+
+
+def _step(name: str, words: Sequence[Word], program: Program) -> launchers.Step | None:
+    """A command without the first program of it; None where that starts no other."""
+    if name in _LAUNCHERS:
+        return _LAUNCHERS[name](words, program)
+    if name == "accelerate" and len(words) > 1 and words[1].text == "launch":
+        return launchers.accelerate(words, program)
+    if name in WRAPPERS:
+        return WRAPPERS[name].unwrapped(words, program)
+    if _PYTHON.fullmatch(name):
+        return _launching_module(words, program)
+    return None
+
+
+def _launching_module(words: Sequence[Word], program: Program) -> launchers.Step | None:
+    """python -m of a launcher."""
+    module, arguments = _of_python(words)
+    if module is None:
+        return None
+    launcher = _LAUNCHING_MODULES.get(module.text)
+    if launcher is not None:
+        return _LAUNCHERS[launcher]([module, *arguments], program)
+    if module.text == "accelerate.commands.launch":
+        return launchers.accelerate([module, module, *arguments], program)
+    return None
+
+
+def _of_python(words: Sequence[Word]) -> tuple[Word | None, Sequence[Word]]:
+    """The script or module that python runs, and its arguments."""
+    at = 1
+    while at < len(words) and words[at].text.startswith("-"):
+        text = words[at].text
+        if text == "-m":
+            at += 1
+            break
+        if text == "-c":
+            return None, ()
+        at += 2 if text in ("-W", "-X", "--check-hash-based-pycs") else 1
+    return (words[at], words[at + 1 :]) if at < len(words) else (None, ())
+
+
+def _finished(words: Sequence[Word], program: Program) -> Program:
+    """The program that a command is, with its arguments."""
+    name, arguments = words[0], words[1:]
+    if _PYTHON.fullmatch(name.text.rpartition("/")[2]):
+        script, arguments = _of_python(words)
+        name = script or name
+    deciding = {(each.file, each.line, each.key) for each in program.num_gpus}
+    irrelevant = tuple(
+        each for each in program.irrelevant if (each.file, each.line, each.key) not in deciding
+    )
+    if name.text.startswith("-") or "=" in name.text:
+        return replace(program, arguments=tuple(words), irrelevant=irrelevant)
+    return replace(
+        program,
+        name=name.text.rpartition("/")[2],
+        arguments=tuple(arguments),
+        irrelevant=irrelevant,
+    )

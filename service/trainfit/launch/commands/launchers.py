@@ -1,0 +1,130 @@
+"""What starts a training program on many GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from trainfit.launch.commands import counts, slurm
+from trainfit.launch.commands.interfaces import (
+    ACCELERATE,
+    DECIDES_ELSEWHERE,
+    DEEPSPEED,
+    MPIRUN,
+    SLURM,
+    TORCHRUN,
+)
+from trainfit.launch.commands.options import Parsed
+from trainfit.launch.program import Program, Word
+from trainfit.launch.settings import Setting
+
+Step = tuple[Sequence[Word], Program]
+"""The words that are left, and the program with what was taken off them."""
+
+
+def torchrun(words: Sequence[Word], program: Program) -> Step:
+    """torchrun, python -m torch.distributed.run or .launch: processes on each of some nodes."""
+    parsed = TORCHRUN.parse(words[1:])
+    default = words[0].setting("nproc_per_node", 1)
+    each = parsed.get("nproc_per_node") or program.environment.get("PET_NPROC_PER_NODE", default)
+    of_nodes = parsed.get("nnodes") or program.environment.get("PET_NNODES")
+    nodes = None if of_nodes is None else counts.nodes(of_nodes)
+    num_gpus = counts.known((_processes(each, program), nodes))
+    program = noted(parsed, program, "torchrun")
+    return _as_python(parsed), replace(program, launcher="torchrun", num_gpus=num_gpus)
+
+
+def _processes(each: Setting, program: Program) -> Setting:
+    """--nproc_per_node, which may be as many as there are GPUs."""
+    if each.value in ("gpu", "auto") and each.unknown is None:
+        found = counts.gpus_per_node(program)
+        if found is not None:
+            return found
+        why = f"how many GPUs a machine has is not told; {counts.BY_OVERRIDES}"
+        return replace(each, unknown=why)
+    return counts.counted(each)
+
+
+def accelerate(words: Sequence[Word], program: Program) -> Step:
+    """accelerate launch; its format tells what its options and its config file become."""
+    parsed = ACCELERATE.parse(words[2:])
+    processes = parsed.get("num_processes")
+    num_gpus = () if processes is None else (counts.counted(processes),)
+    program = with_stray(parsed, program, "accelerate launch")
+    return _as_python(parsed), replace(
+        program, launcher="accelerate", launcher_settings=parsed.options, num_gpus=num_gpus
+    )
+
+
+def deepspeed(words: Sequence[Word], program: Program) -> Step:
+    """deepspeed: GPUs of each of some hosts, or those that --include lists."""
+    parsed = DEEPSPEED.parse(words[1:])
+    included, each, nodes = (parsed.get(name) for name in ("include", "num_gpus", "num_nodes"))
+    if included is not None:
+        num_gpus: tuple[Setting, ...] = (_included(included),)
+    else:
+        gpus = counts.counted(each) if each is not None else counts.gpus_per_node(program)
+        num_gpus = counts.known((gpus, counts.counted(nodes) if nodes is not None else None))
+        num_gpus = num_gpus if gpus is not None else ()
+    program = noted(parsed, program, "deepspeed")
+    return _as_python(parsed), replace(program, launcher="deepspeed", num_gpus=num_gpus)
+
+
+def _included(setting: Setting) -> Setting:
+    """host:0,1@other:0,1 with the slots of each host."""
+    if setting.unknown is not None:
+        return setting
+    hosts = [host.partition(":")[2] for host in str(setting.value).split("@")]
+    if not all(hosts):
+        why = f"a host without its slots has as many as it has; {counts.BY_OVERRIDES}"
+        return replace(setting, unknown=why)
+    return replace(setting, value=sum(len(slots.split(",")) for slots in hosts))
+
+
+def srun(words: Sequence[Word], program: Program) -> Step:
+    """srun: tasks on the nodes of an allocation."""
+    parsed = SLURM.parse(words[1:])
+    given = slurm.allocation(parsed, program.allocation)
+    program = noted(parsed, program, "srun")
+    return parsed.rest, replace(program, allocation=given, num_gpus=given.tasks)
+
+
+def mpirun(words: Sequence[Word], program: Program) -> Step:
+    """mpirun and mpiexec: so many processes."""
+    parsed = MPIRUN.parse(words[1:])
+    processes = parsed.get("n")
+    num_gpus = () if processes is None else (counts.counted(processes),)
+    return parsed.rest, replace(noted(parsed, program, "mpirun"), num_gpus=num_gpus)
+
+
+def noted(parsed: Parsed, program: Program, name: str) -> Program:
+    """The program with the options of what wraps it in their places of the account."""
+    irrelevant = [each for key, each in parsed.options.items() if key not in DECIDES_ELSEWHERE]
+    elsewhere = [
+        (each, DECIDES_ELSEWHERE[key])
+        for key, each in parsed.options.items()
+        if key in DECIDES_ELSEWHERE
+    ]
+    program = replace(
+        program,
+        irrelevant=(*program.irrelevant, *irrelevant),
+        unsupported=(*program.unsupported, *elsewhere),
+    )
+    return with_stray(parsed, program, name)
+
+
+def with_stray(parsed: Parsed, program: Program, name: str) -> Program:
+    """The program with what stands among the options of `name` and is none of them."""
+    stray = [(each, each.unknown or f"{name} has no such option") for each in parsed.stray]
+    return replace(program, unsupported=(*program.unsupported, *stray))
+
+
+def _as_python(parsed: Parsed) -> Sequence[Word]:
+    """What a launcher hands to python, as a command line; --no_python starts a program itself."""
+    if "no_python" in parsed.options:
+        return parsed.rest
+    flag = parsed.options.get("module")
+    python = (Word("python", "", None),)
+    if flag is None:
+        return (*python, *parsed.rest)
+    return (*python, Word("-m", flag.file, flag.line), *parsed.rest)

@@ -1,0 +1,119 @@
+"""The options of a program that starts another one, up to where that one begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trainfit.launch.program import Word
+from trainfit.launch.settings import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Options by their names without dashes, and the words behind them.
+
+    `stray` are options that the program does not have and words where an option should stand.
+    """
+
+    options: Mapping[str, Setting]
+    rest: Sequence[Word]
+    stray: Sequence[Setting] = ()
+
+    def get(self, *names: str) -> Setting | None:
+        """The first of these options that is given."""
+        return next((self.options[name] for name in names if name in self.options), None)
+
+    def others(self, *names: str) -> tuple[Setting, ...]:
+        """The options but these."""
+        return tuple(each for name, each in self.options.items() if name not in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What a program takes before the one that it starts; names without dashes, with _ in them.
+
+    `valued` take a value, `pairs` two, `switches` none. `abbreviated` lets a long name be cut
+    short, as argparse does.
+    """
+
+    valued: frozenset[str]
+    switches: frozenset[str] = frozenset()
+    pairs: frozenset[str] = frozenset()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    abbreviated: bool = False
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.valued | self.switches | self.pairs
+
+    def parse(self, words: Sequence[Word]) -> Parsed:
+        """Read options up to the first word that is none; `--` ends them."""
+        options: dict[str, Setting] = {}
+        stray: list[Setting] = []
+        at = 0
+        while at < len(words):
+            word = words[at]
+            if word.text == "--":
+                return Parsed(options, words[at + 1 :], stray)
+            if not word.text.startswith("-") or word.text == "-":
+                if not _may_be_options(word, words[at + 1 :]):
+                    break
+                stray.append(word.setting(word.text))
+                at += 1
+                continue
+            name, setting, length = self.option(words[at : at + 3])
+            if name in self.names:
+                options[name] = setting
+            else:
+                stray.append(setting)
+            at += length
+        return Parsed(options, words[at:], stray)
+
+    def option(self, words: Sequence[Word]) -> tuple[str, Setting, int]:
+        """The name of the option that begins here, its setting and its length in words."""
+        word, *behind = words
+        written, sign, value = word.text.partition("=")
+        name, attached = self._named(written)
+        if sign or attached:
+            return name, word.setting(written, value if sign else attached), 1
+        taken = 2 if name in self.pairs else 1
+        if name in self.switches or len(behind) < taken:
+            return name, word.setting(written, True), 1
+        if name not in self.names and _begins_program(behind[0]):
+            return name, word.setting(written, True), 1
+        text = " ".join(each.text for each in behind[:taken])
+        unknown = next((each.unknown for each in behind[:taken] if each.unknown), None)
+        return name, Setting(written, text, word.file, word.line, unknown), 1 + taken
+
+    def _named(self, written: str) -> tuple[str, str]:
+        """The name of an option, and the value that is written on to a short one."""
+        name = written.lstrip("-").replace("-", "_")
+        name = self.aliases.get(name, name)
+        if name in self.names:
+            return name, ""
+        if not written.startswith("--") and name[:1] in self.valued:
+            return self.aliases.get(name[:1], name[:1]), written[2:]
+        if self.abbreviated and written.startswith("--"):
+            known = [each for each in self.names if each.startswith(name)]
+            if len(known) == 1:
+                return known[0], ""
+        return name, ""
+
+
+def names(listed: str) -> frozenset[str]:
+    """Names that stand in a text with blanks between."""
+    return frozenset(listed.split())
+
+
+def _begins_program(word: Word) -> bool:
+    """Whether a word behind an option that is not known is no value of it."""
+    return word.text.startswith("-") or word.text.endswith((".py", ".sh"))
+
+
+def _may_be_options(word: Word, behind: Sequence[Word]) -> bool:
+    """Whether an unknown word stands for options rather than for the program that they precede."""
+    whole = (
+        word.unknown is not None and word.text.startswith("$") and word.text.endswith(("}", ")"))
+    )
+    return whole and bool(behind) and not behind[0].text.startswith("-")

@@ -1,0 +1,109 @@
+"""What a Slurm script asks for, and the variables that Slurm sets from it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from trainfit.launch.commands import counts
+from trainfit.launch.commands.options import Parsed
+from trainfit.launch.program import Allocation, Word
+from trainfit.launch.settings import Setting
+from trainfit.specs.launch import LaunchFile
+
+_DIRECTIVE = "#SBATCH"
+
+
+def directives(file: LaunchFile) -> Sequence[Word]:
+    """The options of the #SBATCH lines, which stand before the first command of a script."""
+    words: list[Word] = []
+    for number, line in enumerate(file.content.split("\n"), 1):
+        text = line.strip()
+        if text.startswith(_DIRECTIVE):
+            words += (Word(each, file.path, number) for each in _split(text[len(_DIRECTIVE) :]))
+        elif text and not text.startswith("#"):
+            break
+    return words
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError:
+        return text.partition(" #")[0].split()
+
+
+def allocation(parsed: Parsed, outer: Allocation) -> Allocation:
+    """What these options ask for, where they say nothing what was asked for around them."""
+    nodes = parsed.get("nodes")
+    nodes = outer.nodes if nodes is None else counts.nodes(nodes)
+    gpus, gpu = _gpus(parsed, nodes)
+    return Allocation(
+        nodes, gpus or outer.gpus_per_node, gpu or outer.gpu, _tasks(parsed, nodes) or outer.tasks
+    )
+
+
+def _gpus(parsed: Parsed, nodes: Setting | None) -> tuple[Setting | None, Setting | None]:
+    """GPUs of each node, and their model where that is named: gpu:h100:8."""
+    each = parsed.get("gpus_per_node")
+    resources = parsed.get("gres")
+    if each is None and resources is not None and resources.unknown is None:
+        listed = [part for part in str(resources.value).split(",") if part.startswith("gpu")]
+        if listed:
+            kind = listed[0].partition(":")[2].partition("(")[0] or "1"
+            each = replace(resources, value=kind)
+    if each is not None and each.unknown is None:
+        model, _, number = str(each.value).rpartition(":")
+        if not number.isdecimal():
+            model, number = str(each.value), "1"
+        gpu = replace(each, value=model) if model else None
+        return counts.counted(replace(each, value=number)), gpu
+    return each or _shared(parsed, nodes), None
+
+
+def _shared(parsed: Parsed, nodes: Setting | None) -> Setting | None:
+    """--gpus of all nodes together, or --gpus-per-task."""
+    total = parsed.get("gpus")
+    if total is not None and nodes is not None and total.unknown is None and nodes.unknown is None:
+        number = str(total.value).rpartition(":")[2]
+        if number.isdecimal() and int(number) % nodes.value == 0:
+            return counts.counted(replace(total, value=str(int(number) // nodes.value)))
+    each, tasks = parsed.get("gpus_per_task"), parsed.get("ntasks_per_node")
+    if each is not None and tasks is None:
+        return counts.counted(replace(each, value=str(each.value).rpartition(":")[2]))
+    return None
+
+
+def _tasks(parsed: Parsed, nodes: Setting | None) -> tuple[Setting, ...]:
+    total, each = parsed.get("ntasks"), parsed.get("ntasks_per_node")
+    if total is not None:
+        return (counts.counted(total),)
+    return () if nodes is None else counts.known((nodes, each and counts.counted(each)))
+
+
+def variables(given: Allocation) -> Mapping[str, Setting]:
+    """What Slurm sets for the script, as far as its options tell."""
+    values = {
+        "SLURM_NNODES": given.nodes,
+        "SLURM_JOB_NUM_NODES": given.nodes,
+        "SLURM_GPUS_ON_NODE": given.gpus_per_node,
+        "SLURM_GPUS_PER_NODE": given.gpus_per_node,
+        "SLURM_NTASKS": _product(given.tasks),
+        "SLURM_NPROCS": _product(given.tasks),
+        "SLURM_NTASKS_PER_NODE": given.tasks[1] if len(given.tasks) == 2 else None,
+    }
+    return {
+        name: replace(setting, key=name, value=str(setting.value))
+        for name, setting in values.items()
+        if setting is not None and setting.unknown is None
+    }
+
+
+def _product(settings: Sequence[Setting]) -> Setting | None:
+    if not settings or any(each.unknown is not None for each in settings):
+        return None
+    value = 1
+    for each in settings:
+        value *= each.value
+    return replace(settings[0], value=value)
