@@ -13,11 +13,14 @@ from trainfit.dimensions import (
     from_hub,
     from_package,
 )
+from trainfit.hub.entries import Found
 from trainfit.hub.errors import HubError, MissingRepoError, OfflineError
 from trainfit.hub.hub import Hub
 from trainfit.specs.model import Model
 
 Named = tuple[str | None, str | None]
+Resolution = ResolvedModel | HubError | ConfigError | UnknownModelError
+"""What a model of the Hub is resolved to, or why not."""
 
 
 class Lookup:
@@ -52,6 +55,12 @@ class Lookup:
 
         return of
 
+    def at_hand(self, model: Model) -> Resolution | None:
+        """What `find` comes to for a caller without a token, if that needs no waiting."""
+        assert model.hf_id is not None
+        outcome = self._hub.at_hand(model.hf_id, model.revision)
+        return None if outcome is None else _resolution(model, outcome)
+
     async def known(self, model: Model) -> ResolvedModel:
         """A model as far as it is known without asking the Hub. Raises UnknownModelError and
         ConfigError.
@@ -62,21 +71,30 @@ class Lookup:
                 return from_hub(found)
         return from_package(model)
 
-    async def _looked_up(
-        self, model: Model, token: str | None
-    ) -> ResolvedModel | HubError | ConfigError | UnknownModelError:
-        """A model of the Hub; the one of the package where the Hub has none that can be read."""
+    async def _looked_up(self, model: Model, token: str | None) -> Resolution:
         assert model.hf_id is not None
-        bundled = bundled_model(model)
-        patience = self._patience_seconds if bundled is not None else None
+        patience = self._patience_seconds if bundled_model(model) is not None else None
+        outcome: Found | HubError
         try:
-            return from_hub(
-                await self._hub.find(model.hf_id, model.revision, token, patience=patience)
-            )
-        except (MissingRepoError, OfflineError) as error:
-            return bundled or UnknownModelError(str(error), close_bundled_ids(model.hf_id))
-        except (HubError, ConfigError) as error:
-            return bundled or error
+            outcome = await self._hub.find(model.hf_id, model.revision, token, patience=patience)
+        except HubError as error:
+            outcome = error
+        return _resolution(model, outcome)
+
+
+def _resolution(model: Model, outcome: Found | HubError) -> Resolution:
+    """A model of the Hub; the one of the package where the Hub has none that can be read."""
+    if isinstance(outcome, Found):
+        try:
+            return from_hub(outcome)
+        except ConfigError as error:
+            return bundled_model(model) or error
+    if (bundled := bundled_model(model)) is not None:
+        return bundled
+    if isinstance(outcome, MissingRepoError | OfflineError):
+        assert model.hf_id is not None
+        return UnknownModelError(str(outcome), close_bundled_ids(model.hf_id))
+    return outcome
 
 
 def _named(model: Model) -> Named:

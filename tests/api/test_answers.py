@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import fastapi
 import pytest
 from httpx import ASGITransport, AsyncClient, Response
 from hypothesis import given
@@ -24,6 +25,7 @@ from tests.hub.fake_hub import (
     model,
     only_for,
     running_hub,
+    says,
 )
 from trainfit.answer import EstimateAnswer, answer
 from trainfit.api.answers import Answer, Answers, Sent
@@ -151,6 +153,20 @@ async def test_a_model_that_stands_for_something_else_is_worked_out_anew(
     assert len(worked_out) >= 2
 
 
+async def test_what_is_known_is_not_worked_out_again_while_the_hub_fails(
+    hub: FakeHub, online: AsyncClient, worked_out: list[str]
+) -> None:
+    hub.models["acme/small"] = model()
+    await ask(online, NAMED)
+    hub.models["acme/small"] = says(500)
+    stale = await ask(online, NAMED)
+    for _ in range(5):
+        assert (await ask(online, NAMED)).content == stale.content
+        await asyncio.sleep(0.01)
+    assert "last-known-revision" in stale.text
+    assert len(worked_out) <= 2
+
+
 async def test_what_a_token_opens_is_answered_to_nobody_without_it(
     hub: FakeHub, online: AsyncClient
 ) -> None:
@@ -204,7 +220,7 @@ def test_memory_is_bounded_and_what_was_asked_last_is_kept(
     expected: dict[int, int] = {}
     for body, document in asked:
         sent = Sent("estimate", b"", b"x" * body)
-        given = Answer(b" " * document, "", named, source, lambda: None)
+        given = Answer(fastapi.Response(b" " * document), named, source, lambda: None)
         if remembered.get(sent) is not None:
             expected[body] = expected.pop(body)
         remembered.add(sent, given)
@@ -214,7 +230,7 @@ def test_memory_is_bounded_and_what_was_asked_last_is_kept(
             expected.pop(next(iter(expected)))
         assert remembered.size_bytes() == sum(size(*each) for each in expected.items()) <= limit
     assert {
-        body: len(each.document)
+        body: len(each.response.body)
         for body in range(10)
         if (each := remembered.get(Sent("estimate", b"", b"x" * body)))
     } == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from trainfit.api.app import create_app
 from trainfit.api.deadline import Deadline, DeadlinePassedError, check_deadline
 from trainfit.api.examples import LLAMA_8B
 from trainfit.api.jobs import answered
+from trainfit.api.routes import estimate
 from trainfit.api.settings import Settings
 from trainfit.specs.job import Job
 
@@ -50,10 +52,29 @@ async def test_a_body_that_does_not_end_is_not_waited_for(path: str) -> None:
         assert (await client.post("/v1/estimate", json=LLAMA_8B)).status_code == 200
 
 
+async def slow(job: object) -> AsyncIterator[bytes]:
+    await asyncio.sleep(0.2)
+    yield json.dumps(job).encode()
+
+
 async def test_the_time_for_a_request_includes_its_body() -> None:
     async with asking(Settings(request_timeout_seconds=0.1)) as client:
         response = await client.post("/v1/estimate", content=never_ending(), headers=JSON)
-        assert response.status_code == 503
+    assert response.status_code == 408
+    assert response.json()["detail"] == "the body did not arrive within 0.1 s"
+
+
+async def test_what_a_body_takes_to_arrive_is_not_left_for_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def found_late(*_: object) -> None:
+        await asyncio.sleep(0.2)
+
+    monkeypatch.setattr(estimate, "look_up", found_late)
+    async with asking(Settings(request_timeout_seconds=0.3)) as client:
+        response = await client.post("/v1/estimate", content=slow(LLAMA_8B), headers=JSON)
+    assert response.status_code == 503
+    assert response.json()["type"] == "/problems/timed-out"
 
 
 async def test_work_in_a_thread_is_not_waited_for_and_ends_at_the_next_job(

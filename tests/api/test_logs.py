@@ -5,30 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import structlog
 from httpx import AsyncClient
 
-from trainfit.api import middleware
 from trainfit.api.api_keys import new_key
-from trainfit.api.logs import Format, configure_logs
+from trainfit.api.logs import OF_REQUEST, Format, configure_logs
+
+pytestmark = pytest.mark.usefixtures("logs_restored")
 
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-
-
-@pytest.fixture(autouse=True)
-def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Log to where the test looks, and leave logging as it was."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    monkeypatch.setattr(middleware, "log", structlog.get_logger())
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
 
 
 def entries(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
@@ -104,8 +92,9 @@ def test_the_form_is_for_who_reads(
 
 def test_the_server_logs_as_the_service_does(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("info", "json")
-    with structlog.contextvars.bound_contextvars(request_id="one"):
-        say_something()
+    before = OF_REQUEST.set({"request_id": "one"})
+    say_something()
+    OF_REQUEST.reset(before)
     ours, theirs = entries(capsys)
     assert ours.keys() - theirs.keys() == {"number"}
     assert ours["level"] == theirs["level"] == "warning"
@@ -127,3 +116,20 @@ def test_what_looks_like_a_secret_is_blotted_out_even_of_a_traceback(
     text = capsys.readouterr().err
     assert text.count("cannot use *** here") == 2 * len(secrets)
     assert not [secret for secret in secrets if secret in text]
+
+
+def test_what_is_no_unicode_does_not_silence_an_entry(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("info", "json")
+    structlog.get_logger().warning("half", path="\udcff", of={"a": b"\xff", "b": ValueError("x")})
+    (entry,) = entries(capsys)
+    assert entry["path"] == "\udcff"
+    assert entry["of"] == {"a": repr(b"\xff"), "b": "ValueError('x')"}
+
+
+def test_an_entry_is_ascii_whatever_was_said(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("info", "json")
+    structlog.get_logger().warning("said", text="é\u2028\n")
+    line = capsys.readouterr().err
+    assert line.isascii()
+    assert line.count("\n") == 1
+    assert json.loads(line)["text"] == "é\u2028\n"

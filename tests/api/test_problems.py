@@ -8,6 +8,7 @@ import pytest
 from httpx import AsyncClient
 
 from trainfit.api.examples import DEEPSEEK_V3
+from trainfit.api.logs import configure_logs
 from trainfit.api.problems import KINDS, problem_of
 from trainfit.api.routes import estimate
 from trainfit.specs.job import Job
@@ -41,6 +42,7 @@ async def test_errors_of_routing_are_problems(
     assert ("allow" in response.headers) == (status == 405)
 
 
+@pytest.mark.usefixtures("logs_restored")
 async def test_a_fault_of_the_service_says_nothing_of_its_cause(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -48,12 +50,13 @@ async def test_a_fault_of_the_service_says_nothing_of_its_cause(
         raise RuntimeError(CANARY)
 
     monkeypatch.setattr(estimate, "answer", fail)
+    configure_logs("error")
     response = await client.post("/v1/estimate", json=DEEPSEEK_V3)
     assert response.status_code == 500
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["type"] == "/problems/internal-error"
     assert CANARY not in response.text
-    logged = capsys.readouterr().out
+    logged = capsys.readouterr().err
     assert CANARY in logged
     assert response.headers["x-request-id"] in logged
 

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from fastapi import Response
 
 from trainfit.api.json_body import JsonRequest, JsonRoute
-from trainfit.api.models import TOKEN_HEADER, look_up
-from trainfit.api.problems import ANSWER_ERRORS
+from trainfit.api.models import TOKEN_HEADER
+from trainfit.dimensions import ResolvedModel
+from trainfit.lookup import Lookup
 from trainfit.resolve.plan import Source
 from trainfit.specs.model import Model
 
@@ -32,20 +33,14 @@ class Sent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A document as it is sent and its digest; the model that it is about and what that was
-    resolved to; and how to count that it is given again.
+    """A response, which nobody changes; the model that it is about and what that was resolved to;
+    and how to count that it is given again.
     """
 
-    document: bytes
-    digest: str
+    response: Response
     model: Model
     source: Source
     count: Callable[[], None]
-
-    def response(self) -> Response:
-        """The response that carries it."""
-        headers = {"etag": f'"{self.digest}"'}
-        return Response(self.document, headers=headers, media_type="application/json")
 
 
 class Answers:
@@ -82,41 +77,45 @@ class Answers:
 class RememberingRoute(JsonRoute):
     """An operation whose answers are given again to the same bytes."""
 
-    async def known(self, request: JsonRequest) -> Response | None:
+    def known(self, request: JsonRequest, body: bytes) -> Response | None:
         """The answer that was given before, while its model still stands for the same."""
         if TOKEN_HEADER in request.headers:
             return None
         answers: Answers = request.app.state.answers
-        answer = answers.get(await _sent_in(request))
-        if answer is None or not await _still_holds(request, answer):
+        answer = answers.get(_sent(request, body))
+        if answer is None or not _still_holds(request, answer):
             return None
         answer.count()
-        return answer.response()
+        return answer.response
 
 
 async def remember(request: JsonRequest, answer: Answer) -> None:
     """Keep an answer, unless it was a token of the caller that opened the model."""
     if TOKEN_HEADER not in request.headers:
         answers: Answers = request.app.state.answers
-        answers.add(await _sent_in(request), answer)
+        answers.add(_sent(request, await request.body()), answer)
 
 
-async def _still_holds(request: JsonRequest, answer: Answer) -> bool:
-    """Whether the model stands for what it did. One that the request describes always does."""
+def signed(document: bytes, digest: str) -> Response:
+    """The response that carries a document, with its digest for an ETag."""
+    return Response(document, headers={"etag": f'"{digest}"'}, media_type="application/json")
+
+
+def _still_holds(request: JsonRequest, answer: Answer) -> bool:
+    """Whether the model is known to stand for what it did. One that the request describes always
+    does.
+    """
     if answer.model.hf_id is None:
         return True
-    find = await look_up(request, [answer.model], None)
-    try:
-        return find(answer.model).source == answer.source
-    except ANSWER_ERRORS:
-        return False
+    lookup: Lookup = request.app.state.lookup
+    now = lookup.at_hand(answer.model)
+    return isinstance(now, ResolvedModel) and now.source == answer.source
 
 
-async def _sent_in(request: JsonRequest) -> Sent:
-    operation = request.scope["route"].operation_id
-    return Sent(operation, request.scope["query_string"], await request.body())
+def _sent(request: JsonRequest, body: bytes) -> Sent:
+    return Sent(request.scope["route"].operation_id, request.scope["query_string"], body)
 
 
 def _size(sent: Sent, answer: Answer) -> int:
     question = QUESTION_BYTES + QUESTION_BYTES_PER_BYTE * len(sent.body)
-    return len(sent.query) + question + len(answer.document)
+    return len(sent.query) + question + len(answer.response.body)

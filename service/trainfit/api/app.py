@@ -13,7 +13,7 @@ from trainfit.api.admission import Admission
 from trainfit.api.answers import Answers
 from trainfit.api.failures import answer_with_problems
 from trainfit.api.metrics import Metrics
-from trainfit.api.middleware import LastResort, RequestIds, RequestRecords, ResponseHeaders
+from trainfit.api.middleware import LastResort, Requests
 from trainfit.api.models import TOKEN_HEADER
 from trainfit.api.rate_limit import RateLimit
 from trainfit.api.routes import (
@@ -63,9 +63,7 @@ def create_app(settings: Settings) -> FastAPI:
         ],
         middleware=[
             Middleware(UnreadBodies),
-            Middleware(RequestIds),
-            Middleware(RequestRecords, metrics=metrics),
-            Middleware(ResponseHeaders),
+            Middleware(Requests, metrics=metrics),
             *_across_origins(settings.cors_origins),
             Middleware(LastResort),
         ],

@@ -21,7 +21,7 @@ class JsonRequest(Request):
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
             settings: Settings = self.app.state.settings
-            seconds = settings.body_timeout_seconds
+            seconds = min(settings.body_timeout_seconds, settings.request_timeout_seconds)
             try:
                 async with asyncio.timeout(seconds):
                     # FastAPI never parses an empty body; a blank one is told that it is no JSON.
@@ -58,22 +58,23 @@ class JsonRoute(Operation):
     request_class = JsonRequest
 
     def answering(self) -> Handler:
-        """What answers a request that was let in, if need be by reading it."""
+        """What answers a request that was let in, once its body is there."""
         read_and_answer = super().answering()
 
         async def answer(request: Request) -> Response:
             json_request = self.request_class(request.scope, request.receive)
-            headers = json_request.headers
-            media_type = headers.get("content-type", "").partition(";")[0].strip()
-            if media_type.lower() != "application/json" or "content-encoding" in headers:
+            headers = dict(request.scope["headers"])
+            media_type = headers.get(b"content-type", b"").partition(b";")[0].strip()
+            if media_type.lower() != b"application/json" or b"content-encoding" in headers:
                 detail = "send the body as Content-Type: application/json, without Content-Encoding"
                 raise ProblemError(problem(UNSUPPORTED_MEDIA_TYPE, detail))
-            return await self.known(json_request) or await read_and_answer(json_request)
+            body = await json_request.body()
+            return self.known(json_request, body) or await read_and_answer(json_request)
 
         return answer
 
-    async def known(self, _: JsonRequest) -> Response | None:
-        """The answer to a question that need not be read; here every one must."""
+    def known(self, _: JsonRequest, __: bytes) -> Response | None:
+        """The answer to a body that need not be read; here every one must."""
         return None
 
 

@@ -6,47 +6,52 @@ import json
 import logging
 import re
 import sys
+from collections.abc import Mapping
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Literal
 
 import structlog
-from structlog.typing import Processor, WrappedLogger
+from pydantic_core import to_json
+from structlog.typing import EventDict, Processor, WrappedLogger
 
-from trainfit.api.api_keys import KEY
+from trainfit.api.api_keys import KEY, PREFIX
 
 Format = Literal["auto", "console", "json"]
 
-SECRETS = (
-    KEY,
-    re.compile(r"hf_\w{16,}"),
-    re.compile(r"Bearer +[\w.~+/=-]+"),
-    re.compile(r"bearer +[\w.~+/=-]+"),
-    re.compile(r"Basic +[\w+/=]{8,}"),
-)
-"""Keys, tokens of the Hugging Face Hub, and what else an Authorization header carries. Each by
-itself, since a pattern that begins with fixed text is looked for in no time.
+SECRETS = {
+    PREFIX: KEY,
+    "hf_": re.compile(r"hf_\w{16,}"),
+    "Bearer ": re.compile(r"Bearer +[\w.~+/=-]+"),
+    "bearer ": re.compile(r"bearer +[\w.~+/=-]+"),
+    "Basic ": re.compile(r"Basic +[\w+/=]{8,}"),
+}
+"""Keys, tokens of the Hugging Face Hub, and what else an Authorization header carries, by how they
+begin: text that does not occur is found out in no time.
+"""
+
+OF_REQUEST: ContextVar[Mapping[str, str]] = ContextVar("of_request", default=MappingProxyType({}))
+"""What every entry says of the request that it comes of. One variable for all of it, which costs a
+request less than structlog's one for each.
 """
 
 
 def configure_logs(level: str, form: Format = "auto") -> None:
     """Send the service's and the server's entries to standard error, from `level` upwards."""
-    shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso"),
-    ]
     console = sys.stderr.isatty() if form == "auto" else form == "console"
     rendered = _for_a_person() if console else _for_a_machine()
     rendered.append(_without_secrets)
     structlog.configure(
-        processors=[*shared, *rendered],
+        processors=[_told, *rendered],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[_told],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendered],
         )
     )
@@ -62,15 +67,26 @@ def _for_a_person() -> list[Processor]:
 
 
 def _for_a_machine() -> list[Processor]:
-    encode = json.JSONEncoder(default=repr).encode
-    return [
-        structlog.processors.format_exc_info,
-        structlog.processors.JSONRenderer(lambda entry, **_: encode(entry)),
-    ]
+    return [structlog.processors.format_exc_info, _as_json]
+
+
+def _as_json(_: WrappedLogger, __: str, entry: EventDict) -> str:
+    """The entry in ASCII, whatever the encoding of standard error is."""
+    try:
+        return to_json(entry, ensure_ascii=True, fallback=repr).decode()
+    except ValueError:  # what is no Unicode, such as half a surrogate pair of a file name
+        return json.dumps(entry, default=repr)
+
+
+def _told(_: WrappedLogger, level: str, entry: EventDict) -> EventDict:
+    """The entry with its level and its time, and with what it says of its request."""
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
+    return {**OF_REQUEST.get(), **entry, "level": level, "timestamp": now}
 
 
 def _without_secrets(_: WrappedLogger, __: str, line: Any) -> Any:
     """The line without what only a mistake would have put there."""
-    for secret in SECRETS:
-        line = secret.sub("***", line)
+    for beginning, secret in SECRETS.items():
+        if beginning in line:
+            line = secret.sub("***", line)
     return line

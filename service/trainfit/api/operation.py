@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine
 from ipaddress import IPv6Network, ip_address
+from time import perf_counter
 from typing import Any
 
 from fastapi import Request, Response
@@ -36,22 +37,27 @@ class Operation(APIRoute):
         answer = self.answering()
 
         async def handle_admitted(request: Request) -> Response:
-            settings: Settings = request.app.state.settings
-            seconds = settings.request_timeout_seconds
             with request.app.state.admission:
-                try:
-                    async with Deadline(seconds):
-                        return await answer(request)
-                except DeadlinePassedError:
-                    detail = f"there was no answer within {seconds:g} s"
-                    late = problem(TIMED_OUT, detail, retry_after_seconds=RETRY_SECONDS)
-                    raise ProblemError(late) from None
+                return await answer(request)
 
         return handle_admitted
 
     def answering(self) -> Handler:
-        """What answers a request that was let in."""
-        return super().get_route_handler()
+        """What answers a request that was let in, in time."""
+        answer = super().get_route_handler()
+
+        async def answer_in_time(request: Request) -> Response:
+            settings: Settings = request.app.state.settings
+            seconds = settings.request_timeout_seconds
+            try:
+                async with Deadline(seconds - (perf_counter() - request.state.begun)):
+                    return await answer(request)
+            except DeadlinePassedError:
+                detail = f"there was no answer within {seconds:g} s"
+                late = problem(TIMED_OUT, detail, retry_after_seconds=RETRY_SECONDS)
+                raise ProblemError(late) from None
+
+        return answer_in_time
 
 
 def identify(scope: Scope) -> str | None:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, MutableMapping
 from fastapi.telemetry import TelemetryConfig
 from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from starlette.datastructures import Headers
 from starlette.types import Scope
 
 UNTRACED = frozenset({"/livez", "/readyz", "/metrics"})
@@ -33,14 +32,15 @@ def name_service(environ: MutableMapping[str, str]) -> None:
         environ.setdefault("OTEL_SERVICE_NAME", "trainfit")
 
 
-def trace_ids(scope: Scope) -> Mapping[str, str]:
+def trace_ids(scope: Scope, headers: Mapping[bytes, bytes]) -> Mapping[str, str]:
     """What entries of the log say of the trace of a request; nothing where it is in none."""
     span = trace.get_current_span() if "fastapi.telemetry" in scope else trace.INVALID_SPAN
     if not span.get_span_context().is_valid:
-        traceparent = Headers(scope=scope).get("traceparent")
+        traceparent = headers.get(b"traceparent")
         if traceparent is None:
             return {}
-        span = trace.get_current_span(_PROPAGATOR.extract({"traceparent": traceparent}))
+        carrier = {"traceparent": traceparent.decode("latin-1")}
+        span = trace.get_current_span(_PROPAGATOR.extract(carrier))
     context = span.get_span_context()
     if not context.is_valid:
         return {}

@@ -6,7 +6,6 @@ connection. Closing at once would cost the client the answer (RFC 9112, 9.6).
 
 import asyncio
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ARRIVAL_SECONDS = 0.1
@@ -26,8 +25,8 @@ class UnreadBodies:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        headers = Headers(scope=scope)
-        unread = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+        headers = dict(scope["headers"])
+        unread = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
 
         async def receive_noting_end() -> Message:
             nonlocal unread
@@ -45,7 +44,7 @@ class UnreadBodies:
 
         async def send_and_linger(message: Message) -> None:
             if unread and message["type"] == "http.response.start":
-                if "expect" not in headers:  # reading would ask for the body to be sent
+                if b"expect" not in headers:  # reading would ask for the body to be sent
                     await read_on(ARRIVAL_SECONDS)
                 if unread:
                     message["headers"] = [*message["headers"], (b"connection", b"close")]

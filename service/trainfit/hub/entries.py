@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 PUBLIC = ""
 """The scope of what the Hub shows to anyone."""
@@ -21,8 +21,7 @@ def is_commit(revision: str) -> bool:
     return _COMMIT.fullmatch(revision) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """What is asked for. `scope` is PUBLIC, or stands for the token that showed it."""
 
     repo: str

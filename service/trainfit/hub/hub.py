@@ -98,6 +98,24 @@ class Hub:
                 raise
             return found
 
+    def at_hand(self, repo: str, revision: str | None = None) -> Found | HubError | None:
+        """What `find` comes to for a caller without a token, if that needs no waiting: a model, or
+        why there is none. None where it may have to wait.
+        """
+        if not self._is_allowed(repo):
+            return NotAllowedError()
+        key = Key(repo, revision or MAIN)
+        if (fresh := self._fresh(key)) is not None:
+            return fresh
+        if self._token is not None:
+            return self._fresh(_scoped(key, self._token, self._secret)) if self._secret else None
+        if (refusal := self._refusal(key)) is not None:
+            return refusal
+        if (entry := self._memory.find(key)) is not None:
+            self._ask_again(key, None)
+            return self._remembered(entry)
+        return OfflineError() if self._offline and self._is_absent(key) else None
+
     async def recall(self, repo: str, revision: str | None = None) -> Found | None:
         """What is known of a public model, without asking the Hub."""
         return await self._known(Key(repo, revision or MAIN)) if self._is_allowed(repo) else None
@@ -132,8 +150,7 @@ class Hub:
             kept = await self._stores.secret(make=not self._offline)
             if self._secret is None:  # nobody was quicker
                 self._secret = kept or os.urandom(SCOPE_LENGTH)
-        scope = hmac.digest(self._secret, token.encode(), sha256).hex()[:SCOPE_LENGTH]
-        return Key(key.repo, key.revision, scope)
+        return _scoped(key, token, self._secret)
 
     def _fresh(self, key: Key) -> Found | None:
         """What memory has, if nobody need be asked: the way of nearly every request."""
@@ -145,41 +162,55 @@ class Hub:
 
     async def _find(self, key: Key, token: str | None, patience: float | None) -> Found:
         """What a key names in its scope: known, or fetched."""
-        refusal = self._refusals.find(key)
-        if refusal is not None and time() < refusal[1]:
-            raise refusal[0].with_traceback(None)
+        if (refusal := self._refusal(key)) is not None:
+            raise refusal.with_traceback(None)
+        lapsed = self._refusals.find(key)
         found = await self._known(key)
         if self._offline:
             if found is None:
                 raise OfflineError
             return found
-        if found is not None and refusal is None:
+        if found is not None and lapsed is None:
             return await self._confirmed(key, token, found)
         task = self._start(key, token)
-        if refusal is not None and (found is not None or patience is not None):
-            raise refusal[0].with_traceback(None)
+        if lapsed is not None and (found is not None or patience is not None):
+            raise lapsed[0].with_traceback(None)
         return await self._awaited(task, patience)
+
+    def _refusal(self, key: Key) -> HubError | None:
+        """What the Hub refused a while ago, and is not asked for again yet."""
+        refusal = self._refusals.find(key)
+        return refusal[0] if refusal is not None and time() < refusal[1] else None
 
     async def _confirmed(self, key: Key, token: str | None, found: Found) -> Found:
         """What is known, to be confirmed behind the caller's back; before the eyes of a person,
         whose process ends with the answer.
         """
-        entry = self._memory.find(key)
-        if entry is not None and time() >= entry.due_at:
-            task = self._start(key, token)
-            if self._in_person:
-                with suppress(NoAnswerError):
-                    return await self._awaited(task, self._patience)
+        task = self._ask_again(key, token)
+        if task is not None and self._in_person:
+            with suppress(NoAnswerError):
+                return await self._awaited(task, self._patience)
         return found
+
+    def _ask_again(self, key: Key, token: str | None) -> "asyncio.Task[Found] | None":
+        """Ask for what memory has, once it is due."""
+        entry = self._memory.find(key)
+        if self._offline or entry is None or time() < entry.due_at:
+            return None
+        return self._start(key, token)
 
     async def _known(self, key: Key) -> Found | None:
         """What memory or a store has."""
         if (entry := self._memory.find(key)) is not None:
             return self._remembered(entry)
-        absent = self._absent.find(key)
-        if absent is not None and time() < absent[1]:
+        if self._is_absent(key):
             return None
         return await self._reads.join(key, lambda: self._read(key))
+
+    def _is_absent(self, key: Key) -> bool:
+        """Whether the stores had nothing a moment ago."""
+        absent = self._absent.find(key)
+        return absent is not None and time() < absent[1]
 
     def _remembered(self, entry: Remembered) -> Found:
         self._observer.model_found("memory")
@@ -265,3 +296,9 @@ class Hub:
             self._absent.drop(key)
         self._observer.cache_holds(len(self._memory))
         return Found(ref, config, stale=time() >= self._stores.stale_at(keys[0], ref))
+
+
+def _scoped(key: Key, token: str, secret: bytes) -> Key:
+    """The key in the scope of a token, which only one who has the token can make."""
+    scope = hmac.digest(secret, token.encode(), sha256).hex()[:SCOPE_LENGTH]
+    return Key(key.repo, key.revision, scope)

@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainfit.answer import EstimateAnswer, answer
-from trainfit.api.answers import Answer, RememberingRoute, remember
+from trainfit.api.answers import Answer, RememberingRoute, remember, signed
 from trainfit.api.asked import asked_of
 from trainfit.api.examples import BATCH_EXAMPLES, ESTIMATE_EXAMPLES
 from trainfit.api.failures import ProblemError
@@ -69,9 +69,9 @@ async def estimate(
     peak = result.binding.device_bytes.expected if options.activations else None
     source = find(job.model).source
     count = metrics.repeating(job.framework.name, peak)
-    given = Answer(to_json(result), result.request_digest, job.model, source, count)
-    await remember(request, given)
-    return given.response()
+    response = signed(to_json(result), result.request_digest)
+    await remember(request, Answer(response, job.model, source, count))
+    return response
 
 
 @router.post(
