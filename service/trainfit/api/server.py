@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 import trainfit
 from trainfit.api.app import create_app
+from trainfit.api.connection import Connection
 from trainfit.api.logs import configure_logs
 from trainfit.api.settings import Settings, unknown_variables
 from trainfit.api.tls import renewed_context
@@ -39,6 +40,7 @@ def serve(settings: Settings) -> None:
         app,
         host=settings.host,
         port=settings.port,
+        http=Connection,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -57,7 +57,9 @@ class Settings(HubSettings):
         None, description="Private key of the certificate, in PEM.", validate_default=True
     )
     body_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
-        10, description="Time for a body to arrive; what comes later is answered with 408."
+        10,
+        description="Time for the head of a request to arrive, after which its connection is "
+        "closed, and then for its body; what comes later is answered with 408.",
     )
     request_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
         30,

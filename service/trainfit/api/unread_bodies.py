@@ -8,6 +8,8 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from trainfit.api.connection import ARRIVED
+
 ARRIVAL_SECONDS = 0.1
 """For a body that is on its way to arrive, after which the connection can be used again."""
 LINGER_SECONDS = 2.0
@@ -23,7 +25,7 @@ class UnreadBodies:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or ARRIVED in scope.get("state", {}):
             return await self.app(scope, receive, send)
         headers = dict(scope["headers"])
         unread = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
