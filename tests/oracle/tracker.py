@@ -11,8 +11,9 @@ from unittest.mock import patch
 
 import torch
 from torch._guards import active_fake_mode
+from torch.autograd.graph import register_multi_grad_hook
+from torch.distributed._tools import mod_tracker
 from torch.distributed._tools.common_utils import get_untyped_storages
-from torch.distributed._tools.mod_tracker import ModTracker
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -63,7 +64,8 @@ class Tracker(TorchDispatchMode):
         self.peak = Peak()
         self.phase_peaks: dict[str, Peak] = {}
         self._living: dict[int, tuple[weakref.ref[Any], Allocation]] = {}
-        self._modules = ModTracker()
+        self._modules = mod_tracker.ModTracker()
+        self._spent: list[Any] = []
         self._operation = ""
         self._role: str | None = None
         self._paused = False
@@ -154,6 +156,7 @@ class Tracker(TorchDispatchMode):
         self._fake_mode = active_fake_mode()
         within = ExitStack()
         within.enter_context(self._following_resizes())
+        within.enter_context(patch.object(mod_tracker, "register_multi_grad_hook", self._hook))
         within.enter_context(self._modules)
         self._entered.append(within)
         super().__enter__()
@@ -223,3 +226,21 @@ class Tracker(TorchDispatchMode):
         return (
             max(running, key=lambda path: (len(path), path)).split(".", 1)[-1] if running else "-"
         )
+
+    def _hook(self, tensors: list[Any], hook: Callable[..., None], **options: Any) -> None:
+        """A hook that goes with the backward in which it ran. It holds the node on which it hangs,
+        and so all leaves below, for ever.
+        """
+
+        def once(*gradients: Any) -> None:
+            if not self._spent:
+                torch.autograd.Variable._execution_engine.queue_callback(self._let_go)
+            self._spent.append(handle)
+            hook(*gradients)
+
+        handle = register_multi_grad_hook(tensors, once, **options)
+
+    def _let_go(self) -> None:
+        for hook in self._spent:
+            hook.remove()
+        self._spent.clear()

@@ -97,7 +97,7 @@ def _chunked(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
     return Operation(
         "loss",
         (
-            saved("input of the head [n, h]", sizes.act),
+            forward("input of the head [n, h]", sizes.act),
             saved("gradient of the hidden state [n, h]", sizes.act),
             saved("weight gradient [V / t, h], made in forward", whole - apart),
             gradient("the same from then on", whole - apart),
@@ -120,6 +120,7 @@ def _with_head(n: int, sizes: PytorchLegend) -> Operation:
             saved("gradient of the hidden state [n, h]", sizes.h * n * sizes.bytes),
             saved("weight gradient [V / t, h], made in forward", matrix * sizes.gradient_bytes),
             gradient("the same from then on", matrix * sizes.gradient_bytes),
+            forward("input of the head [n, h]", sizes.act),
             forward("logits of a chunk", sizes.bytes * logits),
             forward("weight gradient of a chunk", matrix * (sizes.bytes + FULL)),
         ),

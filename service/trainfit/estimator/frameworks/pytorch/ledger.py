@@ -59,9 +59,12 @@ class Ledger:
         return ((embedding.operation(model.embedding, rotated, self.sizes, self.plan),),)
 
     def final_norm(self) -> tuple[Group, ...]:
-        """The norm before the head; what the head reads is gathered from tensor-parallel ranks."""
+        """The norm before the head; what the head reads is gathered from tensor-parallel ranks. A
+        head that makes its gradients in forward keeps nothing of it.
+        """
         sizes = self.sizes
-        kept = sizes.keeps_input("lm_head") and not sizes.autocast
+        in_forward = self.plan.step.cross_entropy in ("chunked", "with_head")
+        kept = sizes.keeps_input("lm_head") and not sizes.autocast and not in_forward
         table = [
             norm(
                 each,
