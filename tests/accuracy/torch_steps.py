@@ -43,6 +43,7 @@ DEFAULTS: Row = {
     "experts": "grouped_mm",
     "keep_logits": False,
     "lora": None,
+    "virtual_tokens": 0,
     "freeze": (),
 }
 """What a spec leaves out."""
@@ -155,6 +156,8 @@ def training_of(given: Row) -> Row:
     }
     if given["lora"] is not None:
         training["peft"] = adapters_of(given["lora"], given["dtype"])
+    if tokens := given["virtual_tokens"]:
+        training["peft"] = {"method": "prompt_tuning", "num_virtual_tokens": tokens}
     return training
 
 

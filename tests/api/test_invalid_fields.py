@@ -184,6 +184,17 @@ def test_a_discriminator_is_no_part_of_a_pointer(
             {"/training/peft/target_modules/1": "must be a string"},
         ),
         (
+            job(training={"peft": {"method": "prefix_tuning"}}),
+            {"/training/peft/method": "must be one of 'lora', 'prompt_tuning'"},
+        ),
+        (
+            job(training={"peft": {"method": "prompt_tuning", "r": 8}}),
+            {
+                "/training/peft/num_virtual_tokens": "is needed and missing",
+                "/training/peft/r": "unknown field",
+            },
+        ),
+        (
             job(training={"peft": {"method": "lora", "target_modules": 1}}),
             {"/training/peft/target_modules": "must be 'all-linear' or a list"},
         ),

@@ -142,12 +142,14 @@ def _values(schema: Schema) -> set[str]:
 
 def _kinds(schema: Schema, document: Schema) -> dict[str, Schema]:
     """The types of a value by name; objects of a union by what tells them apart."""
+    resolved = _resolved(schema, document)
     kinds: dict[str, Schema] = {}
-    for each in _union(schema) or (schema,):
-        resolved = _resolved(each, document)
-        if "type" in resolved or "const" in resolved:
-            tag = resolved.get("properties", {}).get("name", {}).get("const", "")
-            kinds[f"{resolved.get('type', 'string')} {tag}".strip()] = each
+    for each in _union(resolved):
+        kinds |= _kinds(each, document)
+    if "type" in resolved or "const" in resolved:
+        fields = resolved.get("properties", {}).values()
+        tag = next((field["const"] for field in fields if "const" in field), "")
+        kinds[f"{resolved.get('type', 'string')} {tag}".strip()] = schema
     return kinds
 
 

@@ -117,6 +117,14 @@ HARMLESS: dict[str, Callable[[Document], object]] = {
     "a new value of a request": lambda d: schema(d, "Megatron")["properties"]["transformer_impl"][
         "enum"
     ].append("inference"),
+    "another kind of a part": lambda d: schema(d, "Training")["properties"].update(
+        peft={
+            "anyOf": [
+                {"oneOf": [{"$ref": "#/components/schemas/Peft"}, {"type": "object"}]},
+                {"type": "null"},
+            ]
+        }
+    ),
     "another description": lambda d: schema(d, "Job").update(description="A run."),
 }
 

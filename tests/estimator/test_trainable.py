@@ -32,6 +32,11 @@ def test_adapters_of_named_linears() -> None:
     assert trainable(peft=named) == 36 * 8 * ((4096 + 4096) + (4096 + 1024))
 
 
+def test_embeddings_of_virtual_tokens() -> None:
+    peft = {"method": "prompt_tuning", "num_virtual_tokens": 20}
+    assert trainable(peft=peft) == 20 * 4096
+
+
 def test_what_is_frozen_is_not_trained() -> None:
     assert trainable() - trainable(frozen=["embed_tokens"]) == 151_936 * 4096
 

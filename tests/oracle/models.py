@@ -76,6 +76,8 @@ def build(spec: Spec) -> Model:
             parameter.requires_grad_(False)
     if spec.lora:
         model.module = with_adapters(module, spec.lora)
+    if spec.virtual_tokens:
+        model.module = with_virtual_tokens(module, spec.virtual_tokens)
     return model
 
 
@@ -102,8 +104,7 @@ def with_adapters(module: Any, lora: Lora) -> Any:
         target_modules=lora.targets if lora.targets == "all-linear" else list(lora.targets),
         task_type="CAUSAL_LM",
     )
-    # PEFT converts adapters where they lie, which fakes do not allow: they are made anew instead.
-    with patch.object(nn.Module, "to", lambda moved, *_args, **_kwargs: moved):
+    with staying():
         adapted = get_peft_model(module, config, autocast_adapter_dtype=False)
     dtype = torch.float32 if lora.dtype == "fp32" else module.dtype
     for owner in adapted.modules():
@@ -113,3 +114,19 @@ def with_adapters(module: Any, lora: Lora) -> Any:
     if lora.input_grads:
         module.enable_input_require_grads()
     return adapted
+
+
+def with_virtual_tokens(module: Any, count: int) -> Any:
+    """The model with trained embeddings before each sequence, its own parameters frozen."""
+    from peft import PromptTuningConfig, get_peft_model
+
+    config = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=count)
+    with staying():
+        return get_peft_model(module, config)
+
+
+def staying() -> Any:
+    """Within, modules neither move nor change their type, which fakes do not allow. What PEFT
+    would convert where it lies is made anew instead.
+    """
+    return patch.object(nn.Module, "to", lambda moved, *_args, **_kwargs: moved)

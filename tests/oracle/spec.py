@@ -46,6 +46,8 @@ class Spec:
     """flash: the kernel that a CUDA build picks; cpu_sdpa: the one that a CPU build picks."""
     experts: Literal["grouped_mm", "batched_mm"] = "grouped_mm"
     lora: Lora | None = None
+    virtual_tokens: int = 0
+    """Prompt tuning by PEFT: so many tokens before each sequence are trained, and nothing else."""
     freeze: tuple[str, ...] = ()
     """Parts of the names of parameters that take no gradient."""
 
@@ -104,7 +106,11 @@ class Spec:
 
     def contradiction(self) -> str | None:
         """Why the step cannot be run, if it cannot."""
-        if self.uses_tp and (self.lora or self.loss != "hf" or self.logits_to_keep):
+        if self.lora and self.virtual_tokens:
+            return "adapters and virtual tokens exclude each other"
+        if self.virtual_tokens and self.loss != "hf":
+            return "virtual tokens go with the plain loss only"
+        if self.uses_tp and (self.is_adapted or self.loss != "hf" or self.logits_to_keep):
             return "tensor parallelism goes with no adapters and the plain loss only"
         if self.uses_tp and self.world % self.tp:
             return "world must be a multiple of tp"
@@ -119,6 +125,10 @@ class Spec:
         if self.optimizer_in_backward and self.micro_batches > 1:
             return "an optimizer in backward leaves no gradients to accumulate"
         return None
+
+    @property
+    def is_adapted(self) -> bool:
+        return self.lora is not None or self.virtual_tokens > 0
 
     @property
     def uses_fsdp(self) -> bool:

@@ -190,3 +190,46 @@ def test_every_default_is_echoed_with_its_origin() -> None:
     assert defaults["/training/mtp"].origin == "config"
     assert "/parallelism/tp" not in defaults
     assert all(default.why for default in plan.defaults)
+
+
+PROMPT = {"method": "prompt_tuning", "num_virtual_tokens": 20}
+TRANSFORMERS = {"name": "transformers"}
+TORCHTITAN = {"name": "torchtitan"}
+
+
+@pytest.mark.parametrize(
+    ("job", "pointer", "words"),
+    [
+        (
+            {"framework": TORCHTITAN, "training": {"peft": PROMPT}},
+            "/framework/name",
+            "for models of transformers",
+        ),
+        (
+            {
+                "framework": TRANSFORMERS,
+                "training": {"peft": PROMPT},
+                "parallelism": {"num_gpus": 2, "tp": 2},
+            },
+            "/parallelism/tp",
+            "tp with prompt tuning is not modelled",
+        ),
+        (
+            {
+                "framework": TRANSFORMERS | {"data_parallel_engine": "deepspeed"},
+                "parallelism": {"num_gpus": 2, "tp": 2},
+            },
+            "/parallelism/tp",
+            "tp under DeepSpeed is not modelled",
+        ),
+        (
+            {"framework": TRANSFORMERS, "training": {"frozen": ["mlp"]}},
+            "/training/frozen",
+            "embed_tokens, lm_head, norm",
+        ),
+    ],
+)
+def test_steps_of_pytorch(job: dict[str, Any], pointer: str, words: str) -> None:
+    findings = refusal({"model": LLAMA} | job).findings
+    found = [finding for finding in findings if finding.pointer == pointer]
+    assert any(words in finding.message for finding in found), findings

@@ -21,11 +21,12 @@ from trainfit.specs.parallelism import Parallelism
 from trainfit.specs.part import Part
 from trainfit.specs.training import (
     AttentionOptions,
+    Lora,
     Loss,
     MoeOptions,
     MtpOptions,
     Optimizer,
-    Peft,
+    PromptTuning,
     Recompute,
     Training,
 )
@@ -50,7 +51,8 @@ SECTIONS = (
     Section("Attention and loss", "/training/loss", Loss),
     Section("Experts and multi-token prediction", "/training/moe", MoeOptions, "moe_"),
     Section("Experts and multi-token prediction", "/training/mtp", MtpOptions, "mtp_"),
-    Section("Adapters", "/training/peft", Peft, "lora_"),
+    Section("Fine-tuning", "/training/peft", Lora, "lora_"),
+    Section("Fine-tuning", "/training/peft", PromptTuning),
     Section("Megatron", "/framework", Megatron),
     Section("torchtitan", "/framework", Torchtitan),
     Section("transformers", "/framework", Transformers),
@@ -64,11 +66,13 @@ NAMES = {
     "/training/optimizer/exp_avg_dtype": ("exp_avg_dtype",),
     "/training/optimizer/exp_avg_sq_dtype": ("exp_avg_sq_dtype",),
     "/training/optimizer/cpu_offload_fraction": ("optimizer_offload_fraction",),
+    "/training/peft/quantization": ("peft_quantization", "lora_quantization"),
+    "/training/peft/double_quantization": (
+        "peft_double_quantization",
+        "lora_double_quantization",
+    ),
 }
-"""Megatron's names where they are not the section's prefix and the field."""
-
-DISCRIMINATORS = {"/framework/name": "--framework", "/training/peft/method": "--peft"}
-"""Fields that say which kind of part they stand in, and the flag for each."""
+"""Names that are not the section's prefix and the field: Megatron's, and of what two parts have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +100,31 @@ class Flag:
         return " ".join([name, *(str(each) for each in values)])
 
 
-FRAMEWORK = Flag(
-    pointer="/framework/name",
-    names=(DISCRIMINATORS["/framework/name"],),
-    spellings=("name",),
-    kind=Literal["megatron", "torchtitan", "transformers"],
-    help="Who runs the step. Unset: megatron.",
-    title="Parallelism",
+DISCRIMINATORS = (
+    Flag(
+        pointer="/framework/name",
+        names=("--framework",),
+        spellings=("name",),
+        kind=Literal["megatron", "torchtitan", "transformers"],
+        help="Who runs the step. Unset: megatron.",
+        title="Parallelism",
+    ),
+    Flag(
+        pointer="/training/peft/method",
+        names=("--peft",),
+        spellings=("method",),
+        kind=Literal["lora", "prompt_tuning"],
+        help="What is trained in place of the weights.",
+        title="Fine-tuning",
+    ),
 )
+"""Fields that say which kind of part they stand in."""
 
 
 @cache
 def flags() -> Mapping[str, Flag]:
-    """Every flag by the pointer of its field: of frameworks that share a field the first one's."""
-    found = {FRAMEWORK.pointer: FRAMEWORK}
+    """Every flag by the pointer of its field: of parts that share a field the first one's."""
+    found = {flag.pointer: flag for flag in DISCRIMINATORS}
     for section in SECTIONS:
         for flag in _section(section):
             found.setdefault(flag.pointer, flag)
@@ -146,8 +161,6 @@ def _section(section: Section) -> Iterator[Flag]:
             aliases = (each for each in spellings if each != name)
             stems = tuple(dict.fromkeys([section.prefix + name, *aliases]))
         stems = NAMES.get(pointer, stems)
-        if pointer in DISCRIMINATORS:
-            stems = (DISCRIMINATORS[pointer].removeprefix("--"),)
         yield Flag(
             pointer=pointer,
             names=tuple(f"--{stem.replace('_', '-')}" for stem in stems),

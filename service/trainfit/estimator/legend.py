@@ -123,6 +123,11 @@ class PytorchLegend(Legend):
             return module not in self.frozen
         return module in self.adapters.saved
 
+    @property
+    def virtual_elements(self) -> int:
+        """Elements of the embeddings of virtual tokens, which are trained."""
+        return 0 if self.adapters is None else self.adapters.virtual_tokens * self.h
+
     def adapts(self, module: str) -> bool:
         """Whether the module has a low-rank adapter."""
         if self.adapters is None:
@@ -154,7 +159,8 @@ class PytorchLegend(Legend):
 
 def pytorch_legend_of(plan: PytorchPlan) -> PytorchLegend:
     layout, batch, step = plan.layout, plan.batch, plan.step
-    sequence = batch.seq_length // layout.cp
+    virtual = step.adapters.virtual_tokens if step.adapters is not None else 0
+    sequence = (batch.seq_length + virtual) // layout.cp
     n = sequence * batch.micro_batch_size
     gathers = layout.sequence_parallel and layout.tp > 1
     return PytorchLegend(

@@ -177,7 +177,8 @@ class MegatronPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """Low-rank adapters beside frozen weights. `targets` None: every linear but the head.
+    """What is trained beside frozen weights: low-rank adapters of the linears that `targets` names
+    (None: of all but the head), or `virtual_tokens` before every sample.
 
     Their elements take `element_bytes` in storage and `computed_bytes` in a forward; an element of
     a frozen matrix takes `matrix_bytes` in storage. `saved` are modules that are trained whole.
@@ -190,6 +191,7 @@ class Adapters:
     computed_bytes: int
     matrix_bytes: Fraction
     saved: frozenset[str]
+    virtual_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

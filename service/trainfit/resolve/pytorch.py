@@ -17,7 +17,14 @@ from trainfit.resolve.plan import (
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.job import Job
-from trainfit.specs.training import Optimizer, Peft, Precision
+from trainfit.specs.training import (
+    FrozenBase,
+    Lora,
+    Optimizer,
+    Peft,
+    Precision,
+    PromptTuning,
+)
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
@@ -202,26 +209,34 @@ def _checkpointing(job: Job) -> Checkpointing:
 
 
 def _adapters(peft: Peft, dtypes: Dtypes) -> Adapters:
-    """PEFT casts adapters of a narrow model to fp32. Sources: peft's tuners_utils.py
-    (autocast_adapter_dtype), bitsandbytes' functional.py (blocks of 64, double quantisation).
+    """PEFT casts adapters of a narrow model to fp32, and has virtual tokens in nothing else.
+    Sources: peft's tuners_utils.py (autocast_adapter_dtype) and tuners/prompt_tuning/model.py.
     """
-    matrix = Fraction(dtypes.stored)
-    if peft.quantization == "int8":
-        matrix = Fraction(1)
-    elif peft.quantization == "nf4":
-        scales = Fraction(1, 64) + Fraction(4, 16_384) if peft.double_quantization else None
-        matrix = Fraction(1, 2) + (scales if scales is not None else Fraction(4, 64))
-    stored = BYTES[peft.adapter_dtype or "fp32"]
-    targets = None if peft.target_modules == "all-linear" else frozenset(peft.target_modules)
+    lora = peft if isinstance(peft, Lora) else Lora(method="lora", target_modules=())
+    stored = BYTES[lora.adapter_dtype or "fp32"]
+    all_linear = lora.target_modules == "all-linear"
     return Adapters(
-        rank=peft.r,
-        dropout=peft.dropout > 0,
-        targets=targets,
+        rank=lora.r,
+        dropout=lora.dropout > 0,
+        targets=None if all_linear else frozenset(lora.target_modules),
         element_bytes=stored,
         computed_bytes=dtypes.computed if dtypes.computed < dtypes.stored else stored,
-        matrix_bytes=matrix,
-        saved=frozenset(peft.modules_to_save),
+        matrix_bytes=_frozen_bytes(peft, dtypes),
+        saved=frozenset(lora.modules_to_save),
+        virtual_tokens=peft.num_virtual_tokens if isinstance(peft, PromptTuning) else 0,
     )
+
+
+def _frozen_bytes(peft: FrozenBase, dtypes: Dtypes) -> Fraction:
+    """Bytes of an element of a frozen matrix. Source: bitsandbytes' functional.py (blocks of 64,
+    double quantisation).
+    """
+    if peft.quantization == "int8":
+        return Fraction(1)
+    if peft.quantization == "nf4":
+        scales = Fraction(1, 64) + Fraction(4, 16_384)
+        return Fraction(1, 2) + (scales if peft.double_quantization else Fraction(4, 64))
+    return Fraction(dtypes.stored)
 
 
 def _is_fused(framework: Torchtitan | Transformers) -> bool:
@@ -270,6 +285,8 @@ def _check(job: Job, layout: Layout, engine: Engine, findings: Findings) -> None
             "tp under DeepSpeed is not modelled",
             put("/parallelism/tp", 1),
         )
+    if isinstance(job.training.peft, PromptTuning):
+        _check_virtual_tokens(job, layout, findings)
     for name in job.training.frozen:
         if name not in FREEZABLE:
             known = ", ".join(FREEZABLE)
@@ -283,4 +300,22 @@ def _check(job: Job, layout: Layout, engine: Engine, findings: Findings) -> None
             "conflict",
             "a step in backward leaves no gradients to add up over micro-batches",
             put("/training/num_microbatches", 1),
+        )
+
+
+def _check_virtual_tokens(job: Job, layout: Layout, findings: Findings) -> None:
+    """PEFT puts them before samples that no rank shares with another."""
+    if isinstance(job.framework, Torchtitan):
+        findings.add(
+            "/framework/name",
+            "conflict",
+            "prompt tuning is PEFT's, for models of transformers",
+            put("/framework", {"name": "transformers"}),
+        )
+    if layout.tp > 1:
+        findings.add(
+            "/parallelism/tp",
+            "not_modelled",
+            "tp with prompt tuning is not modelled",
+            put("/parallelism/tp", 1),
         )

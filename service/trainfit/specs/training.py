@@ -178,8 +178,19 @@ class MtpOptions(Part):
 Names = Annotated[tuple[str, ...], Field(strict=False, max_length=256)]
 
 
-class Peft(Part):
-    """Parameter-efficient fine-tuning."""
+class FrozenBase(Part):
+    """Weights that are not trained, below what is."""
+
+    quantization: Literal["nf4", "int8"] | None = Field(
+        None, description="How the frozen matrices are stored. Unset: as the other parameters."
+    )
+    double_quantization: bool = Field(
+        False, description="nf4: quantise the scales too (bnb_4bit_use_double_quant)."
+    )
+
+
+class Lora(FrozenBase):
+    """Adapters of low rank beside the linears."""
 
     method: Literal["lora"] = Field(..., description="What is trained in place of the weights.")
     r: Count = Field(8, description="Rank of the adapters.")
@@ -191,12 +202,19 @@ class Peft(Part):
     adapter_dtype: Literal["fp32", "bf16"] | None = Field(
         None, description="Unset: fp32, as PEFT casts adapters of a bf16 model."
     )
-    quantization: Literal["nf4", "int8"] | None = Field(
-        None, description="How the frozen matrices are stored. Unset: as the other parameters."
+
+
+class PromptTuning(FrozenBase):
+    """Embeddings of virtual tokens before every sample."""
+
+    method: Literal["prompt_tuning"]
+    num_virtual_tokens: Count = Field(
+        ..., description="Tokens before each sample, beside those of seq_length."
     )
-    double_quantization: bool = Field(
-        False, description="nf4: quantise the scales too (bnb_4bit_use_double_quant)."
-    )
+
+
+Peft = Annotated[Lora | PromptTuning, Field(discriminator="method")]
+"""Parameter-efficient fine-tuning, as PEFT does it."""
 
 
 class Training(Part):

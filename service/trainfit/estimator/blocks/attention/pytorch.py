@@ -79,7 +79,7 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
     d, d_v = block.head_dim, block.v_head_dim or block.head_dim
     a, g = block.heads // sizes.t, max(1, block.kv_heads // sizes.t)
     owned = g if block.owns_kv else 0
-    read = a if _is_repeated(block, g, plan) else owned
+    read = a if _is_repeated(block, g, sizes, plan) else owned
     q, k, v = a * d * n * width, read * d * n * width, read * d_v * n * width
     out = a * d_v * n * width
     packed = plan.model.model_type in PACKED
@@ -105,7 +105,7 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
     return tuple(table)
 
 
-def _is_repeated(block: Attention, g: int, plan: PytorchPlan) -> bool:
+def _is_repeated(block: Attention, g: int, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
     """Whether keys and values are copied to every query head: for eager attention, and where the
     kernel takes a mask (transformers' use_gqa_in_sdpa). A single head is not copied but expanded.
     """
@@ -113,17 +113,17 @@ def _is_repeated(block: Attention, g: int, plan: PytorchPlan) -> bool:
         return True
     if not 1 < g < block.heads or not block.owns_kv:
         return False
-    masked = _is_masked(block, plan) and plan.step.attention_backend == "sdpa"
+    masked = _is_masked(block, sizes, plan) and plan.step.attention_backend == "sdpa"
     return plan.step.repeats_kv or plan.step.attention_backend == "eager" or masked
 
 
-def _is_masked(block: Attention, plan: PytorchPlan) -> bool:
+def _is_masked(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
     """Whether a window is shorter than the sequence, so that causality is not all. falcon sends a
     mask always.
     """
     if plan.model.model_type == "falcon":
         return True
-    return block.window is not None and plan.batch.seq_length >= block.window
+    return block.window is not None and sizes.s * sizes.c >= block.window
 
 
 def _norms(
@@ -191,7 +191,7 @@ def _kernel(
     yield saved("logsumexp [a / t, n] fp32", FULL * a * n)
     if plan.model.model_type in PARTLY_ROTATED and sizes.keeps_input("o_proj"):
         yield saved("output, tokens before heads [n, a d_v / t]", out)
-    if _is_masked(block, plan) and plan.step.attention_backend == "sdpa":
+    if _is_masked(block, sizes, plan) and plan.step.attention_backend == "sdpa":
         yield saved("mask of the window [b, 1, s, s]", width * sizes.b * sizes.s * sizes.s)
         return
     yield backward("gradient of q in fp32 [n, a d / t]", FULL * a * d * n)

@@ -30,16 +30,27 @@ def operation(
     left = 0 if tied else share if copied else whole
     position = embedding.position_rows * (embedding.position_width or h)
     mask = n * h if plan.model.traits.embedding_dropout and plan.step.hidden_dropout else 0
+    takes = sizes.virtual_elements > 0 and _takes_gradients(plan)
     return Operation(
         "embedding",
         (
             saved("token ids [n]", TOKEN_BYTES * n),
             saved("cos and sin [s, d]", 2 * width * sizes.s * rotated),
             saved("dropout mask [n, h]", mask),
+            saved("embeddings that take a gradient [n, h]", h * n * width if takes else 0),
             forward("embeddings and positions [n, h]", 2 * h * n * width),
             backward("gradient of the whole matrix [V, h]", whole if copied else 0),
             backward("new gradient and sum [V / t, h]", 2 * share if tied else 0),
             gradient("weight gradient [V / t, h]", left),
             gradient("gradient of positions", position * sizes.gradient_bytes if trained else 0),
+            gradient("gradient of virtual tokens", sizes.virtual_elements * sizes.adapter_bytes),
         ),
     )
+
+
+def _takes_gradients(plan: PytorchPlan) -> bool:
+    """Whether frozen embeddings take a gradient, and so are kept: transformers' own checkpointing
+    has them (gradient_checkpointing_enable), not that by which accelerate wraps layers under FSDP.
+    """
+    wrapped = plan.step.data_parallelism.engine in ("fsdp1", "fsdp2")
+    return plan.step.checkpointing.kind != "none" and not wrapped

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.blocks.mlp.pytorch import activate
-from trainfit.estimator.ledger import Operation, backward, forward, gradient, saved
+from trainfit.estimator.ledger import Operation, backward, forward, gradient, held, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.specs.blocks import Experts
 
@@ -111,6 +111,7 @@ def _experts(
         "experts_fc1",
         (
             saved("gathered rows [T, h]", gathered if trained else 0),
+            held("gathered rows that no gradient needs", 0 if trained else gathered),
             forward("rows before and after their exchange [T, h]", 2 * exchanged),
             backward("gradients before and after their exchange [T, h]", 2 * exchanged),
             saved("order of the rows [T]", 3 * INDEX_BYTES * rows),
@@ -135,7 +136,7 @@ def _experts(
         "weighted_sum",
         (
             saved("output [T, h]", gathered),
-            forward("weighted output [T, h]", weighted),
+            forward("weighted output, sorted by expert and by token [T, h]", 2 * weighted),
             backward("gradients of rows, in order and weighted [T, h]", 3 * weighted),
         ),
     )

@@ -91,13 +91,18 @@ class Ledger:
         for position, kind in enumerate(content.kinds):
             again = self.is_recomputed(position)
             segment = (self._checkpointed if again else self.layer_segments)[kind]
-            if content.embedding and position == 0 and not again and self.sizes.adapters:
+            if content.embedding and position == 0 and not again and self._starts_late:
                 segment = self._price(segment.name, self._before_gradients(kind))
             yield PlacedSegment(segment, position, kind)
         if content.final_norm:
             yield PlacedSegment(self._final_norm, None)
         if content.output_layer:
             yield PlacedSegment(self._head, None)
+
+    @property
+    def _starts_late(self) -> bool:
+        """Whether nothing is trained before the first adapter of the model's first layer."""
+        return self.sizes.adapters is not None and not self.sizes.virtual_elements
 
     def _before_gradients(self, kind: int) -> tuple[Group, ...]:
         """The model's first layer where the embedding is frozen: no gradient flows before the

@@ -64,12 +64,14 @@ class Shares:
         partly = sizes.adapters is not None or sizes.frozen
         self._trained = ParameterTable(ledger.plan, _trained(sizes)) if partly else table
         self._adapters = [_adapter_parameters(groups, sizes) for groups in ledger.kinds]
+        self._virtual = sizes.virtual_elements
 
     def chunk(self, content: Content) -> tuple[ChunkParameters, Numbers]:
         """What a chunk holds, and how much of it is trained."""
         whole = self._all.chunk(content)
         trained = self._trained.chunk(content).all
         adapters = sum(self._adapters[kind] for kind in content.kinds)
+        adapters += self._virtual if content.embedding else 0
         return whole, self._numbers(whole.all, trained, adapters)
 
     def layer(self, kind: int) -> Numbers:
@@ -85,7 +87,8 @@ class Shares:
             trained = trained._replace(all=trained.all.minus(self._trained.kind(kind)))
         embedding = Local(dense=whole.embedding), Local(dense=trained.embedding)
         rest = whole.all.minus(embedding[0]), trained.all.minus(embedding[1])
-        return self._numbers(*embedding, 0), self._numbers(*rest, 0)
+        virtual = self._virtual if content.embedding else 0
+        return self._numbers(*embedding, virtual), self._numbers(*rest, 0)
 
     def _numbers(self, whole: Local, trained: Local, adapters: int) -> Numbers:
         frozen = whole.dense + whole.expert - trained.dense - trained.expert

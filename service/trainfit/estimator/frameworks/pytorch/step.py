@@ -95,11 +95,12 @@ class Step:
     def _forward(self) -> Iterator[Live]:
         """What was gathered for a unit stays in its buffer until the next unit is gathered."""
         saved, whole, buffered = 0, self._root.weights, self._root.fetched
-        standing = self._standing.whole + self._standing.sharded
+        standing, residual = self._standing.whole + self._standing.sharded, 0
         for placed, unit, _ in self._stretches:
             gathering = whole + buffered + unit.fetched + unit.weights
             peak = Peak(f"{placed.segment.name}_forward", "all_gather", placed.layer, None)
-            yield Live(standing, saved, 0, gathering, peak)
+            yield Live(standing, saved, residual, gathering, peak)
+            residual = self._act
             outside = self._loss_outside and placed.segment.name == "head"
             buffered = 0 if outside else unit.fetched or buffered
             buffers = whole + unit.weights + buffered
