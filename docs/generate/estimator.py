@@ -41,6 +41,8 @@ JOBS: Mapping[str, Mapping[str, Any]] = {
 NOT_FLAGS: Mapping[str, tuple[Any, ...]] = {
     "/training/mtp/num_layers": (1,),
     "/training/frozen": (["layers.0"],),
+    "/training/num_frozen_layers": (1,),
+    "/training/loss/logits_to_keep": (1,),
     "/parallelism/cp": (2,),
     "/parallelism/pp": (2,),
     "/parallelism/ep": (2,),

@@ -152,7 +152,8 @@ def training_of(given: Row) -> Row:
         "attention": {"backend": BACKENDS[given["attn"]]},
         "loss": loss,
         "offload_activations": given["offload"],
-        "frozen": given["freeze"],
+        "frozen": [name for name in given["freeze"] if not name.startswith("layers.")],
+        "num_frozen_layers": sum(name.startswith("layers.") for name in given["freeze"]),
     }
     if given["lora"] is not None:
         training["peft"] = adapters_of(given["lora"], given["dtype"])

@@ -41,6 +41,12 @@ def test_what_is_frozen_is_not_trained() -> None:
     assert trainable() - trainable(frozen=["embed_tokens"]) == 151_936 * 4096
 
 
+def test_first_layers_that_are_frozen() -> None:
+    of_layers = trainable(frozen=["embed_tokens", "lm_head"]) - 4096
+    assert trainable() - trainable(num_frozen_layers=9) == of_layers // 4
+    assert trainable(num_frozen_layers=36, frozen=["embed_tokens", "lm_head"]) == 4096
+
+
 def test_gradients_are_not_accumulated_unless_asked() -> None:
     job = {"model": {"hf_id": "Qwen/Qwen3-8B"}, "training": {"seq_length": 128}}
     for framework in ("transformers", "torchtitan"):

@@ -223,6 +223,19 @@ TORCHTITAN = {"name": "torchtitan"}
             "tp under DeepSpeed is not modelled",
         ),
         (
+            {"framework": TRANSFORMERS, "training": {"num_frozen_layers": 33}},
+            "/training/num_frozen_layers",
+            "the model has 32 layers",
+        ),
+        (
+            {
+                "framework": TRANSFORMERS,
+                "training": {"num_frozen_layers": 1, "peft": {"method": "lora"}},
+            },
+            "/training/num_frozen_layers",
+            "freeze every layer themselves",
+        ),
+        (
             {"framework": TRANSFORMERS, "training": {"frozen": ["mlp"]}},
             "/training/frozen",
             "embed_tokens, lm_head, norm",

@@ -89,7 +89,7 @@ def _model(plan: Plan, table: ParameterTable) -> PricedModel:
 
 
 def _trainable(plan: Plan, counts: ParameterCounts) -> int:
-    if isinstance(plan, PytorchPlan) and (plan.step.adapters is not None or plan.step.frozen):
+    if isinstance(plan, PytorchPlan) and (plan.step.adapters or plan.step.frozen):
         return trained_parameters(plan)
     return counts.trainable
 

@@ -109,6 +109,8 @@ class PytorchLegend(Legend):
     adapters: Adapters | None
     frozen: frozenset[str]
     tied: bool
+    still: bool = False
+    """The weights of the layer that runs are not trained."""
 
     @property
     def act(self) -> int:
@@ -119,6 +121,8 @@ class PytorchLegend(Legend):
         """Whether the module's own weights are trained. A tied head is its embedding."""
         if module == "lm_head" and self.tied:
             module = "embed_tokens"
+        if self.still:
+            return False
         if self.adapters is None:
             return module not in self.frozen
         return module in self.adapters.saved

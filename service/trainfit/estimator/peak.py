@@ -18,12 +18,13 @@ from trainfit.resolve.plan import Plan
 
 class PlacedSegment(NamedTuple):
     """A segment, the position in the chunk of the last layer in it, if it is made of layers, and
-    that layer's kind.
+    that layer's kind. No backward runs through what stands before all that is trained.
     """
 
     segment: Segment
     layer: int | None
     kind: int | None = None
+    runs_backward: bool = True
 
 
 class Ledger(Protocol):
@@ -97,7 +98,7 @@ def price_chunk(ledger: Ledger, content: Content) -> PricedChunk:
         segment = placed.segment
         if live + segment.forward.total > forward.total:
             forward = _highest(placed, live, backward=False)
-        if live + segment.backward.total > backward.total:
+        if placed.runs_backward and live + segment.backward.total > backward.total:
             backward = _highest(placed, live, backward=True)
         live += segment.saved
     data = ledger.batch_bytes(content)

@@ -103,18 +103,23 @@ class _Modules:
             yield self._module("head", weights, ledger.head() * (1 + plan.mtp_layers))
 
     def _layers(self, content: Content, layers: range) -> Iterator[Module]:
-        """Runs of layers of one kind. A layer that is recomputed keeps its input at most."""
+        """Runs of layers of one kind. A layer that is recomputed keeps its input at most, one that
+        no gradient reaches nothing.
+        """
         saved = {
             placed.layer: placed.segment.saved
             for placed in self._ledger.segments(content)
             if placed.layer is not None
         }
-        kinds = enumerate(content.kinds)
         again_at = self._ledger.is_recomputed
-        for (kind, again), run in groupby(kinds, lambda at: (at[1], again_at(at[0]))):
+        of_layers = (
+            (kind, again_at(position), bool(saved.get(position)))
+            for position, kind in enumerate(content.kinds)
+        )
+        for (kind, again, saves), run in groupby(enumerate(of_layers), lambda at: at[1]):
             positions = [position for position, _ in run]
             name = _run_name([layers[position] for position in positions])
-            layer = self._layer(self._plan.model.layer_kinds[kind], saves=not again)
+            layer = self._layer(self._plan.model.layer_kinds[kind], saves=saves and not again)
             children = list(layer.times(len(positions)).children)
             if again:
                 kept = sum(saved.get(position, 0) for position in positions)

@@ -18,7 +18,7 @@ from trainfit.resolve.plan import (
     PytorchStep,
     Source,
 )
-from trainfit.resolve.pytorch import resolve_pytorch_step
+from trainfit.resolve.pytorch import resolve_pytorch_step, with_frozen_layers
 from trainfit.resolve.training import resolve_batch, resolve_routing, resolve_step
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron, Torchtitan, Transformers
@@ -80,6 +80,7 @@ def _pytorch(
     findings: Findings,
 ) -> PytorchPlan:
     """torchtitan and transformers train no multi-token prediction, and pad no vocabulary."""
+    model = with_frozen_layers(model, job.training.num_frozen_layers)
     layout = resolve_layout(job, model, 0, findings)
     batch = resolve_batch(job, layout, findings)
     step = resolve_pytorch_step(job, model, layout, findings)

@@ -46,6 +46,11 @@ def _megatron(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/attention/repeats_kv", "repeats_kv under Megatron"
     if training.offload_activations:
         yield "/training/offload_activations", "other than offload_modules under Megatron"
+    if training.frozen or training.num_frozen_layers:
+        where = "frozen" if training.frozen else "num_frozen_layers"
+        yield f"/training/{where}", "freezing under Megatron"
+    if training.loss.logits_to_keep is not None:
+        yield "/training/loss/logits_to_keep", "logits_to_keep under Megatron"
     if optimizer.paged or optimizer.in_backward:
         yield "/training/optimizer", "a paged optimizer, or a step in backward, under Megatron"
     if training.recompute.every_nth_layer > 1:

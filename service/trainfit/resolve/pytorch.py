@@ -15,6 +15,7 @@ from trainfit.resolve.plan import (
     PytorchStep,
 )
 from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.blocks import Layer
 from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.training import (
@@ -50,7 +51,7 @@ def resolve_pytorch_step(
     engine = _engine(framework, layout, findings)
     dtypes = _dtypes(job, engine, layout)
     adapters = _adapters(training.peft, dtypes) if training.peft is not None else None
-    _check(job, layout, engine, findings)
+    _check(job, model, layout, engine, findings)
     return PytorchStep(
         activation_bytes=dtypes.computed,
         residual_bytes=dtypes.stored if dtypes.autocast else dtypes.computed,
@@ -269,7 +270,23 @@ FREEZABLE = ("embed_tokens", "lm_head", "norm")
 """Modules that can be frozen by themselves. For all but adapters there is peft."""
 
 
-def _check(job: Job, layout: Layout, engine: Engine, findings: Findings) -> None:
+def with_frozen_layers(model: ModelSpec, count: int) -> ModelSpec:
+    """The model, its first layers of kinds of their own, which are not trained."""
+    if not count:
+        return model
+    first = sorted(set(model.pattern[:count]))
+    frozen = {kind: len(model.layer_kinds) + index for index, kind in enumerate(first)}
+    kinds = (*model.layer_kinds, *(_frozen_layer(model.layer_kinds[kind]) for kind in first))
+    pattern = (*(frozen[kind] for kind in model.pattern[:count]), *model.pattern[count:])
+    return model.model_copy(update={"layer_kinds": kinds, "pattern": pattern})
+
+
+def _frozen_layer(layer: Layer) -> Layer:
+    sublayers = [each.model_copy(update={"trainable": False}) for each in layer.sublayers]
+    return layer.model_copy(update={"sublayers": tuple(sublayers)})
+
+
+def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings: Findings) -> None:
     """What these frameworks do not run together."""
     framework = job.framework
     for name in ("pp", "ep", "cp"):
@@ -294,6 +311,7 @@ def _check(job: Job, layout: Layout, engine: Engine, findings: Findings) -> None
                 "/training/frozen", "not_modelled", f"modules that can be frozen are {known}"
             )
             break
+    _check_frozen_layers(job, model, findings)
     if job.training.optimizer.in_backward and ((job.training.num_microbatches or 1) > 1):
         findings.add(
             "/training/optimizer/in_backward",
@@ -319,3 +337,17 @@ def _check_virtual_tokens(job: Job, layout: Layout, findings: Findings) -> None:
             "tp with prompt tuning is not modelled",
             put("/parallelism/tp", 1),
         )
+
+
+def _check_frozen_layers(job: Job, model: ModelSpec, findings: Findings) -> None:
+    pointer = "/training/num_frozen_layers"
+    count = job.training.num_frozen_layers
+    if count > model.num_layers:
+        findings.add(
+            pointer,
+            "too_many_layers",
+            f"the model has {model.num_layers} layers",
+            put(pointer, model.num_layers),
+        )
+    if count and job.training.peft is not None:
+        findings.add(pointer, "conflict", "adapters freeze every layer themselves", put(pointer, 0))

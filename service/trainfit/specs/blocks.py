@@ -197,6 +197,7 @@ class Sublayer(Part):
     norms: tuple[Norm, ...] = ()
     blocks: tuple[Block, ...]
     post_norms: tuple[Norm, ...] = ()
+    trainable: bool = True
 
 
 class Layer(Part):

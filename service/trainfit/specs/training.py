@@ -261,3 +261,6 @@ class Training(Part):
     frozen: Names = Field(
         (), description="Outside Megatron: modules that are not trained, by name: embed_tokens."
     )
+    num_frozen_layers: Annotated[int, Field(ge=0, le=2048)] = Field(
+        0, description="Outside Megatron: so many first layers are not trained."
+    )

@@ -20,6 +20,7 @@ from trainfit.specs.blocks import (
     Mlp,
     Opaque,
     Recurrence,
+    Sublayer,
 )
 
 
@@ -43,12 +44,22 @@ def block_weights(block: Block, hidden: int) -> Iterator[Weight]:
 def layer_weights(layer: Layer, hidden: int) -> Iterator[Weight]:
     """What one layer owns, in forward order."""
     for sublayer in layer.sublayers:
-        for each in sublayer.norms:
-            yield norm.weights(each, "norm")
-        for block in sublayer.blocks:
-            yield from block_weights(block, hidden)
-        for each in sublayer.post_norms:
-            yield norm.weights(each, "post_norm")
+        owned = sublayer_weights(sublayer, hidden)
+        yield from owned if sublayer.trainable else map(_frozen, owned)
+
+
+def sublayer_weights(sublayer: Sublayer, hidden: int) -> Iterator[Weight]:
+    """The same of one sublayer, as if it were trained."""
+    for each in sublayer.norms:
+        yield norm.weights(each, "norm")
+    for block in sublayer.blocks:
+        yield from block_weights(block, hidden)
+    for each in sublayer.post_norms:
+        yield norm.weights(each, "post_norm")
+
+
+def _frozen(weight: Weight) -> Weight:
+    return weight._replace(trainable=False)
 
 
 def weights_by_kind(spec: ModelSpec) -> tuple[tuple[Weight, ...], ...]:

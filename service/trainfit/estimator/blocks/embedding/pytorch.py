@@ -30,7 +30,7 @@ def operation(
     left = 0 if tied else share if copied else whole
     position = embedding.position_rows * (embedding.position_width or h)
     mask = n * h if plan.model.traits.embedding_dropout and plan.step.hidden_dropout else 0
-    takes = sizes.virtual_elements > 0 and _takes_gradients(plan)
+    takes = sizes.virtual_elements > 0 and takes_gradient(plan)
     return Operation(
         "embedding",
         (
@@ -48,7 +48,7 @@ def operation(
     )
 
 
-def _takes_gradients(plan: PytorchPlan) -> bool:
+def takes_gradient(plan: PytorchPlan) -> bool:
     """Whether frozen embeddings take a gradient, and so are kept: transformers' own checkpointing
     has them (gradient_checkpointing_enable), not that by which accelerate wraps layers under FSDP.
     """

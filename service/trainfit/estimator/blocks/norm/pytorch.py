@@ -56,6 +56,11 @@ LAYER_NORM_WRITTEN_OUT = frozenset({"cohere", "cohere2"})
 """model_types whose LayerNorm is written out: the difference to the mean twice, and the normalised
 input, in fp32."""
 
+INPUT_IN_FULL = "norm input in fp32, or its difference to the mean"
+ROOT_MEAN_SQUARE = "root mean square [rows]"
+FOR_INPUT_GRADIENT = (INPUT_IN_FULL, ROOT_MEAN_SQUARE)
+"""What a written-out norm saves for the gradient of its input, and not for that of its weight."""
+
 
 def norm(
     norm: Norm,
@@ -93,7 +98,7 @@ def norm(
         "norm",
         (
             *_written_out(size, width, norm, model_type, trained=trained),
-            saved("root mean square [rows]", FULL * rows),
+            saved(ROOT_MEAN_SQUARE, FULL * rows),
             output,
             forward("squares", size * FULL),
             backward("gradients in fp32", 3 * size * FULL),
@@ -110,6 +115,6 @@ def _written_out(
     differences = 2 if norm.kind == "layernorm" else 1
     scaled = size * (FULL if in_full else width) if norm.weight and trained else 0
     return (
-        saved("norm input in fp32, or its difference to the mean", differences * size * FULL),
+        saved(INPUT_IN_FULL, differences * size * FULL),
         saved("normalised input", scaled),
     )

@@ -1,6 +1,7 @@
 """Which tables of the blocks a layer of PyTorch modules is made of, in forward order."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from trainfit.estimator.blocks.attention import pytorch as attention
 from trainfit.estimator.blocks.mla import pytorch as mla
@@ -37,6 +38,8 @@ def sublayer_operations(
     sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan
 ) -> Iterator[Group]:
     """Norms, blocks, norms behind them, residual addition."""
+    if not sublayer.trainable:
+        sizes = replace(sizes, still=True)
     yield tuple(_inputs(sublayer, sizes, plan))
     for block in sublayer.blocks:
         yield block_operations(block, sizes, plan)

@@ -9,7 +9,7 @@ from math import ceil
 
 from trainfit.estimator.blocks.embedding import pytorch as embedding
 from trainfit.estimator.blocks.head import pytorch as head
-from trainfit.estimator.blocks.norm.pytorch import norm
+from trainfit.estimator.blocks.norm.pytorch import FOR_INPUT_GRADIENT, norm
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
 from trainfit.estimator.frameworks.pytorch.layers import layer_operations, sublayer_operations
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed_share
@@ -86,32 +86,53 @@ class Ledger:
 
     def segments(self, content: Content) -> Iterator[PlacedSegment]:
         """The chunk in forward order."""
+        begun = not content.embedding or self._embedding_has_gradient
         if content.embedding:
-            yield PlacedSegment(self._input, None)
+            yield PlacedSegment(self._input, None, runs_backward=begun)
         for position, kind in enumerate(content.kinds):
             again = self.is_recomputed(position)
             segment = (self._checkpointed if again else self.layer_segments)[kind]
-            if content.embedding and position == 0 and not again and self._starts_late:
-                segment = self._price(segment.name, self._before_gradients(kind))
-            yield PlacedSegment(segment, position, kind)
+            if not begun:
+                begun = self._trains(kind)
+                segment = self._first(kind, again=again) if begun else self._alone(kind)
+            yield PlacedSegment(segment, position, kind, begun)
         if content.final_norm:
             yield PlacedSegment(self._final_norm, None)
         if content.output_layer:
             yield PlacedSegment(self._head, None)
 
     @property
-    def _starts_late(self) -> bool:
-        """Whether nothing is trained before the first adapter of the model's first layer."""
-        return self.sizes.adapters is not None and not self.sizes.virtual_elements
+    def _embedding_has_gradient(self) -> bool:
+        trained = self.sizes.trains("embed_tokens") or self.sizes.virtual_elements > 0
+        return trained or embedding.takes_gradient(self.plan)
+
+    def _trains(self, kind: int) -> bool:
+        """Whether gradients begin in a layer of this kind at the latest."""
+        layer = self.plan.model.layer_kinds[kind]
+        return any(sublayer.trainable for sublayer in layer.sublayers)
+
+    def _alone(self, kind: int) -> Segment:
+        """A layer before all that is trained: autograd does not see it, and nothing is saved."""
+        groups = tuple([tuple(map(_without_saved, group)) for group in self.kinds[kind]])
+        return self._price(self.layer_segments[kind].name, groups)
+
+    def _first(self, kind: int, *, again: bool) -> Segment:
+        """The first layer that is trained, before which no gradient flows."""
+        groups = self._before_gradients(kind)
+        segment = self._price(self.layer_segments[kind].name, groups)
+        return self._run_again(segment, groups) if again else segment
 
     def _before_gradients(self, kind: int) -> tuple[Group, ...]:
-        """The model's first layer where the embedding is frozen: no gradient flows before the
-        first adapter of a block, so nothing is saved for one.
+        """Nothing is saved for a gradient of the input, with adapters nothing before the first one
+        of a block.
         """
         layer = self.plan.model.layer_kinds[kind]
         first, *others = layer.sublayers
         inputs, *blocks = self.sublayer(first)
-        groups = [tuple(map(_without_saved, inputs)), *map(self._from_first_adapter, blocks)]
+        if self.sizes.adapters is None:
+            groups = [tuple(map(_without_input_gradient, inputs)), *blocks]
+        else:
+            groups = [tuple(map(_without_saved, inputs)), *map(self._from_first_adapter, blocks)]
         return (*groups, *(group for each in others for group in self.sublayer(each)))
 
     def _from_first_adapter(self, group: Group) -> Group:
@@ -154,6 +175,11 @@ class Ledger:
 
 def _without_saved(operation: Operation) -> Operation:
     kept = tuple([each for each in operation.tensors if each.lifetime is not Lifetime.SAVED])
+    return operation._replace(tensors=kept)
+
+
+def _without_input_gradient(operation: Operation) -> Operation:
+    kept = tuple([each for each in operation.tensors if each.name not in FOR_INPUT_GRADIENT])
     return operation._replace(tensors=kept)
 
 

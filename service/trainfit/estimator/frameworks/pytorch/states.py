@@ -61,7 +61,7 @@ class Shares:
     def __init__(self, table: ParameterTable, ledger: Ledger) -> None:
         self._plan, self._ledger, self._all = ledger.plan, ledger, table
         sizes = ledger.sizes
-        partly = sizes.adapters is not None or sizes.frozen
+        partly = sizes.adapters is not None or sizes.frozen or _freezes_layers(ledger.plan)
         self._trained = ParameterTable(ledger.plan, _trained(sizes)) if partly else table
         self._adapters = [_adapter_parameters(groups, sizes) for groups in ledger.kinds]
         self._virtual = sizes.virtual_elements
@@ -112,6 +112,11 @@ def trained_parameters(plan: PytorchPlan) -> int:
     shares = Shares(ParameterTable(whole), Ledger(whole))
     ((placement,),) = place(whole)
     return shares.chunk(placement.content)[1].trained
+
+
+def _freezes_layers(plan: PytorchPlan) -> bool:
+    kinds = plan.model.layer_kinds
+    return not all(sublayer.trainable for kind in kinds for sublayer in kind.sublayers)
 
 
 def _trained(sizes: PytorchLegend) -> Callable[[Weight], bool]:

@@ -122,7 +122,9 @@ class Step:
         for index in reversed(range(len(self._stretches))):
             placed, unit, last = self._stretches[index]
             segment = placed.segment
-            saved -= placed.segment.saved
+            if not placed.runs_backward:
+                break
+            saved -= segment.saved
             outside = self._loss_outside and segment.name == "head"
             fetched = self._next_fetched(index) if self._reshards and not outside else 0
             buffers = resident + fetched + behind.reducing
