@@ -89,10 +89,9 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
         Operation(
             "core_attention",
             (
-                *_inputs(q, k, v, rotated=block.rope, packed=packed),
+                *_inputs(q, k, v, rotated=block.rope, packed=packed and read == owned),
                 *_kernel(block, a, read, sizes, plan),
-                backward("gradients of q, k, v", q + k + v),
-                backward("gradient of the output", out),
+                *(() if _keeps_scores(block, plan) else _gradients(q + k + v, out)),
             ),
         ),
     ]
@@ -197,6 +196,16 @@ def _kernel(
     yield backward("gradient of q in fp32 [n, a d / t]", FULL * a * d * n)
     if 0 < read < a:
         yield backward("gradients of repeated keys and values", a * (d + d_v) * n * width)
+
+
+def _keeps_scores(block: Attention, plan: PytorchPlan) -> bool:
+    return plan.step.attention_backend == "eager" or _runs_unfused(block, plan)
+
+
+def _gradients(inputs: int, out: int) -> Iterator[Tensor]:
+    """Of a fused kernel. Gradients of scores are larger, and gone before those of q and k come."""
+    yield backward("gradients of q, k, v", inputs)
+    yield backward("gradient of the output", out)
 
 
 def _runs_unfused(block: Attention, plan: PytorchPlan) -> bool:

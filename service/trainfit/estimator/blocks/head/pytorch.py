@@ -32,15 +32,25 @@ def operations(sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Operation, ...]
             return (_output_layer(n, sizes, plan), _cross_entropy(n, sizes, plan))
 
 
+def keeps_input(sizes: PytorchLegend, plan: PytorchPlan) -> bool:
+    """Whether the head keeps what it reads as it is. One that makes its gradients in forward keeps
+    nothing.
+    """
+    in_forward = plan.step.cross_entropy in ("chunked", "with_head")
+    return sizes.keeps_input("lm_head") and not sizes.autocast and not in_forward
+
+
 def _output_layer(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
     """Logits [n, V / t]. A tied matrix leaves its gradient to the embedding, which adds its own.
     Where only the last tokens have logits, the gradient of the others is filled with zeros.
     """
+    kept = keeps_input(sizes, plan) and not sizes.gathers
     product = linear("lm_head", n, sizes.h, sizes.V // sizes.t, sizes, reads="residual")
     logits = n * sizes.V // sizes.t * sizes.bytes
     return product._replace(
         tensors=(
             *product.tensors,
+            saved("norm output [n', h]", sizes.act if kept else 0),
             saved("capped logits [n, V / t]", logits if plan.model.traits.logits_softcap else 0),
             backward("gradient of all tokens [n, h]", sizes.act if n < sizes.n else 0),
         )

@@ -45,6 +45,8 @@ def linear(
     ]
     if sizes.gathers and reads == "residual":
         tensors.append(backward("input gradient, ordered by rank", rows * inputs * width))
+    if sizes.gathers and ends:
+        tensors.append(backward("output gradient, ordered by rank", rows * outputs * width))
     if sizes.autocast:
         tensors.append(saved("weight in the narrow type", numel * width))
     if sizes.trains(module):
@@ -69,7 +71,8 @@ def _is_copied(reads: Input, sizes: PytorchLegend) -> bool:
 
 def _adapter(rows: int, inputs: int, outputs: int, sizes: PytorchLegend) -> Iterator[Tensor]:
     """B(A(x)) beside the product. It keeps x in its own type, where a dropout comes first what
-    that leaves and its mask, and A's output; B's output is scaled and added.
+    that leaves and its mask, and A's output; B's output is scaled and added. Of a copy the gradient
+    is gone before that of the product's own input is there.
     """
     assert sizes.adapters is not None
     rank, width = sizes.adapters.rank, sizes.adapter_bytes
@@ -80,6 +83,7 @@ def _adapter(rows: int, inputs: int, outputs: int, sizes: PytorchLegend) -> Iter
     yield saved("low-rank product [rows, r]", rows * rank * width)
     yield forward("adapter's output, scaled output", 2 * rows * outputs * width)
     yield forward("product without the adapter", rows * outputs * sizes.bytes)
-    yield backward("gradients in the adapter's type", rows * (outputs + inputs) * width)
+    passed = rows * inputs * sizes.bytes if copied else 0
+    yield backward("gradients in the adapter's type", rows * (outputs + inputs) * width - passed)
     numel = rank * (inputs + outputs)
     yield gradient("adapter's gradients", numel * sizes.adapters.element_bytes)

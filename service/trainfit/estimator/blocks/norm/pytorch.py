@@ -61,6 +61,12 @@ ROOT_MEAN_SQUARE = "root mean square [rows]"
 FOR_INPUT_GRADIENT = (INPUT_IN_FULL, ROOT_MEAN_SQUARE)
 """What a written-out norm saves for the gradient of its input, and not for that of its weight."""
 
+IN_FULL = {"rmsnorm": 5, "layernorm": 3}
+"""fp32 tensors that a written-out norm's backward has at once: of an RMSNorm, when the normalised
+input is gone, the gradient by way of the product, and, by way of the mean square, that of the mean,
+the input raised to the first power, twice that, and their product (derivatives.yaml:
+pow_backward)."""
+
 
 def norm(
     norm: Norm,
@@ -94,14 +100,17 @@ def norm(
                 made,
             ),
         )
+    copies, scaled = _written_out(size, width, norm, model_type, trained=trained)
+    gone = scaled.bytes if norm.kind == "rmsnorm" else 0
     return Operation(
         "norm",
         (
-            *_written_out(size, width, norm, model_type, trained=trained),
+            copies,
+            scaled,
             saved(ROOT_MEAN_SQUARE, FULL * rows),
             output,
             forward("squares", size * FULL),
-            backward("gradients in fp32", 3 * size * FULL),
+            backward("gradients in fp32", IN_FULL[norm.kind] * size * FULL - gone),
             made,
         ),
     )
@@ -109,7 +118,7 @@ def norm(
 
 def _written_out(
     size: int, width: int, norm: Norm, model_type: str, *, trained: bool
-) -> tuple[Tensor, ...]:
+) -> tuple[Tensor, Tensor]:
     """The input in fp32 and, where there is a weight to train, what it is multiplied with."""
     in_full = model_type in SCALED_IN_FULL or norm.kind == "layernorm"
     differences = 2 if norm.kind == "layernorm" else 1

@@ -7,7 +7,7 @@ from trainfit.estimator.blocks.attention import pytorch as attention
 from trainfit.estimator.blocks.mla import pytorch as mla
 from trainfit.estimator.blocks.mlp import pytorch as mlp
 from trainfit.estimator.blocks.moe import pytorch as moe
-from trainfit.estimator.blocks.norm.pytorch import norm
+from trainfit.estimator.blocks.norm.pytorch import LAYER_NORM_WRITTEN_OUT, norm
 from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
 from trainfit.estimator.ledger import Group, Operation, forward, saved
 from trainfit.estimator.legend import PytorchLegend
@@ -32,6 +32,23 @@ def layer_operations(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> t
         for sublayer in layer.sublayers
         for group in sublayer_operations(sublayer, sizes, plan)
     )
+
+
+def held_in_forward(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> int:
+    """Bytes that a layer's frame holds while its last block runs and no norm or product saves: the
+    residual stream before each sublayer, and what the block reads.
+    """
+    last = layer.sublayers[-1]
+    written_out = [_is_written_out(sublayer, sizes, plan) for sublayer in layer.sublayers]
+    reads = bool(last.norms) and not any(_keeps_input(block, sizes) for block in last.blocks)
+    return (sum(written_out) + reads) * sizes.act
+
+
+def _is_written_out(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
+    """Whether the sublayer's norms keep copies of the residual stream and not the stream itself."""
+    kinds = {each.kind for each in sublayer.norms}
+    plain = plan.model.model_type in LAYER_NORM_WRITTEN_OUT
+    return bool(kinds) and not sizes.fused and (plain or "layernorm" not in kinds)
 
 
 def sublayer_operations(

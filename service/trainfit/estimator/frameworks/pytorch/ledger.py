@@ -11,7 +11,11 @@ from trainfit.estimator.blocks.embedding import pytorch as embedding
 from trainfit.estimator.blocks.head import pytorch as head
 from trainfit.estimator.blocks.norm.pytorch import FOR_INPUT_GRADIENT, norm
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
-from trainfit.estimator.frameworks.pytorch.layers import layer_operations, sublayer_operations
+from trainfit.estimator.frameworks.pytorch.layers import (
+    held_in_forward,
+    layer_operations,
+    sublayer_operations,
+)
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed_share
 from trainfit.estimator.ledger import Group, Lifetime, Operation, saved
 from trainfit.estimator.legend import pytorch_legend_of
@@ -39,7 +43,7 @@ class Ledger:
         self._stepped = borrowed_share(plan) if plan.step.optimizer.in_backward else Fraction(0)
         self.kinds = [layer_operations(k, self.sizes, plan) for k in plan.model.layer_kinds]
         self.layer_segments = [
-            self._price("moe" if has_experts(kind) else "dense", groups)
+            self._layer(kind, groups)
             for kind, groups in zip(plan.model.layer_kinds, self.kinds, strict=True)
         ]
         self._checkpointed = [
@@ -47,7 +51,7 @@ class Ledger:
             for segment, groups in zip(self.layer_segments, self.kinds, strict=True)
         ]
         self._input = self._price("embedding", self.embedding())
-        self._final_norm = self._price("final_norm", self.final_norm())
+        self._final_norm = self._price("final_norm", self.final_norm(), gradient=0)
         self._head = self._price("head", self.head(), gradient=0)
 
     def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
@@ -59,12 +63,11 @@ class Ledger:
         return ((embedding.operation(model.embedding, rotated, self.sizes, self.plan),),)
 
     def final_norm(self) -> tuple[Group, ...]:
-        """The norm before the head; what the head reads is gathered from tensor-parallel ranks. A
-        head that makes its gradients in forward keeps nothing of it.
+        """The norm before the head, which keeps what it reads; gathered from tensor-parallel ranks
+        it is kept here.
         """
         sizes = self.sizes
-        in_forward = self.plan.step.cross_entropy in ("chunked", "with_head")
-        kept = sizes.keeps_input("lm_head") and not sizes.autocast and not in_forward
+        kept = head.keeps_input(sizes, self.plan)
         table = [
             norm(
                 each,
@@ -72,7 +75,7 @@ class Ledger:
                 sizes,
                 model_type=self.plan.model.model_type,
                 width=sizes.residual_bytes,
-                kept=kept and not sizes.gathers,
+                kept=False,
             )
             for each in self.plan.model.final_norms
         ]
@@ -114,12 +117,12 @@ class Ledger:
     def _alone(self, kind: int) -> Segment:
         """A layer before all that is trained: autograd does not see it, and nothing is saved."""
         groups = tuple([tuple(map(_without_saved, group)) for group in self.kinds[kind]])
-        return self._price(self.layer_segments[kind].name, groups)
+        return self._layer(self.plan.model.layer_kinds[kind], groups)
 
     def _first(self, kind: int, *, again: bool) -> Segment:
         """The first layer that is trained, before which no gradient flows."""
         groups = self._before_gradients(kind)
-        segment = self._price(self.layer_segments[kind].name, groups)
+        segment = self._layer(self.plan.model.layer_kinds[kind], groups)
         return self._run_again(segment, groups) if again else segment
 
     def _before_gradients(self, kind: int) -> tuple[Group, ...]:
@@ -153,6 +156,12 @@ class Ledger:
         if self.plan.step.offload_activations:
             table = [[_offloaded(sums) for sums in group] for group in table]
         return walk(name, table, self.sizes.act if gradient is None else gradient)
+
+    def _layer(self, layer: Layer, groups: tuple[Group, ...]) -> Segment:
+        segment = self._price("moe" if has_experts(layer) else "dense", groups)
+        held = held_in_forward(layer, self.sizes, self.plan)
+        forward = segment.forward._replace(borrowed=segment.forward.borrowed + held)
+        return segment._replace(forward=forward)
 
     def _run_again(self, segment: Segment, groups: tuple[Group, ...]) -> Segment:
         """A checkpointed layer keeps its input [n', h], and what its policy says."""
