@@ -215,6 +215,24 @@ TORCHTITAN = {"name": "torchtitan"}
             "tp with prompt tuning is not modelled",
         ),
         (
+            {"framework": TRANSFORMERS, "parallelism": {"num_gpus": 2, "cp": 2}},
+            "/parallelism/cp",
+            "cp under ddp is not modelled",
+        ),
+        (
+            {
+                "framework": TRANSFORMERS,
+                "parallelism": {
+                    "num_gpus": 2,
+                    "cp": 2,
+                    "data_parallel_sharding_strategy": "optim_grads_params",
+                },
+                "training": {"attention": {"backend": "flash"}},
+            },
+            "/training/attention/backend",
+            "within sdpa only",
+        ),
+        (
             {
                 "framework": TRANSFORMERS | {"data_parallel_engine": "deepspeed"},
                 "parallelism": {"num_gpus": 2, "tp": 2},

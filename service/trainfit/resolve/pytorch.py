@@ -15,7 +15,7 @@ from trainfit.resolve.plan import (
     PytorchStep,
 )
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Layer
+from trainfit.specs.blocks import Attention, Layer, Recurrence
 from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.training import (
@@ -289,12 +289,14 @@ def _frozen_layer(layer: Layer) -> Layer:
 def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings: Findings) -> None:
     """What these frameworks do not run together."""
     framework = job.framework
-    for name in ("pp", "ep", "cp"):
+    for name in ("pp", "ep"):
         size = getattr(layout, name)
         if size > 1 and isinstance(framework, Transformers):
             pointer = f"/parallelism/{name}"
             message = f"{name} > 1 under transformers is not modelled"
             findings.add(pointer, "not_modelled", message, put(pointer, 1))
+    if layout.cp > 1 and isinstance(framework, Transformers):
+        _check_context_parallel(job, model, engine, findings)
     if engine == "deepspeed" and layout.tp > 1:
         findings.add(
             "/parallelism/tp",
@@ -321,6 +323,31 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
         )
 
 
+def _check_context_parallel(job: Job, model: ModelSpec, engine: Engine, findings: Findings) -> None:
+    """accelerate's is that of PyTorch, as torchtitan's: under FSDP2, by way of
+    scaled_dot_product_attention, without a mask. Sources: accelerate's parallelism_config.py and
+    big_modeling.py (_attach_context_parallel_hooks).
+    """
+    if engine != "fsdp2":
+        findings.add(
+            "/parallelism/cp",
+            "not_modelled",
+            f"cp under {engine} is not modelled: accelerate has it under FSDP2",
+            put("/parallelism/data_parallel_sharding_strategy", "optim_grads_params"),
+        )
+    if attention_backend(job, model) != "sdpa":
+        pointer = "/training/attention/backend"
+        message = "context parallelism passes keys and values round within sdpa only"
+        findings.add(pointer, "conflict", message, put(pointer, "sdpa"))
+    blocks = [b for kind in model.layer_kinds for s in kind.sublayers for b in s.blocks]
+    if any(isinstance(b, Attention) and b.window is not None for b in blocks):
+        message = "accelerate's context parallelism has no windows: it drops every mask"
+        findings.add("/parallelism/cp", "conflict", message, put("/parallelism/cp", 1))
+    if any(isinstance(b, Recurrence) for b in blocks):
+        message = "accelerate's context parallelism has no mixers that are linear in the sequence"
+        findings.add("/parallelism/cp", "conflict", message, put("/parallelism/cp", 1))
+
+
 def _check_virtual_tokens(job: Job, layout: Layout, findings: Findings) -> None:
     """PEFT puts them before samples that no rank shares with another."""
     if isinstance(job.framework, Torchtitan):
@@ -330,13 +357,11 @@ def _check_virtual_tokens(job: Job, layout: Layout, findings: Findings) -> None:
             "prompt tuning is PEFT's, for models of transformers",
             put("/framework", {"name": "transformers"}),
         )
-    if layout.tp > 1:
-        findings.add(
-            "/parallelism/tp",
-            "not_modelled",
-            "tp with prompt tuning is not modelled",
-            put("/parallelism/tp", 1),
-        )
+    for name in ("tp", "cp"):
+        if getattr(layout, name) > 1:
+            pointer = f"/parallelism/{name}"
+            message = f"{name} with prompt tuning is not modelled"
+            findings.add(pointer, "not_modelled", message, put(pointer, 1))
 
 
 def _check_frozen_layers(job: Job, model: ModelSpec, findings: Findings) -> None:

@@ -92,6 +92,7 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
                 *_inputs(q, k, v, rotated=block.rope, packed=packed and read == owned),
                 *_kernel(block, a, read, sizes, plan),
                 *(() if _keeps_scores(block, plan) else _gradients(q + k + v, out)),
+                *ring(q, k + v, sizes),
             ),
         ),
     ]
@@ -206,6 +207,20 @@ def _gradients(inputs: int, out: int) -> Iterator[Tensor]:
     """Of a fused kernel. Gradients of scores are larger, and gone before those of q and k come."""
     yield backward("gradients of q, k, v", inputs)
     yield backward("gradient of the output", out)
+
+
+def ring(q: int, kv: int, sizes: PytorchLegend) -> Iterator[Tensor]:
+    """What context-parallel ranks pass round: keys and values of all ranks, gathered at once, and
+    in backward gradients in fp32, those of keys and values as they come and go besides. `q` and
+    `kv` are bytes of this rank's. Source: torch/distributed/tensor/experimental/_context_parallel
+    (_attention.py: _templated_ring_attention and its backward).
+    """
+    if sizes.c == 1:
+        return
+    in_full = FULL * (q + 3 * kv) // sizes.bytes
+    yield forward("keys and values of all ranks", sizes.c * kv)
+    yield backward("keys and values of all ranks", sizes.c * kv)
+    yield backward("gradients in fp32, added up over ranks", in_full)
 
 
 def _runs_unfused(block: Attention, plan: PytorchPlan) -> bool:

@@ -6,6 +6,7 @@ projection makes and keep all of it alive. Sources: transformers' modeling_deeps
 torchtitan's models/deepseek_v3.
 """
 
+from trainfit.estimator.blocks.attention.pytorch import ring
 from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.blocks.norm.pytorch import norm
 from trainfit.estimator.ledger import Operation, backward, saved
@@ -50,6 +51,7 @@ def operations(
                 backward("gradients of q, k, v", (2 * q + v) * n * width),
                 backward("gradient of q in fp32", FULL * q * n),
                 backward("gradient of the output", v * n * width),
+                *ring(q * n * width, (q + v) * n * width, sizes),
             ),
         ),
         linear("o_proj", n, v, h, sizes, reads="shared", ends=True),
