@@ -193,8 +193,8 @@ def _kernel(
         yield saved("output, tokens before heads [n, a d_v / t]", out)
     if _is_masked(block, sizes, plan) and plan.step.attention_backend == "sdpa":
         yield saved("mask of the window [b, 1, s, s]", width * sizes.b * sizes.s * sizes.s)
-        return
     yield backward("gradient of q in fp32 [n, a d / t]", FULL * a * d * n)
+    yield backward("sums of output and its gradient [a / t, n] fp32", FULL * a * n)
     if 0 < read < a:
         yield backward("gradients of repeated keys and values", a * (d + d_v) * n * width)
 

@@ -50,6 +50,7 @@ def operations(
                 saved("logsumexp [a / t, n] fp32", FULL * a * n),
                 backward("gradients of q, k, v", (2 * q + v) * n * width),
                 backward("gradient of q in fp32", FULL * q * n),
+                backward("sums of output and its gradient [a / t, n] fp32", FULL * a * n),
                 backward("gradient of the output", v * n * width),
                 *ring(q * n * width, (q + v) * n * width, sizes),
             ),
