@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trainfit.resolve.findings import Findings
-from trainfit.specs.framework import Megatron
+from trainfit.specs.framework import Megatron, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.training import Precision
 
@@ -78,5 +78,16 @@ def _pytorch(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/moe/expert_capacity_factor", f"a capacity of experts under {name}"
     if training.mtp is not None and training.mtp.num_layers:
         yield "/training/mtp/num_layers", f"multi-token prediction under {name}"
+    if training.optimizer.cpu_offload_fraction:
+        yield "/training/optimizer/cpu_offload_fraction", f"an optimizer on the host under {name}"
+    if isinstance(job.framework, Transformers):
+        yield from _offloaded(job.framework)
     if layout.pipeline_schedule not in (None, "1f1b", "interleaved", "gpipe", "zb-v"):
         yield "/parallelism/pipeline_schedule", f"{layout.pipeline_schedule} under {name}"
+
+
+def _offloaded(framework: Transformers) -> Iterator[tuple[str, str]]:
+    if framework.deepspeed.offload_optimizer:
+        yield "/framework/deepspeed/offload_optimizer", "DeepSpeed's optimizer on the host"
+    if framework.deepspeed.offload_param:
+        yield "/framework/deepspeed/offload_param", "DeepSpeed's weights on the host"

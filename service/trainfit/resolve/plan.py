@@ -208,6 +208,19 @@ Engine = Literal["ddp", "fsdp1", "fsdp2", "deepspeed"]
 
 
 @dataclass(frozen=True, slots=True)
+class ZeroBuffers:
+    """DeepSpeed's buffers in numbers of elements: of one reduction, fetched ahead, and most that
+    are whole at once.
+    """
+
+    reduced: int
+    prefetched: int
+    live: int
+    contiguous: bool
+    overlapped: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DataParallelism:
     """Who shares states out over data-parallel ranks, and how."""
 
@@ -216,6 +229,8 @@ class DataParallelism:
     sync_each_micro_batch: bool
     gradient_as_bucket_view: bool
     embedding_and_head_apart: bool
+    zero: ZeroBuffers | None = None
+    """Of DeepSpeed only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ from trainfit.resolve.plan import (
     OptimizerStep,
     PytorchStates,
     PytorchStep,
+    ZeroBuffers,
 )
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Attention, Layer, Recurrence
-from trainfit.specs.framework import Torchtitan, Transformers
+from trainfit.specs.framework import DeepSpeed, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.training import (
     FrozenBase,
@@ -196,6 +197,20 @@ def _data_parallelism(
         sync_each_micro_batch=framework.sync_each_micro_batch,
         gradient_as_bucket_view=framework.gradient_as_bucket_view,
         embedding_and_head_apart=False,
+        zero=_zero_buffers(framework.deepspeed, model) if engine == "deepspeed" else None,
+    )
+
+
+def _zero_buffers(given: DeepSpeed, model: ModelSpec) -> ZeroBuffers:
+    """Source of what auto stands for: transformers' integrations/deepspeed.py."""
+    square = model.hidden_size**2
+    reduced, prefetched = given.reduce_bucket_size, given.stage3_prefetch_bucket_size
+    return ZeroBuffers(
+        reduced=square if reduced == "auto" else reduced,
+        prefetched=int(0.9 * square) if prefetched == "auto" else prefetched,
+        live=given.stage3_max_live_parameters,
+        contiguous=given.contiguous_gradients,
+        overlapped=bool(given.overlap_comm),
     )
 
 

@@ -76,13 +76,19 @@ class Torchtitan(Part):
     )
 
 
-class DeepSpeed(Part):
-    """DeepSpeed's ZeRO buffers, in its own names. Sizes are numbers of elements."""
+Automatic = Elements | Literal["auto"]
+"""A number of elements, or what transformers makes of a model's hidden size."""
 
-    reduce_bucket_size: Elements = Field(500_000_000, description="Of one reduction.")
+
+class DeepSpeed(Part):
+    """DeepSpeed's ZeRO buffers, in its own names. Sizes are numbers of elements; auto, those that
+    transformers takes: the hidden size h squared, in stage 3 0.9 h^2 fetched ahead and 10 h whole.
+    """
+
+    reduce_bucket_size: Automatic = Field(500_000_000, description="Of one reduction.")
     allgather_bucket_size: Elements = Field(500_000_000, description="Of one gathering of weights.")
-    stage3_prefetch_bucket_size: Elements = Field(50_000_000, description="Fetched ahead.")
-    stage3_param_persistence_threshold: Elements = Field(
+    stage3_prefetch_bucket_size: Automatic = Field(50_000_000, description="Fetched ahead.")
+    stage3_param_persistence_threshold: Automatic = Field(
         100_000, description="Parameters below this size are whole on every rank."
     )
     stage3_max_live_parameters: Elements = Field(

@@ -16,7 +16,6 @@ from trainfit.estimator.frameworks.pytorch.states import (
     shard,
 )
 from trainfit.resolve.plan import PytorchPlan
-from trainfit.specs.framework import DeepSpeed, Transformers
 
 
 class Unit(NamedTuple):
@@ -127,26 +126,20 @@ def deepspeed_buffers(numbers: Numbers, largest_unit: Numbers, plan: PytorchPlan
     once. What is used again within stage3_max_live_parameters is not let go of.
     """
     third = plan.layout.sharding == "optim_grads_params"
-    if plan.step.data_parallelism.engine != "deepspeed" or not third:
+    buffers, width = plan.step.data_parallelism.zero, plan.step.states.gathered
+    if buffers is None or not third:
         return 0
-    options, width = _deepspeed(plan), plan.step.states.gathered
     elements = numbers.trained + numbers.frozen + numbers.frozen_matrices
     unit = largest_unit.trained + largest_unit.frozen + largest_unit.frozen_matrices
-    next_to_run = unit + options.stage3_prefetch_bucket_size
-    live = min(elements, max(options.stage3_max_live_parameters, next_to_run))
-    return width * (live + options.contiguous_gradients * options.reduce_bucket_size)
+    live = min(elements, max(buffers.live, unit + buffers.prefetched))
+    return width * (live + buffers.contiguous * buffers.reduced)
 
 
 def _passing_buckets(plan: PytorchPlan) -> int:
     """Below stage 3: made for the first gradient of a backward and gone at its end."""
     third = plan.layout.sharding == "optim_grads_params"
-    if plan.step.data_parallelism.engine != "deepspeed" or third:
+    buffers = plan.step.data_parallelism.zero
+    if buffers is None or third:
         return 0
-    options = _deepspeed(plan)
-    buckets = (2 if options.overlap_comm else 1) * options.contiguous_gradients
-    return plan.step.states.gathered * buckets * options.reduce_bucket_size
-
-
-def _deepspeed(plan: PytorchPlan) -> DeepSpeed:
-    assert isinstance(plan.framework, Transformers)
-    return plan.framework.deepspeed
+    buckets = (2 if buffers.overlapped else 1) * buffers.contiguous
+    return plan.step.states.gathered * buckets * buffers.reduced

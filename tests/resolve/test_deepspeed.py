@@ -1,0 +1,47 @@
+"""DeepSpeed's buffers, and what of it is refused."""
+
+from typing import Any
+
+import pytest
+
+from trainfit.answer import answer, plan_of
+from trainfit.resolve.findings import RefusedError
+from trainfit.specs.job import Job
+
+HIDDEN = 4096
+
+
+def job(strategy: str, **deepspeed: Any) -> Job:
+    return Job.model_validate(
+        {
+            "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+            "parallelism": {"num_gpus": 8, "data_parallel_sharding_strategy": strategy},
+            "training": {"seq_length": 128},
+            "framework": {
+                "name": "transformers",
+                "data_parallel_engine": "deepspeed",
+                "deepspeed": deepspeed,
+            },
+        }
+    )
+
+
+@pytest.mark.parametrize("strategy", ["optim_grads", "optim_grads_params"])
+def test_auto_is_made_of_the_hidden_size(strategy: str) -> None:
+    auto = job(strategy, reduce_bucket_size="auto", stage3_prefetch_bucket_size="auto")
+    numbers = job(
+        strategy,
+        reduce_bucket_size=HIDDEN**2,
+        stage3_prefetch_bucket_size=int(0.9 * HIDDEN**2),
+    )
+    assert answer(auto).stages == answer(numbers).stages
+    large = job(strategy, reduce_bucket_size=5_000_000_000)
+    assert answer(auto).stages != answer(large).stages
+
+
+@pytest.mark.parametrize("name", ["offload_optimizer", "offload_param"])
+def test_what_waits_on_the_host_is_refused_by_name(name: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        plan_of(job("optim_grads_params", **{name: True}))
+    assert refused.value.findings[0].pointer == f"/framework/deepspeed/{name}"
+    assert refused.value.findings[0].code == "not_modelled"
