@@ -108,6 +108,7 @@ class Draft:
             recognised=[
                 Recognised(each.file, each.line, each.key, each.value, became)
                 for each, became in self._recognised.items()
+                if each not in self._unsupported
             ],
             irrelevant=[Irrelevant(each.file, each.line, each.key) for each in self._irrelevant],
             defaulted=list(self._defaulted.values()),

@@ -9,6 +9,7 @@ from trainfit.launch.draft import Draft
 from trainfit.launch.megatron import programs as megatron
 from trainfit.launch.program import Program
 from trainfit.launch.torchtitan import read as torchtitan
+from trainfit.launch.transformers import format as transformers
 from trainfit.specs.launch import LaunchFormat
 
 
@@ -24,5 +25,8 @@ class Format(NamedTuple):
 FORMATS: Sequence[Format] = (
     Format("megatron", megatron.recognises, megatron.read),
     Format("torchtitan", torchtitan.recognises, torchtitan.read),
+    Format("transformers", transformers.is_transformers, transformers.read),
+    Format("accelerate", transformers.is_accelerate, transformers.read),
+    Format("deepspeed", transformers.is_deepspeed, transformers.read),
 )
 """In the order in which they are tried: what another can wrap comes later."""

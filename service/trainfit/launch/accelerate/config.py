@@ -1,0 +1,42 @@
+"""accelerate's config and the flags of its launcher as one set of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainfit.launch.accelerate.keys import SECTIONS
+from trainfit.launch.draft import Draft
+from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.command_line import sent, settings_in
+
+MARKS = ("distributed_type", "compute_environment")
+"""Keys that a config of accelerate has and no other file."""
+
+
+def by_flag(settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The keys of a config by the names of the launcher's flags, as accelerate takes them over."""
+    found: dict[str, Setting] = {}
+    for key, setting in settings.items():
+        section, _, inner = key.partition(".")
+        prefix = SECTIONS.get(section) if inner else None
+        if prefix is None:
+            found[key] = setting
+        else:
+            found[inner if inner.startswith(prefix) else prefix + inner] = setting
+    return found
+
+
+def launched(program: Program, draft: Draft) -> dict[str, Setting]:
+    """What accelerate launch is told: its flags over the config that they name."""
+    if program.launcher != "accelerate":
+        return {}
+    flags = {name.replace("-", "_"): each for name, each in program.launcher_settings.items()}
+    file = flags.pop("config_file", None)
+    if file is None:
+        return flags
+    draft.recognise(file)
+    config = by_flag(settings_in(sent(program, file)))
+    for name in config.keys() & flags.keys():
+        draft.ignore(config[name])
+    return config | flags

@@ -1,0 +1,67 @@
+"""The model that a launch names: a repository on the Hub, or the path of a config.json."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from trainfit.catalog.configs import bundled_config
+from trainfit.documents.document import FileError, parse_documents
+from trainfit.launch.draft import Draft
+from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting
+from trainfit.specs.model import HF_ID
+
+CONFIG = "config.json"
+
+
+def put_model(
+    draft: Draft, program: Program, setting: Setting, revision: Setting | None = None
+) -> None:
+    """Set the model that a setting names. A path is the config.json that was sent from there.
+
+    Complains of a path from which none was sent, unless the model is in overrides.
+    """
+    name = str(setting.value)
+    if config := config_at(program, name, setting, draft):
+        draft.put("/model/hf_config", config, setting)
+        if revision is not None:
+            draft.recognise(revision)
+    elif re.match(HF_ID, name):
+        draft.put("/model/hf_id", name, setting)
+        if revision is not None:
+            draft.put("/model/revision", revision.value, revision)
+    else:
+        draft.recognise(setting)
+        path = f"{name.rstrip('/')}/{CONFIG}"
+        message = f"{name} is no repository on the Hub; send {path}, or give /model in overrides"
+        draft.require("/model", message, setting)
+
+
+def config_at(program: Program, name: str, setting: Setting, draft: Draft) -> dict[str, Any] | None:
+    """The config.json that was sent from this directory; the only one, of a path on its own."""
+    directory = name.rstrip("/")
+    paths = [path for path in program.files if path.rpartition("/")[2] == CONFIG]
+    below = [path for path in paths if f"/{path}".endswith(f"/{directory}/{CONFIG}".lstrip("."))]
+    local = directory.startswith(("/", ".", "~")) or directory.count("/") > 1
+    if not below and local:
+        below = paths
+    if len(below) != 1:
+        return None
+    try:
+        value = parse_documents(".json", program.files[below[0]].content)[0].value
+    except FileError as error:
+        draft.complain(setting, f"{below[0]}:{error.line}: {error}")
+        return {}
+    return value if isinstance(value, dict) else None
+
+
+def config_of(draft: Draft) -> dict[str, Any] | None:
+    """The config.json of the model as far as it is known here: sent, or bundled."""
+    for look in (draft.overridden, draft.get):
+        if config := look("/model/hf_config"):
+            return dict(config)
+        if hf_id := look("/model/hf_id"):
+            bundled = bundled_config(str(hf_id))
+            return bundled.config if bundled is not None else None
+    return None

@@ -1,0 +1,96 @@
+"""Adapters beside frozen weights, and how these are quantised.
+
+Sources: TRL's model_config.py and trainer/utils.py, peft's LoraConfig and utils/constants.py.
+"""
+
+from __future__ import annotations
+
+from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.engine import Engine
+from trainfit.launch.transformers.run import Run, need
+
+PEFT = "/training/peft"
+TRL_RANK = 16
+TRL_DROPOUT = 0.05
+
+
+def has_adapters(run: Run) -> bool:
+    """Whether the run trains adapters in place of weights."""
+    return run.arguments.is_on("use_peft")
+
+
+def put_adapters(run: Run, engine: Engine) -> None:
+    """Set the adapters, if there are any; without them, their keys change nothing."""
+    arguments, draft = run.arguments, run.draft
+    keys = ("lora_r", "lora_dropout", "lora_target_modules", "lora_modules_to_save")
+    if not has_adapters(run):
+        for key in keys:
+            arguments.get(key)
+        _refuse_quantised(run)
+        return
+    switch = arguments.get("use_peft")
+    assert switch is not None
+    draft.put(f"{PEFT}/method", "lora", switch)
+    if not arguments.copy("lora_r", f"{PEFT}/r"):
+        draft.default(f"{PEFT}/r", TRL_RANK, "TRL")
+    if not arguments.copy("lora_dropout", f"{PEFT}/dropout"):
+        draft.default(f"{PEFT}/dropout", TRL_DROPOUT, "TRL")
+    _put_targets(run)
+    saved = arguments.get("lora_modules_to_save")
+    if saved is not None:
+        draft.put(f"{PEFT}/modules_to_save", arguments.words("lora_modules_to_save"), saved)
+    quantised = _put_quantised(run, engine)
+    deepspeed = engine.name == "deepspeed" and draft.get("/training/precision") == "bf16"
+    if quantised and run.trainer.kind == "sft" and run.releases.trl >= (0, 22):
+        draft.default(f"{PEFT}/adapter_dtype", "bf16", "TRL, over quantised weights")
+    elif deepspeed:
+        draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts what it is given")
+
+
+def _put_targets(run: Run) -> None:
+    """PEFT takes attention's projections of a known model where no module is named: TRL leaves that
+    to it, and a list of the modules is in no launch file.
+    """
+    setting = run.arguments.get("lora_target_modules")
+    pointer = f"{PEFT}/target_modules"
+    if setting is None:
+        message = "PEFT's own choice of modules for this model is not known: name them"
+        need(run.draft, pointer, message, run.arguments.get("use_peft"))
+        return
+    names = run.arguments.words("lora_target_modules")
+    all_linear = [each for each in names if each in ("all-linear", "all", "all_linear")]
+    run.draft.put(pointer, "all-linear" if all_linear else names, setting)
+
+
+def _put_quantised(run: Run, engine: Engine) -> bool:
+    """Set how frozen weights are stored. FSDP shares out what is stored as floating point only."""
+    arguments, draft = run.arguments, run.draft
+    four = arguments.get("load_in_4bit")
+    eight = arguments.get("load_in_8bit")
+    storage = arguments.get("bnb_4bit_quant_storage")
+    arguments.get("bnb_4bit_quant_type")
+    arguments.get("bnb_4bit_compute_dtype")
+    if four is not None and arguments.is_on("load_in_4bit"):
+        draft.put(f"{PEFT}/quantization", "nf4", four)
+        nested = arguments.get("use_bnb_nested_quant")
+        if nested is not None:
+            draft.put(f"{PEFT}/double_quantization", nested.value, nested)
+        if engine.sharded and engine.name != "deepspeed" and storage is None:
+            draft.leave_out(four, "FSDP shares nothing out that is stored in bytes: not modelled")
+        return True
+    if eight is not None and arguments.is_on("load_in_8bit"):
+        draft.put(f"{PEFT}/quantization", "int8", eight)
+        return True
+    arguments.get("use_bnb_nested_quant")
+    return False
+
+
+def _refuse_quantised(run: Run) -> None:
+    """Weights that are quantised cannot be trained themselves."""
+    for key in ("load_in_4bit", "load_in_8bit"):
+        setting: Setting | None = run.arguments.get(key)
+        if setting is not None and run.arguments.is_on(key):
+            run.draft.leave_out(setting, "quantised weights are frozen, and there are no adapters")
+    for key in ("use_bnb_nested_quant", "bnb_4bit_quant_type", "bnb_4bit_quant_storage"):
+        run.arguments.get(key)
+    run.arguments.get("bnb_4bit_compute_dtype")

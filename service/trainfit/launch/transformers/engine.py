@@ -1,0 +1,275 @@
+"""Who shares out what over which ranks: DeepSpeed, FSDP or DDP, and how many GPUs there are.
+
+Sources: transformers' training_args.py (_process_fsdp_args), accelerate's commands/launch.py,
+utils/dataclasses.py and parallelism_config.py.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.releases import Release
+from trainfit.launch.transformers.run import Run, need
+from trainfit.launch.transformers.source import as_bool, as_int
+
+Name = Literal["ddp", "fsdp1", "fsdp2", "deepspeed"]
+ENGINE = "/framework/data_parallel_engine"
+SHARDING = "/parallelism/data_parallel_sharding_strategy"
+REPLICAS = "/parallelism/data_parallel_replicate_size"
+RESHARD = "/framework/reshard_after_forward"
+NUM_GPUS = "/parallelism/num_gpus"
+
+FSDP2_BY_DEFAULT: Release = (5, 1)
+"""transformers 5.0 still has FSDP1 where a config does not say, 5.23 has FSDP2."""
+
+STRATEGIES = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2")
+"""accelerate takes their numbers, from 1, as well."""
+
+LAYER_CLASSES = ("Layer", "Block")
+
+
+class Engine(NamedTuple):
+    """Who shares states out, and whether anything is shared out."""
+
+    name: Name
+    sharded: bool
+    named: Setting | None
+
+
+def put_num_gpus(run: Run, engine: Engine) -> int | None:
+    """Set the number of GPUs: what the launcher is told, else accelerate's config, else what the
+    environment says. Without any of these it is one only where no launcher could start more.
+    """
+    draft, program = run.draft, run.program
+    processes = run.accelerate.get("num_processes")
+    run.accelerate.get("num_machines")
+    counts = (
+        program.num_gpus
+        or tuple(
+            each for each in (processes, program.environment.get("WORLD_SIZE")) if each is not None
+        )[:1]
+    )
+    total = 1
+    for setting in counts:
+        count = as_int(setting.value)
+        if count is None or count < 1:
+            draft.complain(setting, f"{setting.value!r} is no number of GPUs")
+            return None
+        total *= count
+    if counts:
+        draft.put(NUM_GPUS, total, *counts)
+    elif engine.name == "ddp" and program.name is not None and program.launcher is None:
+        return _one_gpu(run)
+    need(draft, NUM_GPUS, "nothing says on how many GPUs it runs")
+    return total if counts else None
+
+
+def _one_gpu(run: Run) -> int | None:
+    """Without a launcher one process runs; of several cards Trainer makes copies on each."""
+    visible = run.program.environment.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None and "," in str(visible.value):
+        run.draft.leave_out(visible, "DataParallel over these cards is not modelled")
+    run.draft.default(NUM_GPUS, 1, "one process without a launcher")
+    return 1
+
+
+def put_engine(run: Run) -> Engine:
+    """Set who shares out what. DeepSpeed's config counts before FSDP's."""
+    engine = _deepspeed(run) or _fsdp(run) or _ddp(run)
+    if engine.named is not None:
+        run.draft.put(ENGINE, engine.name, engine.named)
+    else:
+        run.draft.default(ENGINE, engine.name, "transformers, where nothing is shared out")
+    return engine
+
+
+def _is(run: Run, kind: str, flag: str) -> Setting | None:
+    """The setting by which accelerate launches this kind of engine: its flag, else its config."""
+    if run.accelerate.is_on(flag):
+        return run.accelerate.get(flag)
+    named = run.accelerate.get("distributed_type")
+    return named if named is not None and run.accelerate.word("distributed_type") == kind else None
+
+
+def _deepspeed(run: Run) -> Engine | None:
+    named = run.arguments.get("deepspeed") or _is(run, "deepspeed", "use_deepspeed")
+    if run.deepspeed is None and named is None:
+        return None
+    source = run.deepspeed
+    if source is not None:
+        stage = source.get("zero_optimization.stage")
+        number = 0 if stage is None else as_int(stage.value)
+        named = named or stage or next(iter(source.settings.values()))
+        if stage is not None and stage.value == "auto":
+            stage = run.accelerate.get("zero_stage")
+            number = 2 if stage is None else as_int(stage.value)
+    else:
+        stage = run.accelerate.get("zero_stage")
+        number = 2 if stage is None else as_int(stage.value)
+    strategy = dict(enumerate(("no_shard", "optim", "optim_grads", "optim_grads_params"))).get(
+        -1 if number is None else number
+    )
+    if strategy is None:
+        assert stage is not None
+        run.draft.complain(stage, f"{stage.value!r} is no stage of ZeRO: 0, 1, 2 or 3")
+    elif stage is not None:
+        run.draft.put(SHARDING, strategy, stage)
+    else:
+        whose = "DeepSpeed" if source is not None else "accelerate"
+        run.draft.default(SHARDING, strategy, whose)
+    return Engine("deepspeed", number != 0, named)
+
+
+def _fsdp(run: Run) -> Engine | None:
+    wanted = run.arguments.get("fsdp")
+    launched = _is(run, "fsdp", "use_fsdp")
+    options = [] if wanted is None else run.arguments.words("fsdp")
+    if wanted is not None and as_bool(wanted.value) is not False and options:
+        return _trainers_fsdp(run, wanted, options)
+    if launched is not None:
+        return _launched_fsdp(run, launched)
+    return None
+
+
+def _trainers_fsdp(run: Run, named: Setting, options: list[str]) -> Engine:
+    """FSDP as TrainingArguments has it: `fsdp` names a strategy, or is a switch since release 5."""
+    arguments, draft = run.arguments, run.draft
+    modern = run.releases.transformers >= FSDP2_BY_DEFAULT
+    version = _version(run, _fsdp_key(run, "version"), "2" if modern else "1")
+    strategy = next((each.upper() for each in options if each.upper() in STRATEGIES), "FULL_SHARD")
+    reshard = _fsdp_key(run, "reshard_after_forward")
+    if "offload" in options or _on(run, "cpu_offload") or _on(run, "offload_params"):
+        draft.leave_out(named, "weights on the host under FSDP are not modelled")
+    if _on(run, "xla"):
+        draft.leave_out(named, "FSDP of XLA is not modelled")
+    wraps = "auto_wrap" in options or modern or _fsdp_key(run, "transformer_layer_cls_to_wrap")
+    policy = _fsdp_key(run, "auto_wrap_policy")
+    if not wraps and policy is None:
+        draft.leave_out(named, "without auto_wrap the whole model is one unit: not modelled")
+    _check_wrapping(run, policy, _fsdp_key(run, "transformer_layer_cls_to_wrap"))
+    _fsdp_recompute(run, _fsdp_key(run, "activation_checkpointing"))
+    arguments.get("fsdp_config")
+    return _sharded(run, version, named, strategy, named, reshard)
+
+
+def _launched_fsdp(run: Run, named: Setting) -> Engine:
+    """FSDP as accelerate launches it."""
+    accelerate, draft = run.accelerate, run.draft
+    version = _version(run, accelerate.get("fsdp_version"), "1")
+    given = accelerate.get("fsdp_sharding_strategy")
+    strategy = "FULL_SHARD" if given is None else str(given.value).upper()
+    if strategy in map(str, range(1, len(STRATEGIES) + 1)):
+        strategy = STRATEGIES[int(strategy) - 1]
+    if accelerate.is_on("fsdp_offload_params"):
+        offload = accelerate.get("fsdp_offload_params")
+        assert offload is not None
+        draft.leave_out(offload, "weights on the host under FSDP are not modelled")
+    policy = accelerate.get("fsdp_auto_wrap_policy")
+    if policy is None:
+        draft.leave_out(
+            named, "without fsdp_auto_wrap_policy the whole model is one unit: not modelled"
+        )
+    _check_wrapping(run, policy, accelerate.get("fsdp_transformer_layer_cls_to_wrap"))
+    _fsdp_recompute(run, accelerate.get("fsdp_activation_checkpointing"))
+    reshard = accelerate.get("fsdp_reshard_after_forward")
+    return _sharded(run, version, named, strategy, given or named, reshard)
+
+
+def _fsdp_key(run: Run, key: str) -> Setting | None:
+    """A key of TrainingArguments' fsdp_config, with or without the prefix that it may have."""
+    return run.arguments.get(f"fsdp_config.{key}") or run.arguments.get(f"fsdp_config.fsdp_{key}")
+
+
+def _on(run: Run, key: str) -> bool:
+    setting = _fsdp_key(run, key)
+    return setting is not None and as_bool(setting.value) is True
+
+
+def _version(run: Run, setting: Setting | None, default: str) -> Literal["fsdp1", "fsdp2"]:
+    value = default if setting is None else str(setting.value)
+    if value not in ("1", "2"):
+        assert setting is not None
+        run.draft.complain(setting, f"{value!r} is no version of FSDP: 1 or 2")
+    return "fsdp1" if value == "1" else "fsdp2"
+
+
+def _sharded(
+    run: Run,
+    version: Literal["fsdp1", "fsdp2"],
+    named: Setting,
+    strategy: str,
+    given: Setting,
+    reshard: Setting | None,
+) -> Engine:
+    """What a strategy shares out. Weights are shared out between steps in all but NO_SHARD; those
+    that keep them whole from a layer's forward to its backward do not reshard.
+    """
+    draft = run.draft
+    if version == "fsdp2":
+        if reshard is not None and (wanted := as_bool(reshard.value)) is not None:
+            draft.put(RESHARD, wanted, reshard)
+        elif strategy != "FULL_SHARD" and given is not named:
+            draft.leave_out(given, "FSDP2 has fsdp_reshard_after_forward in its place")
+        draft.put(SHARDING, "optim_grads_params", given)
+        return Engine(version, True, named)
+    if reshard is not None and as_bool(reshard.value) is None:
+        strategy, given = str(reshard.value).upper(), reshard
+    if strategy not in STRATEGIES:
+        draft.complain(given, f"{strategy!r} is none of {', '.join(STRATEGIES)}")
+        return Engine(version, True, named)
+    if strategy == "NO_SHARD":
+        draft.put(SHARDING, "no_shard", given)
+        return Engine(version, False, named)
+    draft.put(SHARDING, "optim_grads_params", given)
+    if strategy in ("SHARD_GRAD_OP", "HYBRID_SHARD_ZERO2"):
+        draft.put(RESHARD, False, given)
+    if strategy.startswith("HYBRID"):
+        machines = run.accelerate.get("num_machines")
+        if machines is not None:
+            draft.put(REPLICAS, machines.value, given, machines)
+        message = "shards lie within a node; nothing says how many nodes there are"
+        need(draft, REPLICAS, message, given)
+    return Engine(version, True, named)
+
+
+def _check_wrapping(run: Run, policy: Setting | None, classes: Setting | None) -> None:
+    """Units other than layers, embedding and head are not modelled."""
+    if policy is not None and str(policy.value).lower() != "transformer_based_wrap":
+        run.draft.leave_out(policy, "only units of one layer each are modelled")
+    if classes is not None:
+        listed = classes.value if isinstance(classes.value, list) else str(classes.value).split(",")
+        if not all(str(each).strip().endswith(LAYER_CLASSES) for each in listed):
+            run.draft.leave_out(classes, "only units of one layer each are modelled")
+
+
+def _fsdp_recompute(run: Run, setting: Setting | None) -> None:
+    if setting is not None and as_bool(setting.value):
+        run.draft.put("/training/recompute/granularity", "full", setting)
+
+
+def _ddp(run: Run) -> Engine:
+    """Nothing is shared out, unless parallelism_config says so."""
+    named = _is(run, "multi_gpu", "multi_gpu")
+    other = run.accelerate.get("distributed_type")
+    known = ("multi_gpu", "no", "false", "tp")
+    if other is not None and run.accelerate.word("distributed_type") not in known:
+        run.draft.leave_out(other, f"{other.value} is not modelled")
+    return Engine("ddp", False, named)
+
+
+def put_parallel_sizes(run: Run) -> None:
+    """Set the sizes of parallelism_config, which goes with FSDP2."""
+    prefix = "parallelism_config_"
+    replicas = run.accelerate.get(f"{prefix}dp_replicate_size")
+    if replicas is not None:
+        run.draft.put(REPLICAS, replicas.value, replicas)
+    run.accelerate.get(f"{prefix}dp_shard_size")
+    run.accelerate.is_on("use_parallelism_config")
+    for name in ("tp", "cp"):
+        size = run.accelerate.get(f"{prefix}{name}_size")
+        if size is not None:
+            run.draft.put(f"/parallelism/{name}", size.value, size)
+    sequence = run.accelerate.get(f"{prefix}sp_size")
+    if sequence is not None and as_int(sequence.value) != 1:
+        run.draft.leave_out(sequence, "Ulysses' sequence parallelism is not modelled")

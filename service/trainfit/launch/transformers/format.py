@@ -1,0 +1,67 @@
+"""Which launches are runs of transformers, of accelerate or of DeepSpeed, and how each is read.
+
+All three are read alike: a run has its arguments, and accelerate's and DeepSpeed's configs.
+"""
+
+from __future__ import annotations
+
+from trainfit.launch.accelerate.config import MARKS as ACCELERATES
+from trainfit.launch.deepspeed.zero import is_config
+from trainfit.launch.draft import Draft
+from trainfit.launch.errors import LaunchError
+from trainfit.launch.program import Program
+from trainfit.launch.transformers.command_line import DOCUMENTS, flags_of, keys_of
+from trainfit.launch.transformers.reading import read_run
+from trainfit.launch.transformers.releases import releases_of
+
+TRAINERS = (
+    "per_device_train_batch_size",
+    "per_gpu_train_batch_size",
+    "model_name_or_path",
+    "gradient_checkpointing",
+    "output_dir",
+)
+"""Keys of which every run of Trainer has one."""
+
+
+def is_transformers(program: Program) -> bool:
+    """A program that is given Trainer's arguments, or a file of them."""
+    return bool(_flags(program).intersection(TRAINERS)) or any(
+        mark in keys for keys in _files(program) for mark in TRAINERS
+    )
+
+
+def is_accelerate(program: Program) -> bool:
+    """A program that accelerate launches, or a config of accelerate alone."""
+    if program.launcher == "accelerate":
+        return True
+    return program.name is None and any(
+        mark in keys for keys in _files(program) for mark in ACCELERATES
+    )
+
+
+def is_deepspeed(program: Program) -> bool:
+    """A program that is given a config of DeepSpeed, or such a config alone."""
+    named = _flags(program).intersection(("deepspeed", "deepspeed_config"))
+    return bool(named) or any(is_config(keys) for keys in _files(program))
+
+
+def read(program: Program, draft: Draft, version: str | None) -> None:
+    """Read a run. A version without a name is that of transformers."""
+    read_run(program, draft, releases_of(version))
+
+
+def _flags(program: Program) -> set[str]:
+    return {flag.name for flag in flags_of(program.arguments)[0]}
+
+
+def _files(program: Program) -> list[dict[str, object]]:
+    """The keys of the files that were sent, of those that are files of keys."""
+    found = []
+    for path, file in program.files.items():
+        if path.endswith(DOCUMENTS):
+            try:
+                found.append(keys_of(file).value)
+            except LaunchError:
+                continue
+    return found

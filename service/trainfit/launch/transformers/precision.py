@@ -1,0 +1,142 @@
+"""In which data types a run keeps its weights and computes.
+
+Weights come as from_pretrained loads them; mixed precision stands on top of that. DeepSpeed casts
+what it is given, and FSDP under mixed precision widens what is trained (accelerate's accelerator.py
+and utils/fsdp_utils.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainfit.launch.models import config_of
+from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.engine import Engine
+from trainfit.launch.transformers.run import Run, is_trl, need
+from trainfit.launch.transformers.source import as_bool
+
+PRECISION = "/training/precision"
+DTYPES = {
+    "float32": "fp32",
+    "fp32": "fp32",
+    "bfloat16": "bf16",
+    "bf16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "fp16": "fp16",
+}
+MIXED = ("no", "bf16", "fp16", "fp8")
+
+
+def put_precision(run: Run, engine: Engine, *, adapters: bool) -> None:
+    """Set the data types. Complains where the weights' own decides and is that of a checkpoint
+    whose config.json is not known.
+    """
+    if engine.name == "deepspeed":
+        value, settings = _deepspeed(run)
+        _weights(run)
+    else:
+        mixed, mixing = _mixed(run)
+        weights, loaded = _weights(run)
+        settings = tuple(each for each in (mixing, loaded) if each is not None)
+        if mixed == "fp8":
+            assert mixing is not None
+            run.draft.leave_out(mixing, "fp8 under accelerate is not modelled")
+            mixed = "bf16"
+        widened = engine.sharded and mixed != "no" and not adapters
+        if weights is None and not widened:
+            message = "the checkpoint's own data type is not known: send its config.json"
+            need(run.draft, PRECISION, message, loaded)
+            return
+        value = _value(mixed, weights or "fp32", engine, widened=widened)
+    if settings:
+        run.draft.put(PRECISION, value, *settings)
+    else:
+        run.draft.default(PRECISION, value, "TRL" if is_trl(run) else "transformers")
+
+
+def _value(mixed: str, weights: str, engine: Engine, *, widened: bool) -> Any:
+    """A preset of the job, or each type where there is none."""
+    if widened:
+        return "bf16" if mixed == "bf16" else _each("fp32", mixed, mixed)
+    if mixed == "no" or weights == mixed:
+        return {"fp32": "fp32", "bf16": "bf16-pure", "fp16": _each("fp16", "fp16", "fp16")}[weights]
+    if weights == "fp32" and mixed == "bf16":
+        return "bf16" if engine.sharded else "autocast-bf16"
+    if weights == "fp32":
+        return _each("fp32", mixed, mixed if engine.sharded else "fp32")
+    return "bf16-pure" if weights == "bf16" else _each("fp16", "fp16", "fp16")
+
+
+def _each(params: str, compute: str, gradients: str) -> dict[str, str]:
+    main = "fp32" if params == "fp32" else params
+    return {"params": params, "compute": compute, "gradients": gradients, "main_params": main}
+
+
+def _mixed(run: Run) -> tuple[str, Setting | None]:
+    """Mixed precision: TrainingArguments' switches, else what the launcher sets."""
+    for name in ("bf16", "fp16"):
+        if run.arguments.is_on(name):
+            return name, run.arguments.get(name)
+    off = run.arguments.get("bf16")
+    launched = run.accelerate.get("mixed_precision") or run.program.environment.get(
+        "ACCELERATE_MIXED_PRECISION"
+    )
+    if launched is not None and as_bool(launched.value) is not False:
+        if str(launched.value).lower() in MIXED:
+            return str(launched.value).lower(), launched
+        run.draft.complain(launched, f"{launched.value!r} is none of {', '.join(MIXED)}")
+    if off is None and is_trl(run) and run.releases.trl >= (0, 19):
+        return "bf16", None
+    return "no", launched or off
+
+
+def _weights(run: Run) -> tuple[str | None, Setting | None]:
+    """The data type in which weights are loaded; None where it is the checkpoint's, unknown here.
+
+    Source of the defaults: from_pretrained takes fp32 before release 5 and the checkpoint's own
+    type since; TRL's scripts say fp32 since 0.27.
+    """
+    given = run.arguments.get("dtype")
+    name = "" if given is None else str(given.value).removeprefix("torch.").lower()
+    if name and name != "auto":
+        if name not in DTYPES:
+            assert given is not None
+            run.draft.complain(given, f"{name!r} is no data type of weights")
+        return DTYPES.get(name, "fp32"), given
+    if not name and _loads_fp32(run):
+        return "fp32", None
+    config = config_of(run.draft) or {}
+    declared = config.get("dtype") or config.get("torch_dtype")
+    return (DTYPES.get(str(declared), "fp32") if config else None), given
+
+
+def _loads_fp32(run: Run) -> bool:
+    if is_trl(run):
+        return run.releases.trl >= (0, 27) or run.releases.transformers < (5,)
+    return run.releases.transformers < (5,)
+
+
+def _deepspeed(run: Run) -> tuple[Any, tuple[Setting, ...]]:
+    """DeepSpeed's own sections; where they say auto or are left out, the switches of the run."""
+    for name, sections in {"bf16": ("bf16", "bfloat16"), "fp16": ("fp16",)}.items():
+        settings = _section(run, name, sections)
+        if settings is not None:
+            half = {"params": "fp16", "compute": "fp16", "gradients": "fp16", "main_params": "fp32"}
+            return ("bf16" if name == "bf16" else half), settings
+    off = run.arguments.get("bf16")
+    return "fp32", () if off is None else (off,)
+
+
+def _section(run: Run, name: str, sections: tuple[str, ...]) -> tuple[Setting, ...] | None:
+    """What switches a type on; None where it is off."""
+    mixed, mixing = _mixed(run)
+    by_run = () if mixing is None else (mixing,)
+    wanted = mixed == name or (mixed == "fp8" and name == "bf16")
+    for section in sections:
+        enabled = run.deepspeed.get(f"{section}.enabled") if run.deepspeed is not None else None
+        if enabled is not None and enabled.value == "auto":
+            return (enabled, *by_run) if wanted else None
+        if enabled is not None:
+            return (enabled,) if as_bool(enabled.value) else None
+    return by_run if wanted else None

@@ -1,0 +1,160 @@
+"""From a program and its files to a job: the three sources are found, read and sorted out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainfit.launch.accelerate.config import MARKS as ACCELERATES
+from trainfit.launch.accelerate.config import by_flag, launched
+from trainfit.launch.accelerate.keys import DECIDING as LAUNCHERS
+from trainfit.launch.accelerate.keys import KEYS as ACCELERATE
+from trainfit.launch.allocator import grows_segments
+from trainfit.launch.deepspeed.keys import KEYS as DEEPSPEED
+from trainfit.launch.deepspeed.zero import is_config, put_zero
+from trainfit.launch.draft import Draft
+from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.models import put_model
+from trainfit.launch.names import Keys
+from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting, settings_of
+from trainfit.launch.transformers.adapters import has_adapters, put_adapters
+from trainfit.launch.transformers.command_line import (
+    DOCUMENTS,
+    arguments_of,
+    keys_of,
+    sent,
+    settings_in,
+)
+from trainfit.launch.transformers.engine import put_engine, put_num_gpus, put_parallel_sizes
+from trainfit.launch.transformers.keys import RENAMED
+from trainfit.launch.transformers.precision import put_precision
+from trainfit.launch.transformers.releases import Releases
+from trainfit.launch.transformers.run import Run, need
+from trainfit.launch.transformers.source import Source
+from trainfit.launch.transformers.step import put_step
+from trainfit.launch.transformers.trainers import KEYS, check_trainer, trainer_of
+
+MODEL = ("model_name_or_path", "model_id", "config_name")
+"""Arguments that name the model, the one that counts first."""
+
+
+def read_run(program: Program, draft: Draft, releases: Releases) -> None:
+    """Read a run into a draft. Raises LaunchError where a file that it names was not sent."""
+    run = gathered(program, draft, releases)
+    put_run(run)
+    finish(run, KEYS[run.trainer.kind])
+
+
+def gathered(program: Program, draft: Draft, releases: Releases) -> Run:
+    """The sources of a run: those that the command names, else every file by what it is."""
+    arguments, accelerate = arguments_of(program, draft), launched(program, draft)
+    deepspeed: dict[str, Setting] | None = None
+    if program.name is None:
+        for path, keys in _documents(program):
+            if any(mark in keys for mark in ACCELERATES):
+                accelerate |= by_flag(settings_in(program.files[path]))
+            elif is_config(keys):
+                deepspeed = settings_in(program.files[path])
+            elif "model_type" in keys:
+                _put_config(draft, path, keys)
+            else:
+                arguments |= settings_in(program.files[path])
+    arguments = _canonical(_with_files(program, arguments))
+    deepspeed = _deepspeeds(program, arguments, accelerate) or deepspeed
+    return Run(
+        draft,
+        program,
+        trainer_of(program, arguments),
+        Source(arguments, draft),
+        Source(accelerate, draft),
+        None if deepspeed is None else Source(deepspeed, draft),
+        releases,
+    )
+
+
+def put_run(run: Run) -> None:
+    """Set every field of the job that the sources decide."""
+    run.draft.default("/framework/name", "transformers", "the format of the launch")
+    _put_model(run)
+    engine = put_engine(run)
+    num_gpus = put_num_gpus(run, engine)
+    put_parallel_sizes(run)
+    put_step(run, num_gpus)
+    put_precision(run, engine, adapters=has_adapters(run))
+    put_adapters(run, engine)
+    if engine.name == "deepspeed":
+        put_zero(run)
+    check_trainer(run)
+    grows_segments(run.program.environment, run.draft)
+
+
+def finish(run: Run, keys: Keys) -> None:
+    """Sort out the keys that nothing was read from. Those of an engine that does not run are
+    recognised, and change nothing.
+    """
+    for name in LAUNCHERS:
+        run.accelerate.get(name)
+    for name in tuple(run.arguments.settings):
+        if name.startswith("fsdp_config"):
+            run.arguments.get(name)
+    run.arguments.finish(keys)
+    run.accelerate.finish(ACCELERATE)
+    if run.deepspeed is not None:
+        run.deepspeed.finish(DEEPSPEED)
+
+
+def _documents(program: Program) -> Iterator[tuple[str, dict[str, object]]]:
+    """The keys of every file that was sent. Raises LaunchError for one that has none."""
+    for path, file in program.files.items():
+        if not path.endswith(DOCUMENTS):
+            raise LaunchError(Complaint(f"{path}: is neither JSON nor YAML", path, 1))
+        yield path, keys_of(file).value
+
+
+def _put_config(draft: Draft, path: str, config: dict[str, object]) -> None:
+    kind = Setting("model_type", config["model_type"], path, None)
+    draft.put("/model/hf_config", config, kind)
+
+
+def _put_model(run: Run) -> None:
+    given = [each for name in MODEL if (each := run.arguments.get(name)) is not None]
+    revision = run.arguments.get("model_revision")
+    if given:
+        put_model(run.draft, run.program, given[0], revision)
+    need(run.draft, "/model", "nothing names the model")
+
+
+def _with_files(program: Program, arguments: dict[str, Setting]) -> dict[str, Setting]:
+    """The arguments with the keys of fsdp_config, where that is a file, below its name."""
+    setting = arguments.get("fsdp_config")
+    if setting is None or not str(setting.value).endswith(DOCUMENTS):
+        return arguments
+    file = sent(program, setting)
+    keys = settings_of(keys_of(file), file.path)
+    return {**arguments, **{f"fsdp_config.{key}": each for key, each in keys.items()}}
+
+
+def _canonical(arguments: dict[str, Setting]) -> dict[str, Setting]:
+    """The arguments by the names that they are read by; a name itself counts before another."""
+    found = {name: each for name, each in arguments.items() if name not in RENAMED}
+    for name, setting in arguments.items():
+        if name in RENAMED:
+            found.setdefault(RENAMED[name], setting)
+    return found
+
+
+def _deepspeeds(
+    program: Program, arguments: Mapping[str, Setting], accelerate: Mapping[str, Setting]
+) -> dict[str, Setting] | None:
+    """DeepSpeed's config: in a file that either of the others names, or within the arguments."""
+    inline = "deepspeed."
+    within = {key[len(inline) :]: each for key, each in arguments.items() if key.startswith(inline)}
+    named = (
+        arguments.get("deepspeed_config"),
+        arguments.get("deepspeed"),
+        accelerate.get("deepspeed_config_file"),
+    )
+    for setting in named:
+        if setting is not None and str(setting.value).endswith(DOCUMENTS):
+            return settings_in(sent(program, setting))
+    return within or None

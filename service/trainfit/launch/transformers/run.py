@@ -1,0 +1,45 @@
+"""One run, as all that it is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from trainfit.launch.draft import Draft
+from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.releases import Releases
+from trainfit.launch.transformers.source import Source
+
+Kind = Literal["trainer", "sft", "dpo", "other", "script"]
+"""Whose loop trains: Trainer's own, one of TRL's or another of its kind, or that of a script."""
+
+
+class Trainer(NamedTuple):
+    """The loop, and what names it, if anything does."""
+
+    kind: Kind
+    named: Setting | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as its three sources tell of it; `deepspeed` is None where it has no such config."""
+
+    draft: Draft
+    program: Program
+    trainer: Trainer
+    arguments: Source
+    accelerate: Source
+    deepspeed: Source | None
+    releases: Releases
+
+
+def is_trl(run: Run) -> bool:
+    """Whether the defaults are those of TRL's configs."""
+    return run.trainer.kind in ("sft", "dpo")
+
+
+def need(draft: Draft, pointer: str, message: str, setting: Setting | None = None) -> None:
+    """Complain where nothing sets this field, and say how it is given."""
+    draft.require(pointer, f"{message}; give {pointer} in overrides", setting)

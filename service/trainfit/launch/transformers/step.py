@@ -1,0 +1,328 @@
+"""One step of a run: batch, sequence, optimizer, recompute, attention and loss.
+
+Sources: transformers' training_args.py, trainer.py and trainer_optimizer.py, TRL's configs.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any, NamedTuple
+
+from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.run import Run, need
+from trainfit.launch.transformers.source import as_bool, as_int
+
+MICRO_BATCH = "/training/micro_batch_size"
+MICRO_BATCHES = "/training/num_microbatches"
+LENGTH = "/training/seq_length"
+RECOMPUTE = "/training/recompute/granularity"
+
+TRAINERS_BATCH = 8
+"""Of TrainingArguments, to train and to evaluate."""
+TRL_LENGTH = 1024
+TRL_CHUNK = 256
+"""Tokens whose loss TRL computes at once (sft_trainer.py)."""
+
+
+def put_batch(run: Run, num_gpus: int | None) -> int | None:
+    """Set the batch: TrainingArguments count, and DeepSpeed's own numbers where it has them."""
+    draft, arguments = run.draft, run.arguments
+    size, steps = (arguments.get(key) for key in BATCH_KEYS)
+    launched = run.accelerate.get("gradient_accumulation_steps")
+    if run.deepspeed is not None:
+        size, steps = _agreed(run, size, BATCH_KEYS[0]), _agreed(run, steps, BATCH_KEYS[1])
+    steps = steps or (launched if launched and launched.value != "auto" else None)
+    pair = 2 if run.trainer.kind == "dpo" else 1
+    number = None if size is None else as_int(size.value)
+    if size is not None and number is None:
+        draft.complain(size, f"{size.value!r} is no number of samples")
+    elif size is not None and number is not None:
+        draft.put(MICRO_BATCH, number * pair, size)
+    elif run.deepspeed is None or _total(run) is None:
+        if run.trainer.kind != "script":
+            number = TRAINERS_BATCH
+            draft.default(MICRO_BATCH, TRAINERS_BATCH * pair, "transformers")
+        need(draft, MICRO_BATCH, "nothing says how many samples a GPU takes at once")
+    if steps is not None:
+        draft.put(MICRO_BATCHES, steps.value, steps)
+    _put_total(run, number, steps, num_gpus)
+    return number
+
+
+BATCH_KEYS = ("per_device_train_batch_size", "gradient_accumulation_steps")
+DEEPSPEEDS = {
+    "per_device_train_batch_size": "train_micro_batch_size_per_gpu",
+    "gradient_accumulation_steps": "gradient_accumulation_steps",
+}
+
+
+def _agreed(run: Run, argument: Setting | None, key: str) -> Setting | None:
+    """DeepSpeed's number, which has to be that of the arguments unless it is auto."""
+    assert run.deepspeed is not None
+    own = run.deepspeed.get(DEEPSPEEDS[key])
+    if own is None or own.value == "auto":
+        if own is not None and argument is None and run.trainer.kind == "script":
+            pointer = MICRO_BATCH if key == BATCH_KEYS[0] else MICRO_BATCHES
+            need(run.draft, pointer, f"auto is what --{key} says, which is not given", own)
+        return argument
+    if argument is not None and as_int(argument.value) != as_int(own.value):
+        run.draft.complain(own, f"{own.value} differs from {argument.where} {argument.value}")
+    return own
+
+
+def _total(run: Run) -> Setting | None:
+    """DeepSpeed's batch of all ranks together."""
+    total = run.deepspeed.get("train_batch_size") if run.deepspeed is not None else None
+    return None if total is None or total.value == "auto" else total
+
+
+def _put_total(run: Run, size: int | None, steps: Setting | None, num_gpus: int | None) -> None:
+    """Of train_batch_size, micro-batch and accumulation any two give the third."""
+    setting = _total(run)
+    total = None if setting is None else as_int(setting.value)
+    if setting is None or num_gpus is None:
+        return
+    if total is None:
+        run.draft.complain(setting, f"{setting.value!r} is no number of samples")
+        return
+    count = as_int(steps.value) if steps is not None else None
+    if size is None:
+        if total % (num_gpus * (count or 1)):
+            words = f"{total} samples do not divide over {num_gpus} GPUs and {count or 1} steps"
+            run.draft.complain(setting, words)
+            return
+        run.draft.put(MICRO_BATCH, total // (num_gpus * (count or 1)), setting)
+    elif count is not None and size * count * num_gpus != total:
+        words = f"{total} is not {size} samples x {count} steps x {num_gpus} GPUs"
+        run.draft.complain(setting, words)
+    elif count is None and total % (size * num_gpus) == 0:
+        run.draft.put(MICRO_BATCHES, total // (size * num_gpus), setting)
+    elif count is None:
+        run.draft.complain(setting, f"{total} is no multiple of {size} x {num_gpus} GPUs")
+
+
+LENGTHS = ("max_length", "cutoff_len", "block_size", "model_max_length", "seq_length", "seq_len")
+"""Keys by which scripts give the length of a sample, the one that counts first."""
+
+
+def put_length(run: Run) -> int | None:
+    """Set the length of a sample: the longest, which packed ones all have."""
+    given = [each for key in LENGTHS if (each := run.arguments.get(key)) is not None]
+    length = None
+    if given:
+        length = as_int(given[0].value)
+        multiple = run.arguments.get("pad_to_multiple_of")
+        wanted = as_int(multiple.value) if multiple is not None else None
+        if length is not None and multiple is not None and wanted:
+            length = ceil(length / wanted) * wanted
+            run.draft.put(LENGTH, length, given[0], multiple)
+        elif length is not None and length > 0:
+            run.draft.put(LENGTH, length, given[0])
+        else:
+            run.draft.complain(given[0], f"{given[0].value!r} is no number of tokens")
+    elif run.trainer.kind in ("sft", "dpo"):
+        unlimited = run.arguments.settings.get("max_length")
+        if unlimited is not None:
+            need(run.draft, LENGTH, "without max_length the longest sample decides", unlimited)
+        else:
+            length = TRL_LENGTH
+            run.draft.default(LENGTH, TRL_LENGTH, "TRL")
+    need(run.draft, LENGTH, "nothing says how long a sample is")
+    run.arguments.get("packing")
+    return length
+
+
+class Step(NamedTuple):
+    """An optimizer: its name, what computes the step, and the type of its moments where that is
+    another than the parameters'.
+    """
+
+    name: str
+    implementation: str = "foreach"
+    paged: bool = False
+    moments: str | None = None
+
+
+OPTIMIZERS = {
+    "adamw_torch": Step("adam"),
+    "adamw_torch_fused": Step("adam", "fused"),
+    "adamw_apex_fused": Step("adam", "fused"),
+    "adamw_hf": Step("adam", "for-loop"),
+    "adafactor": Step("adafactor", "for-loop"),
+    "adamw_bnb_8bit": Step("adamw8bit", "fused"),
+    "adamw_8bit": Step("adamw8bit", "fused"),
+    "paged_adamw_8bit": Step("adamw8bit", "fused", paged=True),
+    "paged_adamw_32bit": Step("adam", "fused", paged=True, moments="fp32"),
+    "paged_adamw": Step("adam", "fused", paged=True, moments="fp32"),
+    "lion_32bit": Step("lion", "fused", moments="fp32"),
+    "lion": Step("lion", "fused", moments="fp32"),
+    "paged_lion_32bit": Step("lion", "fused", paged=True, moments="fp32"),
+    "paged_lion": Step("lion", "fused", paged=True, moments="fp32"),
+    "sgd": Step("sgd"),
+}
+"""Of transformers' OptimizerNames those that are modelled. torch's own run foreach where nothing
+says fused; bitsandbytes has one kernel, and states in fp32 unless they have 8 bits."""
+
+DEEPSPEEDS_OPTIMIZERS = {
+    "adam": Step("adam", "fused"),
+    "adamw": Step("adam", "fused"),
+    "fusedadam": Step("adam", "fused"),
+    "lion": Step("lion", "fused"),
+    "sgd": Step("sgd"),
+}
+
+
+def put_optimizer(run: Run) -> None:
+    """Set the optimizer: DeepSpeed's own where its config has one, else Trainer's."""
+    own = run.deepspeed.get("optimizer.type") if run.deepspeed is not None else None
+    given = run.arguments.get("optim")
+    if run.arguments.is_on("adafactor"):
+        given, name = run.arguments.get("adafactor"), "adafactor"
+    else:
+        name = run.arguments.word("optim")
+    if own is not None:
+        _put_step(run, own, DEEPSPEEDS_OPTIMIZERS.get(str(own.value).lower()))
+    elif given is not None:
+        _put_step(run, given, OPTIMIZERS.get(name))
+    elif run.trainer.kind != "script":
+        fused = run.releases.transformers >= (4, 56)
+        implementation = "fused" if fused else "foreach"
+        whose = "transformers with PyTorch 2.8 or later" if fused else "transformers"
+        run.draft.default("/training/optimizer/implementation", implementation, whose)
+
+
+def _put_step(run: Run, setting: Setting, step: Step | None) -> None:
+    if step is None:
+        run.draft.leave_out(setting, "the states of this optimizer are not modelled")
+        return
+    at = "/training/optimizer"
+    run.draft.put(f"{at}/name", step.name, setting)
+    run.draft.put(f"{at}/implementation", step.implementation, setting)
+    if step.paged:
+        run.draft.put(f"{at}/paged", True, setting)
+    if step.moments is not None:
+        run.draft.put(f"{at}/exp_avg_dtype", step.moments, setting)
+    if step.moments is not None and step.name == "adam":
+        run.draft.put(f"{at}/exp_avg_sq_dtype", step.moments, setting)
+
+
+def put_recompute(run: Run) -> None:
+    """Set whether each layer's activations are made again; TRL does so unless told otherwise."""
+    setting = run.arguments.get("gradient_checkpointing")
+    trl = run.trainer.kind in ("sft", "dpo") and run.releases.trl >= (0, 22)
+    if setting is not None and run.arguments.is_on("gradient_checkpointing"):
+        run.draft.put(RECOMPUTE, "full", setting)
+    elif setting is None and trl:
+        run.draft.default(RECOMPUTE, "full", "TRL")
+    if run.arguments.is_on("activation_offloading"):
+        offloading = run.arguments.get("activation_offloading")
+        assert offloading is not None
+        run.draft.put("/training/offload_activations", True, offloading)
+
+
+BACKENDS = {"eager": "eager", "sdpa": "sdpa"}
+FLASH = ("flash_attention_2", "flash_attention_3", "flash_attention_4", "flash-attn", "fa2")
+
+
+def put_attention(run: Run) -> None:
+    """Set the kernel of attention, where it is not torch's own."""
+    setting = run.arguments.get("attn_implementation")
+    if run.arguments.is_on("use_flash_attention_2"):
+        setting = setting or run.arguments.get("use_flash_attention_2")
+        name = "flash_attention_2"
+    else:
+        name = run.arguments.word("attn_implementation")
+    if setting is None:
+        return
+    hub = name.rpartition("/")[2].partition("@")[0].partition(":")[0]
+    if name in BACKENDS:
+        run.draft.put("/training/attention/backend", BACKENDS[name], setting)
+    elif name in FLASH or hub in HUB_KERNELS:
+        run.draft.put("/training/attention/backend", "flash", setting)
+    else:
+        run.draft.leave_out(setting, "what this kernel of attention keeps is not modelled")
+
+
+HUB_KERNELS = ("flash-attn", "flash-attn2", "flash-attn3", "vllm-flash-attn3", "flash-attn4")
+
+
+def put_loss(run: Run, size: int | None, length: int | None) -> None:
+    """Set how the loss is computed, and which kernels are fused or compiled."""
+    draft, arguments = run.draft, run.arguments
+    liger = arguments.is_on("use_liger_kernel")
+    if liger:
+        setting = arguments.get("use_liger_kernel")
+        assert setting is not None
+        draft.put("/framework/liger_kernel", True, setting)
+    _put_compiled(run)
+    if run.trainer.kind != "sft" or size is None or length is None:
+        return
+    kind = arguments.get("loss_type")
+    chunks = ceil(size * length / TRL_CHUNK)
+    if kind is None and run.releases.trl >= (1, 6) and not liger:
+        draft.default("/training/loss/cross_entropy", "chunked", "TRL")
+        draft.default("/training/loss/num_chunks", chunks, "TRL")
+    elif kind is not None and kind.value == "chunked_nll":
+        draft.put("/training/loss/cross_entropy", "chunked", kind)
+        draft.put("/training/loss/num_chunks", chunks, kind)
+    elif kind is not None and kind.value != "nll":
+        draft.leave_out(kind, "what this loss keeps is not modelled")
+
+
+def _put_compiled(run: Run) -> None:
+    """torch.compile is on with its switch, or with a backend or a mode of it."""
+    keys = ("torch_compile_backend", "torch_compile_mode")
+    given: list[Setting] = [each for key in keys if (each := run.arguments.get(key))]
+    switch = run.arguments.get("torch_compile")
+    if switch is not None and run.arguments.is_on("torch_compile"):
+        given.insert(0, switch)
+    backend = run.accelerate.get("dynamo_backend")
+    if backend is not None and as_bool(backend.value) is not False:
+        given.append(backend)
+    if given:
+        run.draft.put("/framework/compile", True, *given)
+    for key, source in (("torch_compile_mode", run.arguments), ("dynamo_mode", run.accelerate)):
+        mode = source.get(key)
+        if mode is not None and mode.value != "default":
+            run.draft.leave_out(mode, "CUDA graphs and tuned kernels of this mode are not modelled")
+    for setting in given:
+        if setting.key.endswith("backend") and str(setting.value).lower() != "inductor":
+            run.draft.leave_out(setting, "what this backend compiles is not modelled")
+
+
+def put_communication(run: Run) -> None:
+    """Set whether gradients are reduced after every micro-batch."""
+    key = "accelerator_config.gradient_accumulation_kwargs.sync_each_batch"
+    setting = run.arguments.get(key)
+    if setting is not None:
+        run.draft.put("/framework/sync_each_micro_batch", as_bool(setting.value), setting)
+
+
+def check_evaluation(run: Run, size: int | None) -> None:
+    """Evaluation keeps no gradients, so that it needs less than training on the same batch; on a
+    larger one it may need more, which is not modelled.
+    """
+    strategy = run.arguments.get("eval_strategy")
+    evaluates = strategy is not None and as_bool(strategy.value) is not False
+    evaluates = evaluates and strategy is not None and str(strategy.value) != "no"
+    switch = run.arguments.get("do_eval")
+    if run.arguments.is_on("do_eval"):
+        evaluates, strategy = True, strategy or switch
+    given = run.arguments.get("per_device_eval_batch_size")
+    batch: Any = TRAINERS_BATCH if given is None else as_int(given.value)
+    setting = given or strategy
+    if evaluates and setting is not None and (size is None or batch is None or batch > size):
+        words = f"evaluates {batch} samples at once and trains {size}: not modelled"
+        run.draft.leave_out(setting, words)
+
+
+def put_step(run: Run, num_gpus: int | None) -> None:
+    """Set all that a step is made of but the data types and the adapters."""
+    size = put_batch(run, num_gpus)
+    length = put_length(run)
+    put_optimizer(run)
+    put_recompute(run)
+    put_attention(run)
+    put_loss(run, size, length)
+    put_communication(run)
+    check_evaluation(run, size)
