@@ -5,11 +5,27 @@ Sources: TRL's model_config.py and trainer/utils.py, peft's LoraConfig and utils
 
 from __future__ import annotations
 
+from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.run import Run, need
 
 PEFT = "/training/peft"
+QUERIES_AND_VALUES = ("q_proj", "v_proj")
+PEFTS_OWN = {
+    **dict.fromkeys(
+        ("llama", "llama4", "mistral", "mixtral", "stablelm", "gemma", "gemma2", "gemma3_text"),
+        QUERIES_AND_VALUES,
+    ),
+    **dict.fromkeys(("qwen2", "qwen3", "opt", "gptj", "gpt_neo"), QUERIES_AND_VALUES),
+    **dict.fromkeys(("bloom", "gpt_neox", "falcon", "chatglm"), ("query_key_value",)),
+    "gpt2": ("c_attn",),
+    "gpt_bigcode": ("c_attn",),
+    "mpt": ("Wqkv",),
+    "phi": ("q_proj", "v_proj", "fc1", "fc2"),
+    "nemotron_h": ("q_proj", "k_proj", "v_proj", "o_proj"),
+}
+"""Modules that PEFT 0.20 adapts where none is named, by model_type (utils/constants.py)."""
 TRL_RANK = 16
 TRL_DROPOUT = 0.05
 
@@ -48,11 +64,13 @@ def put_adapters(run: Run, engine: Engine) -> None:
 
 
 def _put_targets(run: Run) -> None:
-    """PEFT takes attention's projections of a known model where no module is named: TRL leaves that
-    to it, and a list of the modules is in no launch file.
-    """
+    """Where none is named, PEFT has its own choice for models that it knows."""
     setting = run.arguments.get("lora_target_modules")
     pointer = f"{PEFT}/target_modules"
+    known = PEFTS_OWN.get(str((config_of(run.draft) or {}).get("model_type")))
+    if setting is None and known is not None:
+        run.draft.default(pointer, list(known), "PEFT")
+        return
     if setting is None:
         message = "PEFT's own choice of modules for this model is not known: name them"
         need(run.draft, pointer, message, run.arguments.get("use_peft"))

@@ -181,6 +181,27 @@ precompute_ref_eval_log_probs
 )
 """What the preference loss itself keeps is refused as a whole."""
 
+GENERATING = Keys(
+    names("""
+beta temperature top_p top_k min_p repetition_penalty num_generations num_generations_eval
+num_iterations epsilon epsilon_high delta reward_funcs reward_weights scale_rewards loss_type
+mask_truncated_completions max_prompt_length max_completion_length max_new_tokens
+steps_per_generation generation_batch_size shuffle_dataset ds3_gather_for_generation use_vllm vllm_mode
+vllm_gpu_memory_utilization vllm_server_host vllm_server_port vllm_server_timeout
+vllm_server_base_url vllm_tensor_parallel_size vllm_max_model_length vllm_max_model_len vllm_device
+vllm_dtype vllm_enable_prefix_caching vllm_guided_decoding_regex vllm_enable_sleep_mode
+use_liger_loss importance_sampling_level top_entropy_quantile sync_ref_model ref_model_mixup_alpha
+ref_model_sync_steps disable_dropout cosine_min_value_wrong cosine_max_value_wrong
+cosine_min_value_correct cosine_max_value_correct cosine_max_len repetition_n_grams
+repetition_max_penalty code_language code_provider code_eval_test_batch_size code_eval_scoring_mode
+parallel_code_exec_per_proc dataset_prompt_column max_completion_len soft_punish_cache
+e2b_router_url morph_router_url piston_endpoints ioi_provider kl_coef gamma lam vf_coef cliprange
+cliprange_value whiten_rewards num_ppo_epochs num_mini_batches stop_token response_length
+reward_model_path sft_model_path missing_eos_penalty total_episodes rloo_k vllm_importance_sampling
+"""),
+)
+"""Of loops that are refused as a whole, which one key in the account says."""
+
 RENAMED = {
     "evaluation_strategy": "eval_strategy",
     "torch_dtype": "dtype",

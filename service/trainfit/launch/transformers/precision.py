@@ -45,7 +45,7 @@ def put_precision(run: Run, engine: Engine, *, adapters: bool) -> None:
             mixed = "bf16"
         widened = engine.sharded and mixed != "no" and not adapters
         if weights is None and not widened:
-            message = "the checkpoint's own data type is not known: send its config.json"
+            message = "the data type of the loaded weights is not known"
             need(run.draft, PRECISION, message, loaded)
             return
         value = _value(mixed, weights or "fp32", engine, widened=widened)
@@ -104,6 +104,8 @@ def _weights(run: Run) -> tuple[str | None, Setting | None]:
             assert given is not None
             run.draft.complain(given, f"{name!r} is no data type of weights")
         return DTYPES.get(name, "fp32"), given
+    if not name and run.trainer.kind == "script":
+        return None, None
     if not name and _loads_fp32(run):
         return "fp32", None
     config = config_of(run.draft) or {}
@@ -135,6 +137,8 @@ def _section(run: Run, name: str, sections: tuple[str, ...]) -> tuple[Setting, .
     wanted = mixed == name or (mixed == "fp8" and name == "bf16")
     for section in sections:
         enabled = run.deepspeed.get(f"{section}.enabled") if run.deepspeed is not None else None
+        if enabled is not None and enabled.value == "auto" and run.trainer.kind == "script":
+            need(run.draft, PRECISION, f"auto is what --{name} says, which is not given", enabled)
         if enabled is not None and enabled.value == "auto":
             return (enabled, *by_run) if wanted else None
         if enabled is not None:

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.run import Run, need
+from trainfit.launch.transformers.run import Run, is_trl, need
 from trainfit.launch.transformers.source import as_bool, as_int
 
 MICRO_BATCH = "/training/micro_batch_size"
@@ -20,6 +20,8 @@ RECOMPUTE = "/training/recompute/granularity"
 TRAINERS_BATCH = 8
 """Of TrainingArguments, to train and to evaluate."""
 TRL_LENGTH = 1024
+CLM_LENGTH = 1024
+"""Of transformers' examples/pytorch/language-modeling/run_clm.py."""
 TRL_CHUNK = 256
 """Tokens whose loss TRL computes at once (sft_trainer.py)."""
 
@@ -120,7 +122,12 @@ def put_length(run: Run) -> int | None:
             run.draft.put(LENGTH, length, given[0])
         else:
             run.draft.complain(given[0], f"{given[0].value!r} is no number of tokens")
-    elif run.trainer.kind in ("sft", "dpo"):
+    elif run.trainer.kind == "other" and (generated := _generated(run)):
+        length = generated
+    elif _is_run_clm(run):
+        length = CLM_LENGTH
+        run.draft.default(LENGTH, CLM_LENGTH, "run_clm.py")
+    elif is_trl(run):
         unlimited = run.arguments.settings.get("max_length")
         if unlimited is not None:
             need(run.draft, LENGTH, "without max_length the longest sample decides", unlimited)
@@ -130,6 +137,22 @@ def put_length(run: Run) -> int | None:
     need(run.draft, LENGTH, "nothing says how long a sample is")
     run.arguments.get("packing")
     return length
+
+
+def _generated(run: Run) -> int | None:
+    """A prompt and what is generated behind it."""
+    parts = [run.arguments.get(key) for key in ("max_prompt_length", "max_completion_length")]
+    given = [each for each in parts if each is not None]
+    lengths = [as_int(each.value) for each in given]
+    total = sum(each or 0 for each in lengths)
+    if len(given) == len(parts) and total:
+        run.draft.put(LENGTH, total, *given)
+        return total
+    return None
+
+
+def _is_run_clm(run: Run) -> bool:
+    return (run.program.name or "").rpartition("/")[2] == "run_clm.py"
 
 
 class Step(NamedTuple):
@@ -189,6 +212,8 @@ def put_optimizer(run: Run) -> None:
         implementation = "fused" if fused else "foreach"
         whose = "transformers with PyTorch 2.8 or later" if fused else "transformers"
         run.draft.default("/training/optimizer/implementation", implementation, whose)
+    else:
+        run.draft.default("/training/optimizer/name", "adam", "Trainfit: nothing names another")
 
 
 def _put_step(run: Run, setting: Setting, step: Step | None) -> None:
@@ -209,7 +234,7 @@ def _put_step(run: Run, setting: Setting, step: Step | None) -> None:
 def put_recompute(run: Run) -> None:
     """Set whether each layer's activations are made again; TRL does so unless told otherwise."""
     setting = run.arguments.get("gradient_checkpointing")
-    trl = run.trainer.kind in ("sft", "dpo") and run.releases.trl >= (0, 22)
+    trl = is_trl(run) and run.releases.trl >= (0, 22)
     if setting is not None and run.arguments.is_on("gradient_checkpointing"):
         run.draft.put(RECOMPUTE, "full", setting)
     elif setting is None and trl:

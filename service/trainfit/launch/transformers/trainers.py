@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from trainfit.launch.names import Keys
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.keys import DPO, SCRIPT, SFT, TRAINER
+from trainfit.launch.transformers.keys import DPO, GENERATING, SCRIPT, SFT, TRAINER
 from trainfit.launch.transformers.run import Kind, Run, Trainer
 
 OTHERS = (
@@ -27,6 +27,9 @@ OTHERS = (
     "prm",
 )
 """Loops of TRL whose losses, reference models or engines of inference are not modelled."""
+
+NAMED: Mapping[tuple[str, ...], Kind] = {OTHERS: "other", ("dpo",): "dpo", ("sft",): "sft"}
+"""Words of the name of a script, of a command of TRL or of a file, and whose loop they name."""
 
 ONLY_SFT = ("packing", "dataset_text_field", "completion_only_loss", "assistant_only_loss")
 ONLY_DPO = ("precompute_ref_log_probs", "f_divergence_type", "max_prompt_length", "rpo_alpha")
@@ -52,24 +55,24 @@ PREFERENCES = (
 KEYS: Mapping[Kind, Keys] = {
     "sft": TRAINER | SCRIPT | SFT,
     "dpo": TRAINER | SCRIPT | DPO,
-    "other": TRAINER | SCRIPT,
+    "other": TRAINER | SCRIPT | GENERATING,
     "trainer": TRAINER | SCRIPT,
     "script": TRAINER | SCRIPT,
 }
 
 
 def trainer_of(program: Program, settings: Mapping[str, Setting]) -> Trainer:
-    """The loop by the name of the program, else the one whose keys are there."""
-    name = program.name or ""
-    command = [name, *(word.text for word in program.arguments[:1] if name.endswith("trl"))]
-    script = command[-1].rpartition("/")[2].lower()
-    named = set(re.split(r"[^a-z]+", script))
-    setting = Setting(script, name, "argv", None)
-    if any(each in named or script.startswith(each) for each in OTHERS):
-        return Trainer("other", setting)
-    if "dpo" in named:
-        return Trainer("dpo", setting)
-    return Trainer("sft", setting) if "sft" in named else _by_keys(settings)
+    """The loop by the name of the program or the path of its arguments, else by keys of its own."""
+    script = program.name or ""
+    word = program.arguments[0].text if program.arguments and script.endswith("trl") else ""
+    paths = {each.file for each in settings.values()}
+    for name in (script, word, *sorted(paths)):
+        words = set(re.split(r"[^a-z]+", name.lower()))
+        for loops, kind in NAMED.items():
+            if named := sorted(words.intersection(loops)):
+                file, line = (name, 1) if name in paths else ("argv", None)
+                return Trainer(kind, Setting(named[0], name, file, line))
+    return _by_keys(settings)
 
 
 def _by_keys(settings: Mapping[str, Setting]) -> Trainer:
