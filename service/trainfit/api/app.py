@@ -32,6 +32,7 @@ from trainfit.api.traces import telemetry
 from trainfit.api.unread_bodies import UnreadBodies
 from trainfit.hub.hub import Hub
 from trainfit.lookup import Lookup
+from trainfit.web import page
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -60,6 +61,7 @@ def create_app(settings: Settings) -> FastAPI:
             *catalogues.router.routes,
             *operations.routes,
             *documentation.routes,
+            *page.routes,
         ],
         middleware=[
             Middleware(UnreadBodies),

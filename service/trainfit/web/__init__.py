@@ -1,0 +1,1 @@
+"""The page: see where the memory goes."""

@@ -1,0 +1,55 @@
+/** Asks the service. Addresses are relative, so that the page works behind a prefix as well. */
+
+/** @typedef {import("trainfit").Problem} Problem */
+
+/** What the service answers in place of an answer: application/problem+json. */
+export class Refused extends Error {
+  /** @param {Problem} problem */
+  constructor(problem) {
+    super(problem.detail);
+    this.problem = problem;
+  }
+}
+
+/** Keys that the service or the Hub asks for; they live as long as the page does. */
+export const secrets = { apiKey: "", hubToken: "" };
+
+/**
+ * @template {keyof import("trainfit").Answers} Path
+ * @param {Path} path
+ * @param {import("trainfit").Questions[Path]} [question] none: GET
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<import("trainfit").Answers[Path]>}
+ * @throws {Refused} with the problem; an AbortError where the signal ended it
+ */
+export async function ask(path, question, signal) {
+  const headers = new Headers(question === undefined ? {} : { "content-type": "application/json" });
+  if (secrets.apiKey) headers.set("authorization", `Bearer ${secrets.apiKey}`);
+  if (secrets.hubToken) headers.set("x-hf-token", secrets.hubToken);
+  const response = await fetch(path, {
+    method: question === undefined ? "GET" : "POST",
+    headers,
+    body: question === undefined ? undefined : JSON.stringify(question),
+    signal,
+  });
+  const type = response.headers.get("content-type") ?? "";
+  if (response.ok) return response.json();
+  throw new Refused(type.includes("json") ? await response.json() : unexpected(response));
+}
+
+/** @param {Response} response @returns {Problem} */
+function unexpected(response) {
+  const detail = `the service answered with status ${response.status}`;
+  return { type: "", title: "No answer", status: response.status, detail, instance: "", errors: [] };
+}
+
+/** The problem behind whatever was thrown, null where a request was aborted.
+ * @param {unknown} error
+ * @returns {Problem | null}
+ */
+export function problemOf(error) {
+  if (error instanceof Refused) return error.problem;
+  if (error instanceof DOMException && error.name === "AbortError") return null;
+  const detail = "the service cannot be reached";
+  return { type: "", title: "No answer", status: 0, detail, instance: "", errors: [] };
+}

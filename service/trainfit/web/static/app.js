@@ -1,0 +1,107 @@
+/** The page as a whole: the question on one side, the answer on the other. */
+
+import { CardChoice, listed } from "./ask/card.js";
+import { Form } from "./ask/form.js";
+import { ModelChoice } from "./ask/model.js";
+import { probeId } from "./ask/probe.js";
+import { fromAddress, toAddress } from "./job/address.js";
+import { patched, put } from "./job/pointer.js";
+import { Question } from "./question.js";
+import { Legend, StageBars } from "./see/stages.js";
+import { Verdict } from "./see/verdict.js";
+import { INITIAL, Store } from "./state.js";
+import { html, useEffect, useMemo, useState } from "./vendor/htm-preact.js";
+
+/**
+ * @typedef {import("./state.js").State} State
+ * @typedef {object} Known What the service knows by name.
+ * @property {import("./job/schema.js").JobSchema} schema
+ * @property {import("trainfit").BundledModel[]} models
+ * @property {import("trainfit").Gpu[]} gpus
+ */
+
+/** @template T @param {Store<T>} store @returns {T} */
+function useStore(store) {
+  const [value, setValue] = useState(store.value);
+  useEffect(() => store.subscribe(setValue), [store]);
+  return value;
+}
+
+/** The state, kept in the address. @returns {Store<State>} */
+function useAddress() {
+  const store = useMemo(() => new Store(fromAddress(location.hash, INITIAL)), []);
+  useEffect(() => {
+    const reopened = () => {
+      if (location.hash.slice(1) !== toAddress(store.value)) {
+        store.update(fromAddress(location.hash, INITIAL));
+      }
+    };
+    addEventListener("hashchange", reopened);
+    const ended = store.subscribe((state) => history.replaceState(null, "", `#${toAddress(state)}`));
+    return () => {
+      removeEventListener("hashchange", reopened);
+      ended();
+    };
+  }, [store]);
+  return store;
+}
+
+/** @param {{known: Known}} props */
+export function App({ known }) {
+  const store = useAddress();
+  const question = useMemo(() => new Question(), []);
+  const state = useStore(store);
+  const answers = useStore(question.answers);
+  const { answer, problem } = answers;
+  useEffect(() => question.asked(state), [question, state.job, state.headroom]);
+
+  const setJob = (/** @type {State["job"]} */ job) => store.update({ job });
+  const context = {
+    job: state.job,
+    filled: answer?.fit?.job ?? answer?.estimate.job,
+    field: (/** @type {string} */ pointer) =>
+      known.schema.field(pointer, state.job.framework?.name ?? "megatron"),
+    set: (/** @type {string} */ pointer, /** @type {any} */ value) =>
+      setJob(put(store.value.job, pointer, value)),
+    apply: (/** @type {readonly import("trainfit").Change[]} */ patch) =>
+      setJob(patched(store.value.job, patch)),
+    findings: problem?.errors ?? [],
+    outlook: (/** @type {string} */ pointer, /** @type {unknown} */ value) =>
+      answers.outlook.get(probeId(pointer, value)),
+  };
+  const estimate = answer?.estimate;
+  const selected = Math.min(state.stage ?? estimate?.binding.pp_rank ?? 0, (estimate?.stages.length ?? 1) - 1);
+  const cardName = cardOf(known, state.job.gpu);
+  return html`<header class="top">
+      <h1><img src="page/icon.svg" alt="" width="22" height="22" /> Trainfit</h1>
+      <p>How much memory every rank of a training run will need, before it starts</p>
+      <nav aria-label="Documentation"><a href="docs">API</a></nav>
+    </header>
+    <div class="columns">
+      <form class="ask" aria-label="The training run" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+        <${ModelChoice} models=${known.models} context=${context} priced=${problem ? undefined : estimate?.model} />
+        <${CardChoice} gpus=${known.gpus} context=${context} headroom=${state.headroom}
+          setHeadroom=${(/** @type {number} */ headroom) => store.update({ headroom })} />
+        <${Form} context=${context} schema=${known.schema} estimate=${problem ? undefined : estimate} />
+      </form>
+      <main class=${`answer ${problem ? "stale" : ""}`} aria-busy=${answers.waiting}>
+        ${problem && html`<div class="verdict problem" role="status">
+          <p class="headline"><strong>${problem.title}</strong></p>
+          <p>${problem.detail}</p></div>`}
+        ${answer && estimate && html`
+          ${!problem && html`<${Verdict} estimate=${estimate} fit=${answer.fit} cardName=${cardName} />`}
+          <section class="card" aria-labelledby="stages-title">
+            <div class="card-head"><h2 id="stages-title">Memory of each pipeline stage</h2></div>
+            <${StageBars} estimate=${estimate} fit=${answer.fit} cardName=${cardName} selected=${selected}
+              select=${(/** @type {number} */ stage) => store.update({ stage })} />
+            <${Legend} />
+          </section>`}
+      </main>
+    </div>`;
+}
+
+/** @param {Known} known @param {State["job"]["gpu"]} gpu */
+function cardOf(known, gpu) {
+  if (gpu !== null && typeof gpu === "object") return gpu.name ?? "the card";
+  return listed(known.gpus, gpu)?.name ?? gpu ?? "";
+}

@@ -1,0 +1,77 @@
+/** The card that every rank runs on, and what is to stay free of it. */
+
+import { html } from "../vendor/htm-preact.js";
+import { gib } from "../words.js";
+import { Findings } from "./field.js";
+
+/**
+ * @typedef {import("trainfit").Gpu} Gpu
+ * @typedef {import("./field.js").Context} Context
+ */
+
+/** The listed card that a job means. @param {Gpu[]} gpus @param {unknown} named */
+export function listed(gpus, named) {
+  const key = (/** @type {string} */ name) => name.toLowerCase().replace(/[ _-]/g, "");
+  if (typeof named !== "string") return undefined;
+  return gpus.find((gpu) => [gpu.name, ...gpu.aliases].some((name) => key(name) === key(named)));
+}
+
+const CUSTOM = "custom";
+
+/**
+ * @param {{gpus: Gpu[], context: Context, headroom: number, setHeadroom: (ratio: number) => void}} props
+ */
+export function CardChoice({ gpus, context, headroom, setHeadroom }) {
+  const { gpu } = context.job;
+  const card = listed(gpus, gpu);
+  const custom = gpu !== null && typeof gpu === "object" ? gpu : undefined;
+  const findings = context.findings.filter((finding) => finding.pointer.startsWith("/gpu"));
+  const vendors = [...new Set(gpus.map((each) => each.vendor))];
+  const choose = (/** @type {string} */ name) => {
+    if (name === CUSTOM) context.set("/gpu", { memory_bytes: card?.reported_bytes ?? 80 * 2 ** 30 });
+    else context.set("/gpu", name || undefined);
+  };
+  return html`<section class="card" aria-labelledby="card-title">
+    <div class="card-head"><h2 id="card-title">GPU</h2></div>
+    <div class="field field-row">
+      <label for="gpu">Card</label>
+      <select id="gpu" class="wide" value=${custom ? CUSTOM : (card?.name ?? gpu ?? "")}
+        onChange=${(/** @type {Event} */ event) =>
+          choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value)}>
+        <option value="">none: no verdict</option>
+        ${typeof gpu === "string" && !card && html`<option value=${gpu}>${gpu}</option>`}
+        ${vendors.map(
+          (vendor) => html`<optgroup key=${vendor} label=${vendor}>
+            ${gpus
+              .filter((each) => each.vendor === vendor)
+              .map(
+                (each) => html`<option key=${each.name} value=${each.name}>
+                  ${each.name} · ${gib(each.reported_bytes)}
+                </option>`,
+              )}
+          </optgroup>`,
+        )}
+        <option value=${CUSTOM}>other, by its memory</option>
+      </select>
+    </div>
+    ${custom &&
+    html`<div class="field field-row">
+      <label for="gpu-memory">Memory in GiB</label>
+      <input id="gpu-memory" type="number" min="1" step="any" value=${custom.memory_bytes / 2 ** 30}
+        onInput=${(/** @type {Event} */ event) => {
+          const gib = Number(/** @type {HTMLInputElement} */ (event.currentTarget).value);
+          if (gib > 0) context.set("/gpu/memory_bytes", Math.round(gib * 2 ** 30));
+        }} />
+    </div>`}
+    <div class="field field-row">
+      <label for="headroom" title="Share of the card's memory that is to stay free.">Keep free</label>
+      <span class="with-unit"><input id="headroom" type="number" min="0" max="90" step="1"
+        value=${Math.round(headroom * 1000) / 10}
+        onInput=${(/** @type {Event} */ event) => {
+          const percent = Number(/** @type {HTMLInputElement} */ (event.currentTarget).value);
+          setHeadroom(Math.min(Math.max(percent, 0), 90) / 100);
+        }} /> %</span>
+    </div>
+    <${Findings} ...${{ findings, id: "gpu-wrong", context }} />
+  </section>`;
+}

@@ -1,0 +1,131 @@
+/**
+ * The whole state in the address, after the #, so that it is never sent to a server.
+ *
+ * A job stands there field by field: model.hf_id=org/name&parallelism.tp=4. Strings that would be
+ * read as something else are quoted as in JSON; lists and a config.json are written in JSON.
+ */
+
+import { leaves, put } from "./pointer.js";
+
+/** @typedef {import("trainfit").Json} Json */
+/** @typedef {import("trainfit").Job} Job */
+/** @typedef {import("../state.js").State} State */
+
+const WHOLE = ["/model/hf_config", "/model/spec"];
+
+/**
+ * @param {State} state
+ * @returns {string} what follows the #
+ */
+export function toAddress(state) {
+  const parameters = new URLSearchParams(fieldsOf(state.job));
+  if (state.headroom) parameters.set("headroom", String(state.headroom));
+  if (state.stage !== null) parameters.set("stage", String(state.stage));
+  if (state.map) parameters.set("map", `${state.map.across},${state.map.down}`);
+  for (const pin of state.pins) {
+    const job = new URLSearchParams(fieldsOf(pin.job)).toString();
+    parameters.append("pin", `${encodeURIComponent(pin.name)}?${job}`);
+  }
+  return readable(parameters.toString());
+}
+
+/**
+ * The state that an address holds; what it leaves out is as in `initial`.
+ * @param {string} address
+ * @param {State} initial
+ * @returns {State}
+ */
+export function fromAddress(address, initial) {
+  const parameters = new URLSearchParams(address.replace(/^#/, ""));
+  const job = jobOf(parameters);
+  if (!job) return initial;
+  const [across, down] = (parameters.get("map") ?? "").split(",");
+  const stage = parameters.get("stage");
+  return {
+    ...initial,
+    job,
+    headroom: ratio(parameters.get("headroom")),
+    stage: stage !== null && /^\d+$/.test(stage) ? Number(stage) : null,
+    map: across && down ? { across, down } : null,
+    pins: parameters.getAll("pin").flatMap((text) => {
+      const [name, fields] = split(text);
+      const pinned = jobOf(new URLSearchParams(fields));
+      return pinned ? [{ name: decoded(name), job: pinned }] : [];
+    }),
+  };
+}
+
+/** @param {Job} job @returns {[string, string][]} */
+function fieldsOf(job) {
+  /** @type {[string, string][]} */
+  const fields = [];
+  for (const [part, inner] of Object.entries(job)) {
+    for (const [pointer, value] of leavesOf(inner, `/${part}`)) {
+      fields.push([pointer.slice(1).replaceAll("/", "."), written(value)]);
+    }
+  }
+  return fields;
+}
+
+/** @param {unknown} part @param {string} pointer @returns {[string, Json][]} */
+function leavesOf(part, pointer) {
+  if (pointer !== "/model" || part === null || typeof part !== "object") return leaves(part, pointer);
+  return Object.entries(part).flatMap(([name, inner]) => {
+    const here = `${pointer}/${name}`;
+    return WHOLE.includes(here)
+      ? [/** @type {[string, Json]} */ ([here, inner])]
+      : leaves(inner, here);
+  });
+}
+
+/** @param {URLSearchParams} parameters @returns {Job | undefined} */
+function jobOf(parameters) {
+  let job = /** @type {Job} */ ({});
+  for (const [name, text] of parameters) {
+    const [part = ""] = name.split(".");
+    if (!["model", "parallelism", "training", "framework", "gpu"].includes(part)) continue;
+    job = put(job, `/${name.replaceAll(".", "/")}`, read(text));
+  }
+  return job.model ? job : undefined;
+}
+
+/** @param {Json} value */
+function written(value) {
+  if (typeof value !== "string") return JSON.stringify(value);
+  return typeof read(value) === "string" && !value.startsWith('"') ? value : JSON.stringify(value);
+}
+
+/** @param {string} text @returns {Json} */
+function read(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/** @param {string | null} text */
+function ratio(text) {
+  const value = Number(text ?? 0);
+  return value >= 0 && value < 1 ? value : 0;
+}
+
+/** @param {string} text @returns {[string, string]} */
+function split(text) {
+  const end = text.indexOf("?");
+  return [text.slice(0, end), text.slice(end + 1)];
+}
+
+/** @param {string} text */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Slashes and commas need no escape after the #. @param {string} text */
+function readable(text) {
+  return text.replaceAll("%2F", "/").replaceAll("%2C", ",");
+}

@@ -1,0 +1,125 @@
+/** Stacked bars: what every pipeline stage needs at its peak, beside what the card has. */
+
+import { html } from "../vendor/htm-preact.js";
+import { gib, plain, range } from "../words.js";
+import { colourOf, COMPONENTS } from "./components.js";
+import { scaleOf } from "./scale.js";
+import { useWidth } from "./width.js";
+
+/**
+ * @typedef {import("trainfit").Estimate} Estimate
+ * @typedef {import("trainfit").FitCheck} FitCheck
+ * @typedef {import("trainfit").Stage} Stage
+ */
+
+const HEIGHT = 340;
+const [TOP, BOTTOM, LEFT, RIGHT] = [28, HEIGHT - 44, 40, 12];
+const NAMED = 62;
+const NUMBERED = 22;
+
+/**
+ * @param {{estimate: Estimate, fit: FitCheck | null, cardName: string, selected: number,
+ *   select: (rank: number) => void}} props
+ */
+export function StageBars({ estimate, fit, cardName, selected, select }) {
+  const [ref, width] = useWidth(720);
+  const { stages, binding } = estimate;
+  const capacity = fit?.usable_bytes ?? 0;
+  const highest = Math.max(...stages.map((stage) => stage.device_bytes.high));
+  const scale = scaleOf(Math.max(highest, capacity), TOP, BOTTOM);
+  const pitch = (width - LEFT - RIGHT) / stages.length;
+  const bar = Math.min(84, pitch * 0.62);
+  return html`<div class="picture" ref=${ref}>
+    <svg id="stage-bars" class="bars" width=${width} height=${HEIGHT} viewBox=${`0 0 ${width} ${HEIGHT}`}
+      role="group" aria-label="Memory of each pipeline stage at its peak">
+      ${scale.lines.map(
+        ({ y, label }) => html`<g key=${label}>
+          <line class="grid" x1=${LEFT} x2=${width - RIGHT} y1=${y} y2=${y} />
+          <text class="tick" x=${LEFT - 6} y=${y + 4} text-anchor="end">${label}</text>
+        </g>`,
+      )}
+      <text class="tick" x=${LEFT - 6} y=${TOP - 12} text-anchor="end">GiB</text>
+      ${stages.map(
+        (stage) => html`<${Bar} key=${stage.pp_rank}
+          ...${{ stage, scale, bar, pitch, select }}
+          binds=${stage.pp_rank === binding.pp_rank} selected=${stage.pp_rank === selected}
+          x=${LEFT + pitch * (stage.pp_rank + 0.5)} />`,
+      )}
+      ${fit &&
+      html`<${Capacity} y=${scale.at(capacity)} width=${width}
+        free=${fit.policy.headroom_bytes ? scale.at(capacity - fit.policy.headroom_bytes) : null}
+        words=${`${cardName}: ${gib(capacity)} usable`} />`}
+    </svg>
+  </div>`;
+}
+
+/**
+ * @param {{stage: Stage, scale: ReturnType<typeof scaleOf>, bar: number, pitch: number, x: number,
+ *   binds: boolean, selected: boolean, select: (rank: number) => void}} props
+ */
+function Bar({ stage, scale, bar, pitch, x, binds, selected, select }) {
+  const { low, expected, high } = stage.device_bytes;
+  const left = x - bar / 2;
+  let below = 0;
+  const parts = stage.components.map((component) => {
+    const [from, to] = [below, (below += component.bytes)];
+    return { component, y: scale.at(to), height: scale.at(from) - scale.at(to) };
+  });
+  const label = `Stage ${stage.pp_rank}: ${gib(expected)} expected, ${range(low, high)}${binds ? ", binds" : ""}`;
+  const activate = () => select(stage.pp_rank);
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    activate();
+  };
+  const whisker = x + Math.min(bar / 2 + 7, pitch / 2 - 3);
+  const cap = Math.min(4, pitch / 10);
+  return html`<g class=${`bar ${selected ? "selected" : ""} ${binds ? "binds" : ""}`} role="button"
+    tabindex="0" aria-label=${label} aria-pressed=${selected} onClick=${activate} onKeyDown=${onKeyDown}>
+    <rect class="hit" x=${x - pitch / 2} y=${TOP - 14} width=${pitch} height=${HEIGHT - TOP + 10} rx="4" />
+    ${parts.map(
+      ({ component, y, height }) => html`<rect key=${component.name} class="part"
+        data-component=${component.name} x=${left} y=${y} width=${bar} height=${Math.max(height, 0)}
+        fill=${colourOf(component.name)}>
+        <title>${`${plain(component.name)}: ${gib(component.bytes)}`}</title></rect>`,
+    )}
+    <path class="whisker" d=${`M${whisker} ${scale.at(high)}V${scale.at(low)}M${whisker - cap} ${scale.at(high)}h${2 * cap}M${whisker - cap} ${scale.at(low)}h${2 * cap}`} />
+    ${pitch >= NAMED &&
+    html`<text class="total" x=${x} y=${scale.at(expected) - 6} text-anchor="middle">${(expected / 2 ** 30).toFixed(1)}</text>`}
+    ${(pitch >= NUMBERED || stage.pp_rank % Math.ceil(NUMBERED / pitch) === 0) &&
+    html`<text class="name" x=${x} y=${BOTTOM + 18} text-anchor="middle">${pitch >= NAMED ? "stage " : ""}${stage.pp_rank}</text>`}
+    ${pitch >= NAMED && html`<text class="tick" x=${x} y=${BOTTOM + 34} text-anchor="middle">${contents(stage)}</text>`}
+  </g>`;
+}
+
+/** @param {{y: number, free: number | null, width: number, words: string}} props */
+function Capacity({ y, free, width, words }) {
+  return html`<g class="capacity">
+    ${free !== null && html`<rect class="headroom" x=${LEFT} y=${y} width=${width - LEFT - RIGHT} height=${free - y} />`}
+    <line x1=${LEFT} x2=${width - RIGHT} y1=${y} y2=${y} />
+    <text x=${width - RIGHT} y=${y - 6} text-anchor="end">${words}</text>
+  </g>`;
+}
+
+/** @param {Stage} stage */
+export function layersOf(stage) {
+  return stage.chunks.reduce((sum, chunk) => sum + chunk.layers.length, 0);
+}
+
+/** @param {Stage} stage */
+function contents(stage) {
+  const layers = layersOf(stage);
+  return `${layers} layer${layers === 1 ? "" : "s"}`;
+}
+
+/** The colours of the components, in the order of the bars. */
+export function Legend() {
+  return html`<ul class="legend">
+    ${Object.entries(COMPONENTS).map(
+      ([name, colour]) => html`<li key=${name}>
+        <svg width="12" height="12" aria-hidden="true"><rect width="12" height="12" rx="2" fill=${colour} /></svg>
+        ${plain(name)}</li>`,
+    )}
+    <li><svg width="12" height="12" aria-hidden="true"><path class="whisker" d="M6 1V11M2 1h8M2 11h8" /></svg> low to high</li>
+  </ul>`;
+}

@@ -1,0 +1,60 @@
+/** Figures and names as a person reads them. */
+
+const MIB = 2 ** 20;
+const GIB = 2 ** 30;
+const whole = new Intl.NumberFormat("en");
+const fixed = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+
+/** @param {number} bytes */
+export function gib(bytes) {
+  return `${fixed.format(bytes / GIB)}\u00a0GiB`;
+}
+
+/** GiB, or MiB below one tenth of a GiB. @param {number} bytes */
+export function size(bytes) {
+  if (Math.abs(bytes) >= GIB / 10 || bytes === 0) return gib(bytes);
+  return `${fixed.format(bytes / MIB)}\u00a0MiB`;
+}
+
+/** @param {number} low @param {number} high */
+export function range(low, high) {
+  return `${fixed.format(low / GIB)}–${gib(high)}`;
+}
+
+/** @param {number} bytes */
+export function signed(bytes) {
+  return `${bytes > 0 ? "+" : bytes < 0 ? "−" : "±"}${size(Math.abs(bytes))}`;
+}
+
+/** @param {number} count */
+export function number(count) {
+  return whole.format(count);
+}
+
+/** @param {number} value */
+export function ratio(value) {
+  return short.format(value);
+}
+
+/** Parameters: 671.0 B, 8.0 B, 494.0 M. @param {number} count */
+export function parameters(count) {
+  return count >= 1e9 ? `${fixed.format(count / 1e9)}\u00a0B` : `${fixed.format(count / 1e6)}\u00a0M`;
+}
+
+/** @param {string} name of a component or a moment */
+export function plain(name) {
+  return name.replaceAll("_", " ");
+}
+
+/** @param {number} count @param {string} what */
+export function counted(count, what) {
+  return `${whole.format(count)} ${what}${count === 1 ? "" : "s"}`;
+}
+
+export const VERDICTS = {
+  fits: "fits",
+  tight: "tight",
+  does_not_fit: "does not fit",
+  unknown: "unknown",
+};

@@ -1,0 +1,36 @@
+/** Asking by clicking, and what is said of a layout that does not hold together. */
+
+import assert from "node:assert/strict";
+import { number, open, scenario, settled, verdict } from "./browser.js";
+
+scenario("DeepSeek-V3 is asked for and answered by clicking", async (page) => {
+  await open(page);
+  await page.getByRole("combobox", { name: "Model" }).fill("deepseek v3");
+  await page.getByRole("option", { name: "deepseek-ai/DeepSeek-V3 ", exact: false }).first().click();
+  await number(page, "GPUs").fill("128");
+  for (const [name, size] of [["tp", 4], ["pp", 4], ["ep", 8]]) {
+    await page.locator(`[data-pointer="/parallelism/${name}"] .chip`).getByText(String(size), { exact: true }).click();
+  }
+  await page.locator("details.others summary").first().click();
+  await number(page, "num layers in last pipeline stage").fill("16");
+  await number(page, "Global batch").fill("");
+  await number(page, "Sequence s").fill("4096");
+  await page.getByText("Does not fit H100-80GB-SXM").waitFor();
+  await settled(page);
+  const words = await verdict(page);
+  assert.match(words, /Stage 1 needs most: 142\.3\sGiB on the device \(131\.2–165\.6\sGiB\)/);
+  assert.equal(await page.locator("#stage-bars .bar").count(), 4);
+  const derived = await page.locator(".derived dd").allInnerTexts();
+  assert.deepEqual(derived.map((text) => text.split("\n")[0]), ["8", "1", "12"]);
+});
+
+scenario("a layout that does not hold together is explained where it stands", async (page) => {
+  await open(page);
+  await number(page, "Tensor tp").fill("3");
+  const field = page.locator('[data-pointer="/parallelism/tp"]');
+  await field.getByText("32 attention heads do not divide by tp = 3").waitFor();
+  assert.match(await page.locator(".derived .wrong").first().innerText(), /dp\s+2\.667/);
+  await field.getByRole("button", { name: "Set tp to 2" }).first().click();
+  await page.locator(".verdict.fits").waitFor();
+  assert.equal(await field.locator(".findings").count(), 0);
+});

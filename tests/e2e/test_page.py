@@ -1,0 +1,62 @@
+"""The page in a browser, against the running service: scenarios written beside this file."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.programs import needed, node_packages
+from tests.serving import running_service
+
+HERE = Path(__file__).parent
+FILES = sorted(HERE.glob("*.test.js"))
+
+
+class Scenario(NamedTuple):
+    """One scenario by its file and its name."""
+
+    file: str
+    name: str
+
+
+def scenarios() -> Iterator[Scenario]:
+    for path in FILES:
+        for name in re.findall(r'^scenario\(\s*"([^"]+)"', path.read_text(), re.MULTILINE):
+            yield Scenario(path.name, name)
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, str]:
+    """What went wrong in each scenario, in words; empty where nothing did."""
+    chromium = needed("chromium", package="chromium")
+    node = node_packages(HERE)
+    with running_service() as service:
+        result = subprocess.run(
+            [node, "--test", "--test-reporter=junit", *(str(path) for path in FILES)],
+            cwd=HERE,
+            env={**os.environ, "PAGE_ORIGIN": service.url, "CHROMIUM": chromium},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    found = {}
+    for case in ElementTree.fromstring(result.stdout).iter("testcase"):
+        failure = case.find("failure")
+        found[case.attrib["name"]] = "" if failure is None else "".join(failure.itertext())
+    return found
+
+
+@pytest.mark.parametrize("scenario", list(scenarios()), ids=lambda each: each.name)
+def test_scenario(outcomes: dict[str, str], scenario: Scenario) -> None:
+    assert outcomes[scenario.name] == ""
+
+
+def test_every_file_has_scenarios() -> None:
+    assert {each.file for each in scenarios()} == {path.name for path in FILES}

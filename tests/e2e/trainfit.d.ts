@@ -1,0 +1,49 @@
+/** Names that the page has for types of openapi.json. */
+
+import type { components, operations } from "./build/schema.js";
+
+type Schemas = components["schemas"];
+type Operation = keyof operations;
+type Body<Name extends Operation> = operations[Name] extends {
+  requestBody: { content: { "application/json": infer Asked } };
+}
+  ? Asked
+  : undefined;
+type Answer<Name extends Operation> = operations[Name] extends {
+  responses: { 200: { content: { "application/json": infer Given } } };
+}
+  ? Given
+  : never;
+
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+export type Job = Schemas["Job"];
+export type Problem = Schemas["Problem"];
+export type Finding = Schemas["Finding"];
+export type Change = Schemas["Change"];
+export type Estimate = Schemas["EstimateAnswer"] | (Schemas["Estimate"] & { job?: undefined });
+export type FitCheck = Schemas["FitCheckAnswer"];
+export type Stage = Schemas["Stage"];
+export type Component = Schemas["Component"];
+export type ComponentName = Component["name"];
+export type PricedModel = Schemas["PricedModel"];
+export type Verdict = FitCheck["verdict"];
+export type Suggestion = Schemas["Suggestion"];
+export type BundledModel = Schemas["BundledModel"];
+export type Gpu = Schemas["Gpu"];
+
+export interface Questions {
+  "openapi.json": undefined;
+  "v1/models": undefined;
+  "v1/gpus": undefined;
+  "v1/estimate": Body<"estimate">;
+  "v1/fit-check": Body<"fitCheck">;
+  "v1/compare": Body<"compare">;
+}
+export interface Answers {
+  "openapi.json": Record<string, any>;
+  "v1/models": Answer<"listModels">;
+  "v1/gpus": Answer<"listGpus">;
+  "v1/estimate": Answer<"estimate">;
+  "v1/fit-check": Answer<"fitCheck">;
+  "v1/compare": Answer<"compare">;
+}
