@@ -24,6 +24,7 @@ from trainfit.api.routes import (
     estimate,
     fit_check,
     launches,
+    ledger,
     models,
     operations,
 )
@@ -56,6 +57,7 @@ def create_app(settings: Settings) -> FastAPI:
             *fit_check.router.routes,
             *compare.router.routes,
             *launches.router.routes,
+            *ledger.router.routes,
             *admission.router.routes,
             *models.router.routes,
             *catalogues.router.routes,

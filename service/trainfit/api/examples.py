@@ -83,6 +83,16 @@ FIT_CHECK_EXAMPLES: dict[str, Example] = {
         "value": {**LLAMA_8B, "limits": {"micro_batch_size": True}},
     },
 }
+LEDGER_EXAMPLES: dict[str, Example] = {
+    "deepseek-v3": {
+        "summary": "The stage of DeepSeek-V3 that needs most",
+        "value": DEEPSEEK_V3,
+    },
+    "llama-3.1-8b": {
+        "summary": "The only stage of Llama-3.1-8B",
+        "value": {**LLAMA_8B, "pp_rank": 0},
+    },
+}
 COMPARE_EXAMPLES: dict[str, Example] = {
     "changes": {
         "summary": "What tensor parallelism and recompute would save",

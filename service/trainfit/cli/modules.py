@@ -27,6 +27,9 @@ def print_modules(plan: Plan, result: Estimate, stage: int | None) -> None:
 
 
 def _walk(module: Module, depth: int) -> Iterator[tuple[int, Module]]:
+    """The modules that own parameters or save something."""
+    if depth and not module.parameters and not module.saved_bytes:
+        return
     yield depth, module
     for child in module.children:
         yield from _walk(child, depth + 1)

@@ -120,8 +120,18 @@ def _alternating(plan: Plan, rank: int, saved: Sequence[int]) -> list[Turn]:
     return found
 
 
+def cycle(layout: Layout) -> int:
+    """Turns after which the chunks that run repeat."""
+    return layout.microbatch_group_size * layout.vpp if layout.vpp > 1 else 1
+
+
+def chunk_of(index: int, layout: Layout) -> int:
+    """The chunk of a rank's forward; a backward runs the chunks in reverse."""
+    return index % cycle(layout) // layout.microbatch_group_size if layout.vpp > 1 else 0
+
+
 def microbatch_of(index: int, layout: Layout) -> int:
-    """The micro-batch of a rank's forward."""
+    """The micro-batch of a rank's forward or backward."""
     if layout.schedule != "interleaved":
         return index
     group = layout.microbatch_group_size

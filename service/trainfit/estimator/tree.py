@@ -4,9 +4,12 @@ The weights and operations that an estimate sums up, arranged as the model runs 
 one kind in a row stand as one module.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from inspect import cleandoc
+from itertools import chain, groupby
+from typing import Literal
 
 from trainfit.estimator.blocks import opaque
 from trainfit.estimator.blocks.embedding import weights as embedding
@@ -16,12 +19,34 @@ from trainfit.estimator.blocks.mtp import weights as mtp
 from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.frameworks.megatron.chunks import Ledger as MegatronLedger
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger as PytorchLedger
-from trainfit.estimator.ledger import Group, Weight
+from trainfit.estimator.ledger import Group, Lifetime, Operation, Tensor, Weight
 from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.placement import Content, place
 from trainfit.estimator.segment import price
+from trainfit.estimator.symbols import block_symbols
 from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
 from trainfit.specs.blocks import Block, Layer, Norm, Opaque, Recurrence, Sublayer
+
+LifetimeName = Literal["saved", "held", "forward", "backward", "gradient"]
+LIFETIMES: Mapping[Lifetime, LifetimeName] = {
+    Lifetime.SAVED: "saved",
+    Lifetime.HELD: "held",
+    Lifetime.FORWARD: "forward",
+    Lifetime.BACKWARD: "backward",
+    Lifetime.GRADIENT: "gradient",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTensor:
+    """A tensor of an operation, named with its shape. `dropped` is one that would be saved and is
+    made again, or fetched, in backward.
+    """
+
+    name: str
+    bytes: int
+    lifetime: LifetimeName
+    dropped: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +54,11 @@ class Module:
     """A part of a stage; with children it is their sum.
 
     `parameters` are those over all ranks of the stage, `parameters_per_gpu` those on one GPU.
-    `saved_bytes` is what one micro-batch keeps for backward on one GPU.
+    `saved_bytes` is what one micro-batch keeps for backward on one GPU. All are of `count` alike.
+
+    A leaf is either a weight, whose `split` is how the ranks of the stage share it, or an
+    operation with the `tensors` that one of its alike makes. A block has the `symbols` that their
+    shapes name besides the shared ones, and `about` says what they follow and where it was read.
     """
 
     name: str
@@ -37,15 +66,21 @@ class Module:
     parameters_per_gpu: int
     saved_bytes: int
     children: tuple["Module", ...] = ()
+    count: int = 1
+    split: str | None = None
+    tensors: tuple[KeptTensor, ...] = ()
+    symbols: dict[str, int] = field(default_factory=dict)
+    about: str = ""
 
     def times(self, count: int) -> "Module":
         """So many of this module taken as one."""
-        return Module(
-            self.name,
-            self.parameters * count,
-            self.parameters_per_gpu * count,
-            self.saved_bytes * count,
-            tuple(child.times(count) for child in self.children),
+        return replace(
+            self,
+            parameters=self.parameters * count,
+            parameters_per_gpu=self.parameters_per_gpu * count,
+            saved_bytes=self.saved_bytes * count,
+            children=tuple(child.times(count) for child in self.children),
+            count=self.count * count,
         )
 
 
@@ -63,7 +98,8 @@ def module_tree(plan: Plan, rank: int) -> Module:
     return _sum(f"stage {rank}", parts)
 
 
-def _ledger_of(plan: Plan) -> MegatronLedger | PytorchLedger:
+def ledger_of(plan: Plan) -> MegatronLedger | PytorchLedger:
+    """The tables of the framework that runs the plan."""
     if isinstance(plan, MegatronPlan):
         return MegatronLedger(plan)
     assert isinstance(plan, PytorchPlan)
@@ -75,7 +111,7 @@ class _Modules:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._ledger = _ledger_of(plan)
+        self._ledger = ledger_of(plan)
         self._parameters = ParameterTable(plan)
 
     def chunk(self, content: Content, layers: range) -> Iterator[Module]:
@@ -86,10 +122,10 @@ class _Modules:
         if content.embedding_weights:
             saves = ledger.embedding() if content.embedding else ()
             weights = embedding.weights(model.embedding, plan.vocabulary_rows)
-            yield self._module("embedding", weights, saves)
+            yield self._block("embedding", weights, saves)
         if content.embedding:
             for extra in model.extras:
-                yield self._module(extra.name, opaque.weights(extra), ())
+                yield _sum(extra.name, self._leaves(opaque.weights(extra), ()))
             yield from self._leaves(opaque.towers(model), ())
         yield from self._layers(content, layers)
         if content.final_norm:
@@ -100,7 +136,7 @@ class _Modules:
             weights = head.weights(
                 model.output_layer, plan.vocabulary_rows, copy_of_embedding=content.head_copy
             )
-            yield self._module("head", weights, ledger.head() * (1 + plan.mtp_layers))
+            yield self._block("head", weights, ledger.head() * (1 + plan.mtp_layers))
 
     def _layers(self, content: Content, layers: range) -> Iterator[Module]:
         """Runs of layers of one kind. A layer that is recomputed keeps its input at most, one that
@@ -136,7 +172,7 @@ class _Modules:
         own = () if again else (projection, final)
         layer = self._layer(self._plan.model.layer_kinds[spec.layer_kind], saves=not again)
         weights = mtp.weights(spec, self._plan.model.hidden_size)
-        children = [self._module("projection and norms", weights, own), layer]
+        children = [self._block("mtp", weights, own), layer]
         if again:
             segments = (placed.segment for placed in self._ledger.segments(content))
             kept = next(segment.saved for segment in segments if segment.name == "mtp")
@@ -156,7 +192,9 @@ class _Modules:
         yield self._norms("norm" if sublayer.norms else "residual", sublayer.norms, inputs)
         for block, saved in zip(blocks, inside, strict=False):
             weights = block_weights(block, self._plan.model.hidden_size)
-            yield self._module(_name(block), weights, saved)
+            symbols = block_symbols(block, self._ledger.sizes, self._plan)
+            module = self._block(block.kind, weights, saved)
+            yield replace(module, name=_name(block), symbols=symbols)
         behind = tuple(group for after in inside[len(blocks) :] for group in after)
         if sublayer.post_norms or behind:
             yield self._norms("output", sublayer.post_norms, behind)
@@ -164,22 +202,32 @@ class _Modules:
     def _norms(self, name: str, norms: Iterable[Norm], groups: tuple[Group, ...]) -> Module:
         """Norms as one module without parts."""
         weights = (norm.weights(each, name) for each in norms)
-        return replace(self._module(name, weights, groups), children=())
+        module = self._block("norm", weights, groups)
+        tensors = tuple(tensor for child in module.children for tensor in child.tensors)
+        return replace(module, name=name, children=(), tensors=tensors)
 
-    def _module(self, name: str, weights: Iterable[Weight], groups: tuple[Group, ...]) -> Module:
-        return _sum(name, self._leaves(weights, groups))
+    def _block(self, kind: str, weights: Iterable[Weight], groups: tuple[Group, ...]) -> Module:
+        """A block, with what is said of the table of its kind."""
+        table = self._ledger.tables.get(kind)
+        about = cleandoc(table.__doc__ or "") if table is not None else ""
+        return replace(_sum(kind, self._leaves(weights, groups)), about=about)
 
     def _leaves(self, weights: Iterable[Weight], groups: tuple[Group, ...]) -> Iterator[Module]:
-        """A leaf for every weight, and one for every operation that saves something."""
+        """A leaf for every weight and for every operation."""
         for weight in weights:
             local = self._parameters.local([weight])
-            yield Module(weight.name, local.whole, local.dense + local.expert, 0)
-        modules = self._ledger.dropped
-        for group in groups:
-            for operation in group:
-                saved = price(operation.name, ((operation,),), modules, 0).saved
-                if saved:
-                    yield Module(operation.name, 0, 0, saved)
+            here = local.dense + local.expert
+            yield Module(weight.name, local.whole, here, 0, split=weight.split.value)
+        for operation in chain.from_iterable(groups):
+            saved = price(operation.name, ((operation,),), self._ledger.dropped, 0).saved
+            tensors = tuple(map(partial(self._kept, operation), operation.tensors))
+            yield Module(operation.name, 0, 0, saved, tensors=tensors)
+
+    def _kept(self, operation: Operation, tensor: Tensor) -> KeptTensor:
+        droppers = {*operation.scopes, *tensor.dropped_by}
+        dropped = not droppers.isdisjoint(self._ledger.dropped)
+        saved = tensor.lifetime is Lifetime.SAVED
+        return KeptTensor(tensor.name, tensor.bytes, LIFETIMES[tensor.lifetime], saved and dropped)
 
 
 def _sum(name: str, parts: Iterable[Module]) -> Module:

@@ -1,7 +1,8 @@
 """Softmax attention as megatron-core runs it with TransformerEngine.
 
 Symbols: estimator.legend; d_v is the value head dimension, _t a share of one tensor-parallel
-rank. A tensor that two operations keep stands at the one whose backward comes last.
+rank. A tensor that two operations keep stands at the one whose backward comes last. Source:
+megatron/core/transformer/attention.py, TransformerEngine's backends.py and context_parallel.py.
 """
 
 from trainfit.estimator.blocks.norm.transformer_engine import statistics_bytes

@@ -1,4 +1,7 @@
-"""Normalisations as TransformerEngine runs them. Symbols: estimator.legend; w the width."""
+"""Normalisations as TransformerEngine runs them. Symbols: estimator.legend; w the width.
+
+Source: TransformerEngine's layernorm_linear.py and rmsnorm.py.
+"""
 
 from trainfit.estimator.ledger import Operation, Tensor, backward, saved
 from trainfit.estimator.legend import Legend

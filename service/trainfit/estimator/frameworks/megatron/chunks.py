@@ -3,7 +3,8 @@
 Each kind of layer is priced once per plan, whatever the number of layers that are of it.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from types import ModuleType
 
 from trainfit.estimator.blocks.embedding import transformer_engine as embedding
 from trainfit.estimator.blocks.head import transformer_engine as head
@@ -11,7 +12,7 @@ from trainfit.estimator.blocks.moe import transformer_engine as moe
 from trainfit.estimator.blocks.mtp import transformer_engine as mtp
 from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.frameworks.megatron.buffers import attention_mask, shared_buffers
-from trainfit.estimator.frameworks.megatron.layers import layer_operations
+from trainfit.estimator.frameworks.megatron.layers import TABLES, layer_operations
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import legend_of
 from trainfit.estimator.peak import PlacedSegment
@@ -43,6 +44,8 @@ def rests_on(plan: MegatronPlan) -> Hashable:
 
 class Ledger:
     """Tables and prices of every stretch of the plan's model."""
+
+    tables: Mapping[str, ModuleType] = {**TABLES, "embedding": embedding, "head": head, "mtp": mtp}
 
     def __init__(self, plan: MegatronPlan) -> None:
         self.plan = plan

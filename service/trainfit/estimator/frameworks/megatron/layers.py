@@ -6,7 +6,8 @@ A layer is a list of groups of operations; what a group holds until its forward 
 the group.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import ModuleType
 
 from trainfit.estimator.blocks.attention import transformer_engine as attention
 from trainfit.estimator.blocks.mla import transformer_engine as mla
@@ -27,6 +28,16 @@ from trainfit.specs.blocks import (
     Recurrence,
     Sublayer,
 )
+
+TABLES: Mapping[str, ModuleType] = {
+    "attention": attention,
+    "mla": mla,
+    "mlp": mlp,
+    "moe": moe,
+    "norm": norm,
+    "recurrence": recurrence,
+}
+"""Where the table of each kind of block stands; its docstring says what it follows."""
 
 
 def layer_operations(layer: Layer, sizes: Legend, plan: MegatronPlan) -> tuple[Group, ...]:

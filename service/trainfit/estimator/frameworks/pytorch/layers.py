@@ -1,13 +1,14 @@
 """Which tables of the blocks a layer of PyTorch modules is made of, in forward order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import ModuleType
 
 from trainfit.estimator.blocks.attention import pytorch as attention
 from trainfit.estimator.blocks.mla import pytorch as mla
 from trainfit.estimator.blocks.mlp import pytorch as mlp
 from trainfit.estimator.blocks.moe import pytorch as moe
-from trainfit.estimator.blocks.norm.pytorch import LAYER_NORM_WRITTEN_OUT, norm
+from trainfit.estimator.blocks.norm import pytorch as norms
 from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
 from trainfit.estimator.ledger import Group, Operation, forward, saved
 from trainfit.estimator.legend import PytorchLegend
@@ -23,6 +24,16 @@ from trainfit.specs.blocks import (
     Recurrence,
     Sublayer,
 )
+
+TABLES: Mapping[str, ModuleType] = {
+    "attention": attention,
+    "mla": mla,
+    "mlp": mlp,
+    "moe": moe,
+    "norm": norms,
+    "recurrence": recurrence,
+}
+"""Where the table of each kind of block stands; its docstring says what it follows."""
 
 
 def layer_operations(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Group, ...]:
@@ -47,7 +58,7 @@ def held_in_forward(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> in
 def _is_written_out(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
     """Whether the sublayer's norms keep copies of the residual stream and not the stream itself."""
     kinds = {each.kind for each in sublayer.norms}
-    plain = plan.model.model_type in LAYER_NORM_WRITTEN_OUT
+    plain = plan.model.model_type in norms.LAYER_NORM_WRITTEN_OUT
     return bool(kinds) and not sizes.fused and (plain or "layernorm" not in kinds)
 
 
@@ -88,10 +99,10 @@ def _inputs(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> Iter
 
 
 def _norm(
-    norm_: Norm, sizes: PytorchLegend, plan: PytorchPlan, *, kept: bool, first: bool = True
+    norm: Norm, sizes: PytorchLegend, plan: PytorchPlan, *, kept: bool, first: bool = True
 ) -> Operation:
-    return norm(
-        norm_,
+    return norms.norm(
+        norm,
         sizes.n_shard,
         sizes,
         model_type=plan.model.model_type,

@@ -3,15 +3,17 @@
 Each kind of layer is priced once per plan, whatever the number of layers that are of it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import ceil
+from types import ModuleType
 
 from trainfit.estimator.blocks.embedding import pytorch as embedding
 from trainfit.estimator.blocks.head import pytorch as head
 from trainfit.estimator.blocks.norm.pytorch import FOR_INPUT_GRADIENT, norm
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
 from trainfit.estimator.frameworks.pytorch.layers import (
+    TABLES,
     held_in_forward,
     layer_operations,
     sublayer_operations,
@@ -33,6 +35,7 @@ feed-forward network; selective checkpointing keeps them."""
 class Ledger:
     """Tables and prices of every stretch of the plan's model."""
 
+    tables: Mapping[str, ModuleType] = {**TABLES, "embedding": embedding, "head": head}
     dropped: frozenset[str] = frozenset()
     """No module drops tensors by itself: layers are checkpointed as a whole."""
 

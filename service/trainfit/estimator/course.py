@@ -1,0 +1,115 @@
+"""The course of one step on a pipeline rank: its forwards and backwards in the order of the
+schedule, and the activations that each leaves behind and has at its highest moment.
+
+The passes and their memory are those of which `peak` takes the maximum.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from trainfit.estimator.peak import Ledger, PricedChunk, price_chunk
+from trainfit.estimator.placement import place
+from trainfit.estimator.schedule import chunk_of, cycle, microbatch_of, warm_up
+from trainfit.resolve.plan import Plan
+
+MAX_PASSES = 4096
+"""A course of more passes is not told."""
+
+Direction = Literal["forward", "backward"]
+Phase = Literal["warm_up", "steady", "cool_down"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One chunk's forward or backward of one micro-batch.
+
+    `ordinal` counts the passes of the rank from 0. `kept_bytes` is what the micro-batches in flight
+    keep for backward once the pass has run, `highest_bytes` the most that activations, what
+    operations borrow and gradients between stages take while it runs.
+    """
+
+    ordinal: int
+    phase: Phase
+    direction: Direction
+    vpp_rank: int
+    microbatch: int
+    kept_bytes: int
+    highest_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The passes of a rank in order, of `count` in all. In the steady state whole cycles, each like
+    the one before, are left out; a gap between ordinals shows where.
+    """
+
+    count: int
+    passes: list[Pass]
+
+
+def course(plan: Plan, ledger: Ledger, rank: int) -> Course | None:
+    """The course of a rank, None for schedules that are known by their bound alone."""
+    if plan.layout.schedule not in ("1f1b", "interleaved", "gpipe"):
+        return None
+    order = _Order(plan, rank)
+    if order.told > MAX_PASSES:
+        return None
+    return Course(2 * order.total, list(_passes(plan, ledger, rank, order)))
+
+
+class _Order:
+    """Forwards before the first backward, turns of one forward and one backward, backwards."""
+
+    def __init__(self, plan: Plan, rank: int) -> None:
+        layout = plan.layout
+        self.total = plan.batch.num_microbatches * layout.vpp
+        ahead = self.total if layout.schedule == "gpipe" else warm_up(plan, rank)
+        self.start = min(ahead, self.total - 1)
+        self.turns = self.total - self.start
+        self._cycle = cycle(layout)
+        self._omitted = max(0, self.turns // self._cycle - 3) * self._cycle
+
+    @property
+    def told(self) -> int:
+        return 2 * (self.total - self._omitted)
+
+    def __iter__(self) -> Iterator[tuple[int, Phase, Direction, int]]:
+        """Ordinal, phase and direction, and which forward or backward of the rank it is."""
+        for forward in range(self.start):
+            yield forward, "warm_up", "forward", forward
+        for turn in self._told_turns():
+            ordinal = self.start + 2 * turn
+            yield ordinal, "steady", "forward", self.start + turn
+            yield ordinal + 1, "steady", "backward", turn
+        for backward in range(self.turns, self.total):
+            yield self.total + backward, "cool_down", "backward", backward
+
+    def _told_turns(self) -> Iterator[int]:
+        """Two cycles and, where the steady state is longer, the end of it."""
+        first = min(2 * self._cycle, self.turns)
+        yield from range(first)
+        yield from range(first + self._omitted, self.turns)
+
+
+def _passes(plan: Plan, ledger: Ledger, rank: int, order: _Order) -> Iterator[Pass]:
+    layout = plan.layout
+    chunks: list[PricedChunk] = [price_chunk(ledger, each.content) for each in place(plan)[rank]]
+    received = ledger.sizes.act if rank < layout.pp - 1 else 0
+    sent = ledger.sizes.act if rank > 0 else 0
+    live = 0
+    backwards = 0
+    for ordinal, phase, direction, index in order:
+        vpp_rank = chunk_of(index, layout)
+        if direction == "forward":
+            between = sent + received if backwards else 0
+            highest = live + chunks[vpp_rank].forward.total + between
+            live += chunks[vpp_rank].saved
+        else:
+            vpp_rank = layout.vpp - 1 - vpp_rank
+            between = sent if backwards else 0
+            live -= chunks[vpp_rank].saved
+            highest = live + chunks[vpp_rank].backward.total + between
+            backwards += 1
+        microbatch = microbatch_of(index, layout)
+        yield Pass(ordinal, phase, direction, vpp_rank, microbatch, live, highest)

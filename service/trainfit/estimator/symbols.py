@@ -1,0 +1,68 @@
+"""The symbols of formulas with one job's numbers: those that all tables share, and a block's."""
+
+from trainfit.estimator.blocks.moe.rows import rows_of
+from trainfit.estimator.legend import Legend
+from trainfit.resolve.plan import MegatronPlan, Plan
+from trainfit.specs.blocks import (
+    Attention,
+    Block,
+    Experts,
+    LatentAttention,
+    Mlp,
+    Recurrence,
+)
+
+
+def shared_symbols(sizes: Legend) -> dict[str, int]:
+    """What every table of operations may name."""
+    return {
+        "b": sizes.b,
+        "s": sizes.s,
+        "n": sizes.n,
+        "n'": sizes.n_shard,
+        "h": sizes.h,
+        "V": sizes.V,
+        "t": sizes.t,
+        "c": sizes.c,
+        "e": sizes.e,
+        "x": sizes.x,
+        "streams": sizes.streams,
+    }
+
+
+def block_symbols(block: Block, sizes: Legend, plan: Plan) -> dict[str, int]:
+    """What the tables of this block name besides."""
+    match block:
+        case Attention():
+            values = block.v_head_dim or block.head_dim
+            return {"a": block.heads, "g": block.kv_heads, "d": block.head_dim, "d_v": values}
+        case LatentAttention():
+            latent = {} if block.q_lora_rank is None else {"r_q": block.q_lora_rank}
+            return latent | {
+                "a": block.heads,
+                "r_kv": block.kv_lora_rank,
+                "d_n": block.qk_nope_head_dim,
+                "d_r": block.qk_rope_head_dim,
+                "d_v": block.v_head_dim,
+            }
+        case Mlp():
+            return {"f": block.ffn}
+        case Experts():
+            # The table of the shared experts is that of a feed-forward network of their width.
+            width = block.shared_ffn
+            shared = {} if width is None else {"f": width, "f_s": width}
+            routed = {"E": block.experts, "k": block.top_k, "f_e": block.ffn} | shared
+            return routed | (_rows(block, sizes, plan) if isinstance(plan, MegatronPlan) else {})
+        case Recurrence():
+            return {
+                "projected": block.projected_width,
+                "convolved": block.convolved_width,
+                "inner": block.inner_width,
+            }
+        case _:
+            return {}
+
+
+def _rows(block: Experts, sizes: Legend, plan: MegatronPlan) -> dict[str, int]:
+    rows = rows_of(block, sizes, plan.routing)
+    return {"T": rows.sent, "T_a": rows.arrived, "T_r": rows.received}

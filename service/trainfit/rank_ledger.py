@@ -1,0 +1,47 @@
+"""The ledger of one pipeline rank, as it is sent: its modules, and the course of its step."""
+
+from dataclasses import dataclass
+
+from trainfit.answer import plan_of
+from trainfit.dimensions import Find, from_package
+from trainfit.estimator.course import Course, course
+from trainfit.estimator.estimate import estimate
+from trainfit.estimator.symbols import shared_symbols
+from trainfit.estimator.tree import Module, ledger_of, module_tree
+from trainfit.resolve.findings import Findings, put
+from trainfit.specs.ledger import LedgerRequest
+
+
+@dataclass(frozen=True, slots=True)
+class RankLedger:
+    """What a pipeline rank holds and does in one step.
+
+    `symbols` are the sizes that formulas name, with this job's numbers; a block adds its own.
+    `course` is null for schedules that are known by their bound alone, and where it is too long.
+    """
+
+    pp_rank: int
+    symbols: dict[str, int]
+    modules: Module
+    course: Course | None
+
+
+def rank_ledger(request: LedgerRequest, find: Find = from_package) -> RankLedger:
+    """The ledger of a rank. Errors are those of `plan_of`, and RefusedError for a rank that the
+    layout does not have.
+    """
+    plan = plan_of(request, find)
+    findings = Findings()
+    if request.pp_rank is not None and request.pp_rank >= plan.layout.pp:
+        last = plan.layout.pp - 1
+        message = f"the pipeline ranks are 0 to {last}"
+        findings.add("/pp_rank", "no_such_rank", message, put("/pp_rank", last))
+    findings.refuse()
+    rank = estimate(plan).binding.pp_rank if request.pp_rank is None else request.pp_rank
+    ledger = ledger_of(plan)
+    return RankLedger(
+        pp_rank=rank,
+        symbols=shared_symbols(ledger.sizes),
+        modules=module_tree(plan, rank),
+        course=course(plan, ledger, rank),
+    )
