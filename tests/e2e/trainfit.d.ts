@@ -31,6 +31,13 @@ export type Suggestion = Schemas["Suggestion"];
 export type BundledModel = Schemas["BundledModel"];
 export type Gpu = Schemas["Gpu"];
 
+/** Every field stands in an answer, those with a default as well. */
+export type Module = Required<Omit<Schemas["Module"], "children">> & { children: Module[] };
+export type RankLedger = Omit<Schemas["RankLedger"], "modules"> & { modules: Module };
+export type KeptTensor = Schemas["KeptTensor"];
+export type Course = Schemas["Course"];
+export type Pass = Schemas["Pass"];
+
 export interface Questions {
   "openapi.json": undefined;
   "v1/models": undefined;
@@ -38,6 +45,7 @@ export interface Questions {
   "v1/estimate": Body<"estimate">;
   "v1/fit-check": Body<"fitCheck">;
   "v1/compare": Body<"compare">;
+  "v1/ledger": Body<"ledger">;
 }
 export interface Answers {
   "openapi.json": Record<string, any>;
@@ -46,4 +54,5 @@ export interface Answers {
   "v1/estimate": Answer<"estimate">;
   "v1/fit-check": Answer<"fitCheck">;
   "v1/compare": Answer<"compare">;
+  "v1/ledger": RankLedger;
 }

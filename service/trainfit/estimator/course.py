@@ -15,6 +15,8 @@ from trainfit.resolve.plan import Plan
 
 MAX_PASSES = 4096
 """A course of more passes is not told."""
+LONG_TURNS = 64
+"""A steady state of more turns than these is told by its first cycles and its last."""
 
 Direction = Literal["forward", "backward"]
 Phase = Literal["warm_up", "steady", "cool_down"]
@@ -40,8 +42,8 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The passes of a rank in order, of `count` in all. In the steady state whole cycles, each like
-    the one before, are left out; a gap between ordinals shows where.
+    """The passes of a rank in order, of `count` in all. Of a long steady state whole cycles, each
+    like the one before, are left out; a gap between ordinals shows where.
     """
 
     count: int
@@ -68,7 +70,8 @@ class _Order:
         self.start = min(ahead, self.total - 1)
         self.turns = self.total - self.start
         self._cycle = cycle(layout)
-        self._omitted = max(0, self.turns // self._cycle - 3) * self._cycle
+        spare = self.turns // self._cycle - 3 if self.turns > LONG_TURNS else 0
+        self._omitted = max(0, spare) * self._cycle
 
     @property
     def told(self) -> int:

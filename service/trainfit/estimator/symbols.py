@@ -1,6 +1,8 @@
 """The symbols of formulas with one job's numbers: those that all tables share, and a block's."""
 
 from trainfit.estimator.blocks.moe.rows import rows_of
+from trainfit.estimator.frameworks.megatron.chunks import Ledger as MegatronLedger
+from trainfit.estimator.frameworks.pytorch.ledger import Ledger as PytorchLedger
 from trainfit.estimator.legend import Legend
 from trainfit.resolve.plan import MegatronPlan, Plan
 from trainfit.specs.blocks import (
@@ -52,7 +54,7 @@ def block_symbols(block: Block, sizes: Legend, plan: Plan) -> dict[str, int]:
             width = block.shared_ffn
             shared = {} if width is None else {"f": width, "f_s": width}
             routed = {"E": block.experts, "k": block.top_k, "f_e": block.ffn} | shared
-            return routed | (_rows(block, sizes, plan) if isinstance(plan, MegatronPlan) else {})
+            return routed | _rows(block, sizes, plan)
         case Recurrence():
             return {
                 "projected": block.projected_width,
@@ -63,6 +65,13 @@ def block_symbols(block: Block, sizes: Legend, plan: Plan) -> dict[str, int]:
             return {}
 
 
-def _rows(block: Experts, sizes: Legend, plan: MegatronPlan) -> dict[str, int]:
+def embedding_symbols(ledger: MegatronLedger | PytorchLedger) -> dict[str, int]:
+    """What the table of the embedding names besides: PyTorch's has the tables of positions."""
+    return {"d": ledger.rotated} if isinstance(ledger, PytorchLedger) else {}
+
+
+def _rows(block: Experts, sizes: Legend, plan: Plan) -> dict[str, int]:
+    if not isinstance(plan, MegatronPlan):
+        return {"T": sizes.n * block.top_k}
     rows = rows_of(block, sizes, plan.routing)
     return {"T": rows.sent, "T_a": rows.arrived, "T_r": rows.received}

@@ -23,7 +23,7 @@ from trainfit.estimator.ledger import Group, Lifetime, Operation, Tensor, Weight
 from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.placement import Content, place
 from trainfit.estimator.segment import price
-from trainfit.estimator.symbols import block_symbols
+from trainfit.estimator.symbols import block_symbols, embedding_symbols
 from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
 from trainfit.specs.blocks import Block, Layer, Norm, Opaque, Recurrence, Sublayer
 
@@ -122,7 +122,9 @@ class _Modules:
         if content.embedding_weights:
             saves = ledger.embedding() if content.embedding else ()
             weights = embedding.weights(model.embedding, plan.vocabulary_rows)
-            yield self._block("embedding", weights, saves)
+            yield replace(
+                self._block("embedding", weights, saves), symbols=embedding_symbols(ledger)
+            )
         if content.embedding:
             for extra in model.extras:
                 yield _sum(extra.name, self._leaves(opaque.weights(extra), ()))

@@ -7,7 +7,9 @@ import { probeId } from "./ask/probe.js";
 import { fromAddress, toAddress } from "./job/address.js";
 import { patched, put } from "./job/pointer.js";
 import { Question } from "./question.js";
-import { Legend, StageBars } from "./see/stages.js";
+import { Pipeline } from "./see/pipeline.js";
+import { StageDetail } from "./see/stage.js";
+import { CapacityLegend, Legend, StageBars } from "./see/stages.js";
 import { Verdict } from "./see/verdict.js";
 import { INITIAL, Store } from "./state.js";
 import { html, useEffect, useMemo, useState } from "./vendor/htm-preact.js";
@@ -91,11 +93,19 @@ export function App({ known }) {
         ${answer && estimate && html`
           ${!problem && html`<${Verdict} estimate=${estimate} fit=${answer.fit} cardName=${cardName} />`}
           <section class="card" aria-labelledby="stages-title">
-            <div class="card-head"><h2 id="stages-title">Memory of each pipeline stage</h2></div>
-            <${StageBars} estimate=${estimate} fit=${answer.fit} cardName=${cardName} selected=${selected}
+            <div class="card-head"><h2 id="stages-title">Memory of each pipeline stage</h2>
+              <${CapacityLegend} fit=${answer.fit} cardName=${cardName} /></div>
+            <${StageBars} estimate=${estimate} fit=${answer.fit} selected=${selected}
               select=${(/** @type {number} */ stage) => store.update({ stage })} />
             <${Legend} />
-          </section>`}
+          </section>
+          <${StageDetail} answer=${answer} rank=${selected} />
+          ${estimate.stages.length > 1 &&
+          html`<section class="card" aria-labelledby="pipeline-title">
+            <div class="card-head"><h2 id="pipeline-title">Layers of each stage</h2></div>
+            <${Pipeline} stages=${estimate.stages} selected=${selected}
+              select=${(/** @type {number} */ stage) => store.update({ stage })} />
+          </section>`}`}
       </main>
     </div>`;
 }

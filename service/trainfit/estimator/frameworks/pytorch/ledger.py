@@ -62,8 +62,12 @@ class Ledger:
 
     def embedding(self) -> tuple[Group, ...]:
         model = self.plan.model
-        rotated = max(map(_rotated, _attention_blocks(self.plan)), default=0)
-        return ((embedding.operation(model.embedding, rotated, self.sizes, self.plan),),)
+        return ((embedding.operation(model.embedding, self.rotated, self.sizes, self.plan),),)
+
+    @property
+    def rotated(self) -> int:
+        """Dimensions of a head that positions rotate; 0 where none are."""
+        return max(map(_rotated, _attention_blocks(self.plan)), default=0)
 
     def final_norm(self) -> tuple[Group, ...]:
         """The norm before the head, which keeps what it reads; gathered from tensor-parallel ranks

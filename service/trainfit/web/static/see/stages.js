@@ -13,15 +13,15 @@ import { useWidth } from "./width.js";
  */
 
 const HEIGHT = 340;
-const [TOP, BOTTOM, LEFT, RIGHT] = [28, HEIGHT - 44, 40, 12];
+const [TOP, BOTTOM, LEFT, RIGHT] = [28, HEIGHT - 44, 40, 40];
 const NAMED = 62;
 const NUMBERED = 22;
 
 /**
- * @param {{estimate: Estimate, fit: FitCheck | null, cardName: string, selected: number,
+ * @param {{estimate: Estimate, fit: FitCheck | null, selected: number,
  *   select: (rank: number) => void}} props
  */
-export function StageBars({ estimate, fit, cardName, selected, select }) {
+export function StageBars({ estimate, fit, selected, select }) {
   const [ref, width] = useWidth(720);
   const { stages, binding } = estimate;
   const capacity = fit?.usable_bytes ?? 0;
@@ -48,7 +48,7 @@ export function StageBars({ estimate, fit, cardName, selected, select }) {
       ${fit &&
       html`<${Capacity} y=${scale.at(capacity)} width=${width}
         free=${fit.policy.headroom_bytes ? scale.at(capacity - fit.policy.headroom_bytes) : null}
-        words=${`${cardName}: ${gib(capacity)} usable`} />`}
+        words=${gib(capacity).split("\u00a0")[0]} />`}
     </svg>
   </div>`;
 }
@@ -97,7 +97,7 @@ function Capacity({ y, free, width, words }) {
   return html`<g class="capacity">
     ${free !== null && html`<rect class="headroom" x=${LEFT} y=${y} width=${width - LEFT - RIGHT} height=${free - y} />`}
     <line x1=${LEFT} x2=${width - RIGHT} y1=${y} y2=${y} />
-    <text x=${width - RIGHT} y=${y - 6} text-anchor="end">${words}</text>
+    <text x=${width - RIGHT + 5} y=${y + 4}>${words}</text>
   </g>`;
 }
 
@@ -110,6 +110,14 @@ export function layersOf(stage) {
 function contents(stage) {
   const layers = layersOf(stage);
   return `${layers} layer${layers === 1 ? "" : "s"}`;
+}
+
+/** What the card has, as the picture shows it. @param {{fit: FitCheck | null, cardName: string}} props */
+export function CapacityLegend({ fit, cardName }) {
+  if (!fit) return null;
+  const free = fit.policy.headroom_bytes;
+  return html`<span class="note capacity"><svg width="26" height="8" aria-hidden="true"><line x1="0" x2="26" y1="4" y2="4" /></svg>
+    ${cardName}: ${gib(fit.usable_bytes)} usable${free > 0 && `, of which ${gib(free)} are to stay free`}</span>`;
 }
 
 /** The colours of the components, in the order of the bars. */

@@ -1,0 +1,70 @@
+/** What a stage needs at its peak, component by component, and how each follows. */
+
+import { html } from "../vendor/htm-preact.js";
+import { gib, number, plain, range, ratio } from "../words.js";
+import { colourOf } from "./components.js";
+
+/**
+ * @typedef {import("trainfit").Stage} Stage
+ * @typedef {import("trainfit").Component} Component
+ */
+
+/** @param {{stage: Stage}} props */
+export function Composition({ stage }) {
+  const whole = stage.device_bytes.expected;
+  const totals = /** @type {const} */ ([
+    ["allocated", stage.allocated_bytes, "tensors"],
+    ["reserved", stage.reserved_bytes, "what PyTorch's allocator holds"],
+    ["on the device", stage.device_bytes, "what nvidia-smi shows"],
+  ]);
+  return html`<div class="scroll"><table class="composition">
+    <caption class="hidden">Components of stage ${stage.pp_rank} at its peak</caption>
+    <thead><tr><th scope="col">component</th><th scope="col" class="figure">size</th>
+      <th scope="col" class="figure">share</th><th scope="col">how it follows</th></tr></thead>
+    <tbody>${stage.components.map(
+      (component) => html`<tr key=${component.name}>
+        <th scope="row"><svg width="12" height="12" aria-hidden="true"><rect width="12" height="12" rx="2"
+          fill=${colourOf(component.name)} /></svg> ${plain(component.name)}</th>
+        <td class="figure">${gib(component.bytes)}</td>
+        <td class="figure">${percent(component.bytes / whole)}</td>
+        <td>${reason(component, stage)}</td></tr>`,
+    )}</tbody>
+    <tfoot>${totals.map(
+      ([name, bytes, meaning]) => html`<tr key=${name}><th scope="row">${name}</th>
+        <td class="figure">${gib(bytes.expected)}</td><td></td>
+        <td>${range(bytes.low, bytes.high)} · ${meaning}</td></tr>`,
+    )}</tfoot>
+  </table></div>`;
+}
+
+/** @param {number} share */
+function percent(share) {
+  return share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`;
+}
+
+/** @param {Component} component @param {Stage} stage */
+function reason(component, stage) {
+  const { peak } = stage;
+  const operation = peak.operation ? `${plain(peak.operation)} in ` : "";
+  switch (component.name) {
+    case "activations":
+      return `kept for backward, with up to ${number(stage.microbatches_in_flight)} micro-batches in flight`;
+    case "workspace":
+      return `borrowed at the peak by ${operation}${plain(peak.moment)}, and standing workspaces`;
+    case "framework_buffers":
+      return "buckets, gathered weights and exchanged gradients";
+    case "allocator_slack":
+      return "reserved but not allocated";
+    case "context_and_communicators":
+      return "CUDA context and NCCL, outside PyTorch";
+    default:
+      return `${number(component.parameter_count_per_gpu ?? 0)} parameters × ${ratio(component.bytes_per_parameter ?? 0)} bytes`;
+  }
+}
+
+/** The moment of the peak, in words. @param {Stage} stage */
+export function moment({ peak }) {
+  const layer = peak.layer === null ? "" : `, layer ${peak.layer}`;
+  const batch = peak.microbatch === null ? "" : `, micro-batch ${peak.microbatch}`;
+  return `${plain(peak.moment)}${layer}${batch}`;
+}

@@ -1,0 +1,35 @@
+/** One stage from its components down to its tensors, and its step. */
+
+import { useAsked } from "../asked.js";
+import { html } from "../vendor/htm-preact.js";
+import { counted } from "../words.js";
+import { Composition, moment } from "./composition.js";
+import { layersOf } from "./stages.js";
+import { Timeline } from "./timeline.js";
+import { ModuleTree } from "./tree.js";
+
+/** @param {{answer: import("../state.js").Answer, rank: number}} props */
+export function StageDetail({ answer, rank }) {
+  const stage = answer.estimate.stages[rank];
+  const ledger = useAsked("v1/ledger", { ...answer.job, pp_rank: rank });
+  if (!stage) return null;
+  const current = ledger?.pp_rank === rank ? ledger : null;
+  return html`<section class="card" aria-labelledby="stage-title">
+      <div class="card-head"><h2 id="stage-title">Stage ${rank} at its peak</h2>
+        <span class="note">${counted(layersOf(stage), "layer")} · peak at ${moment(stage)}</span></div>
+      <${Composition} stage=${stage} />
+    </section>
+    <section class="card" aria-labelledby="step-title">
+      <div class="card-head"><h2 id="step-title">One step of stage ${rank}</h2>
+        <span class="note">activations and what operations borrow</span></div>
+      ${current?.course
+        ? html`<${Timeline} course=${current.course} stage=${stage} />`
+        : html`<p class="note placeholder">${current ? "This schedule is priced by a bound on its activations, or its step is too long to draw." : ""}</p>`}
+    </section>
+    <section class="card" aria-labelledby="modules-title">
+      <div class="card-head"><h2 id="modules-title">Modules of stage ${rank}</h2></div>
+      ${current
+        ? html`<${ModuleTree} ledger=${current} inFlight=${stage.microbatches_in_flight} />`
+        : html`<p class="note placeholder"></p>`}
+    </section>`;
+}
