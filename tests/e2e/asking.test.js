@@ -1,16 +1,16 @@
 /** Asking by clicking, and what is said of a layout that does not hold together. */
 
 import assert from "node:assert/strict";
-import { number, open, scenario, settled, verdict } from "./browser.js";
+import { chip, number, open, scenario, settled, verdict } from "./browser.js";
 
 scenario("DeepSeek-V3 is asked for and answered by clicking", async (page) => {
   await open(page);
   await page.getByRole("combobox", { name: "Model" }).fill("deepseek v3");
   await page.getByRole("option", { name: "deepseek-ai/DeepSeek-V3 ", exact: false }).first().click();
   await number(page, "GPUs").fill("128");
-  for (const [name, size] of [["tp", 4], ["pp", 4], ["ep", 8]]) {
-    await page.locator(`[data-pointer="/parallelism/${name}"] .chip`).getByText(String(size), { exact: true }).click();
-  }
+  await chip(page, "/parallelism/tp", 4).click();
+  await chip(page, "/parallelism/pp", 4).click();
+  await chip(page, "/parallelism/ep", 8).click();
   await page.locator("details.others summary").first().click();
   await number(page, "num layers in last pipeline stage").fill("16");
   await number(page, "Global batch").fill("");

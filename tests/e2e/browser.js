@@ -89,3 +89,13 @@ export function verdict(page) {
 export function number(page, name) {
   return page.getByRole("spinbutton", { name, exact: true });
 }
+
+/**
+ * The value of a field that one click sets.
+ * @param {import("playwright-core").Page} page
+ * @param {string} pointer
+ * @param {number} value
+ */
+export function chip(page, pointer, value) {
+  return page.locator(`[data-pointer="${pointer}"] .chip[data-value="${value}"]`);
+}

@@ -147,7 +147,7 @@ function Quick({ control, context }) {
     ${(control.quick ?? []).map((each) => {
       const outlook = context.outlook(control.pointer, each);
       const state = outlook ? (outlook.verdict ?? "refused") : "asked";
-      return html`<button type="button" key=${each} class=${`chip ${state}`} tabindex="-1"
+      return html`<button type="button" key=${each} class=${`chip ${state}`} data-value=${each} tabindex="-1"
         aria-pressed=${value === each} title=${outlook && told(outlook)}
         onClick=${() => context.set(control.pointer, each)}>
         ${abbreviated(each)}<span class="hidden"> ${outlook && told(outlook)}</span>
