@@ -41,11 +41,12 @@ class Draft:
 
     def put(self, pointer: str, value: Any, *settings: Setting) -> None:
         """Set a field, as these settings together say; what is put later counts."""
-        if self.overridden(pointer) is None:
-            if [each for each in settings if not self._is_known(each)]:
-                return
-        elif any(each.unknown is not None for each in settings):
-            return  # what it is does not matter
+        unknown = [each for each in settings if each.unknown is not None]
+        if unknown:
+            tell = self.ignore if self.overridden(pointer) is not None else self.recognise
+            for setting in unknown:
+                tell(setting)
+            return
         try:
             value = as_field(pointer, value)
         except ValueError as error:
@@ -81,7 +82,9 @@ class Draft:
 
     def recognise(self, setting: Setting) -> None:
         """Note a setting that decides memory but changes no field as it stands."""
-        if setting not in self._unsupported and self._is_known(setting):
+        if setting.unknown is not None:
+            self.complain(setting, setting.unknown)
+        elif setting not in self._unsupported:
             self._recognised.setdefault(setting, [])
 
     def ignore(self, setting: Setting) -> None:
@@ -95,7 +98,12 @@ class Draft:
         self._unsupported[setting] = why
 
     def complain(self, setting: Setting, message: str) -> None:
-        """Note that a setting is wrong. `close` raises it, with all others."""
+        """Note that a setting is wrong. `close` raises it, with all others.
+
+        Of one whose value is not known, nothing else can be wrong.
+        """
+        if setting.unknown is not None:
+            message = f"{setting.value} is not known: {setting.unknown}"
         complaint = Complaint.at(setting, message)
         if complaint not in self._complaints:
             self._complaints.append(complaint)
@@ -117,12 +125,6 @@ class Draft:
                 for each, why in self._unsupported.items()
             ],
         )
-
-    def _is_known(self, setting: Setting) -> bool:
-        """Complain of a value that decides memory and that what was sent does not tell."""
-        if setting.unknown is not None:
-            self.complain(setting, f"{setting.value} is not known: {setting.unknown}")
-        return setting.unknown is None
 
     def _accepts(self, setting: Setting) -> bool:
         return EVERY_KEY in self._accepted or setting.key in self._accepted
@@ -183,9 +185,13 @@ class Reading:
 
     def copy(self, key: str, pointer: str, convert: Callable[[Any], Any] | None = None) -> bool:
         """Set a field to the value of a setting, and tell whether that is given."""
-        setting = self.get(key)
+        setting = self._left.pop(key, None) or self.settings.get(key)
         if setting is None:
             return False
+        if setting.unknown is not None:
+            self.draft.put(pointer, None, setting)
+            return True
+        self.draft.recognise(setting)
         try:
             value = self._values[key] if convert is None else convert(self._values[key])
         except ValueError as error:

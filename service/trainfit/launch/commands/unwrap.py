@@ -214,8 +214,10 @@ class _Unwrapping:
                 return
             if not rest:
                 return
-            script, rest = self._called_file(rest[0]), rest[1:]
-        if script is not None:
+            script, words, rest = self._called_file(rest[0]), rest, rest[1:]
+        if script is None:
+            yield _finished(words, program)
+        else:
             yield from self._of_script(script, rest, program, depth)
 
     def _of_sbatch(self, words: Sequence[Word], program: Program, depth: int) -> Iterator[Program]:
@@ -228,7 +230,9 @@ class _Unwrapping:
         elif parsed.rest:
             script, *arguments = parsed.rest
             file = self._called_file(script)
-            if file is not None:
+            if file is None:
+                yield _finished(parsed.rest, program)
+            else:
                 asked = words[1 : len(words) - len(parsed.rest)]
                 yield from self._of_script(file, arguments, program, depth, asked)
 

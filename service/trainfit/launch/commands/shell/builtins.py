@@ -34,7 +34,7 @@ def _false(_script: Script, _words: Sequence[Text], _node: Node) -> Status:
 
 
 def _exit(script: Script, _words: Sequence[Text], node: Node) -> Status:
-    script.note_end(node, "the script ends here")
+    script.note_end(node, "the script may end here, before it trains")
     return _leave(script, Way.EXIT)
 
 

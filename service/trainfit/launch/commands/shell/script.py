@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from itertools import count
 from typing import TYPE_CHECKING
 
 from trainfit.launch.commands.shell import arithmetic, conditions
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
     from trainfit.specs.launch import LaunchFile
+
+MAX_ROUNDS = 1000
+"""Of a loop; one that waits for something never ends."""
 
 MAX_CALLS = 20
 """Functions, files and evaluated texts within each other."""
@@ -167,6 +171,8 @@ class Script:
             return True
         self._budget.spend(len(self.state.variables))
         listed = tuple(text.word() for text in words)
+        if words[0].unknown is not None:
+            self.ends.append((listed[0], f"what {name} starts is not known: {words[0].unknown}"))
         self.commands.append(Command(listed, self.state.environment(), self._doubt))
         return f"whether {name} succeeds at {self.place(node)} is known only when it runs"
 
@@ -385,9 +391,9 @@ class Script:
             return True
 
         def rounds() -> None:
-            for text in words:
+            for number, text in enumerate(words, 1):
                 self.state.set(text_of(variable), text)
-                if not self._round(body):
+                if not self._round(body, number):
                     break
 
         self._until_clear(node, rounds, body)
@@ -405,8 +411,10 @@ class Script:
             expander = self.expander()
             if start is not None:
                 arithmetic.evaluate(start, expander)
-            while condition is None or arithmetic.evaluate(condition, expander):
-                if not self._round(body):
+            for number in count(1):
+                if condition is not None and not arithmetic.evaluate(condition, expander):
+                    break
+                if not self._round(body, number):
                     break
                 expander = self.expander()
                 if step is not None:
@@ -419,22 +427,24 @@ class Script:
         body = node.child_by_field_name("body")
         if body is None:
             return True
-        conditions_ = [each for each in node.children_by_field_name("condition") if each.is_named]
+        asked = [each for each in node.children_by_field_name("condition") if each.is_named]
         goes_on = node.children[0].type == "while"
 
         def rounds() -> None:
-            while True:
-                status = self._all(conditions_)
+            for number in count(1):
+                status = self._all(asked)
                 if isinstance(status, str):
                     raise NotKnownError(status)
-                if status != goes_on or not self._round(body):
+                if status != goes_on or not self._round(body, number):
                     return
 
         self._until_clear(node, rounds, body)
         return True
 
-    def _round(self, body: Node) -> bool:
+    def _round(self, body: Node, number: int) -> bool:
         """One round of a loop; whether it may go on."""
+        if number > MAX_ROUNDS:
+            raise UnclearError(f"it goes round more than {MAX_ROUNDS} times")
         try:
             self._sequence(body)
         except LeftError as left:

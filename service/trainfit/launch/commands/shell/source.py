@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,15 @@ from trainfit.launch.program import Word
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
+_NAME = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*|[0-9]")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 UNNAMED = "$(...)"
 """Stands for what is not known and has no name, in bash's own grammar."""
 
 MAX_LENGTH = 1 << 20
+MAX_REPAIRS = 10
+
 MAX_NESTING = 100
 """Of statements and words within each other; people write ten."""
 
@@ -46,9 +49,18 @@ class Source:
     @classmethod
     def of(cls, text: Text) -> Source:
         """A text that the shell has put together, to be read as commands. Raises LaunchError."""
+        source = cls._parsed(text.pieces)
+        for _ in range(MAX_REPAIRS):
+            misread = source._checked()
+            if not misread:
+                return source
+            source = cls._parsed(tuple(source._repaired(misread)))
+        raise source.complaint(source.root, "the script cannot be read; put ${} around its names")
+
+    @classmethod
+    def _parsed(cls, pieces: tuple[Word, ...]) -> Source:
         from tree_sitter import Parser
 
-        pieces = text.pieces or (Word("", "argv", None),)
         content, starts = bytearray(), []
         for piece in pieces:
             starts.append(len(content))
@@ -56,9 +68,7 @@ class Source:
         if len(content) > MAX_LENGTH:
             raise LaunchError(Complaint(f"a script is longer than {MAX_LENGTH} bytes"))
         root = Parser(_bash()).parse(bytes(content)).root_node
-        source = cls(root, bytes(content), pieces, tuple(starts))
-        source._check_nesting()
-        return source
+        return cls(root, bytes(content), pieces, tuple(starts))
 
     def piece(self, node: Node) -> Word:
         """The piece of the text in which a node begins: its place, and whether it is known."""
@@ -94,13 +104,36 @@ class Source:
         where = at.file if at.line is None else f"{at.file}:{at.line}"
         return LaunchError(Complaint(f"{where}: {message}", at.file, at.line))
 
-    def _check_nesting(self) -> None:
+    def _checked(self) -> list[int]:
+        """Where the grammar misses a name behind $, as in a/$B/$C/d, and begins a new word with it.
+
+        Raises LaunchError where the script is nested too deeply.
+        """
+        misread: list[int] = []
         level = [self.root]
         for _ in range(MAX_NESTING):
+            misread += (
+                node.start_byte
+                for node in level
+                if node.type == "$"
+                and node.parent is not None
+                and node.parent.type == "concatenation"
+                and _NAME.match(self._content, node.end_byte)
+            )
             level = [child for node in level for child in node.children]
             if not level:
-                return
+                return misread
         raise self.complaint(level[0], "the script is nested too deeply to be read")
+
+    def _repaired(self, places: list[int]) -> Iterator[Word]:
+        """The pieces with ${} around the names that are misread."""
+        for piece, start in zip(self._pieces, self._starts, strict=True):
+            content = piece.text.encode("utf-8", "replace")
+            for place in sorted(places, reverse=True):
+                at = place - start
+                if 0 <= at < len(content) and (found := _NAME.match(content, at + 1)):
+                    content = b"%b${%b}%b" % (content[:at], found[0], content[found.end() :])
+            yield replace(piece, text=content.decode("utf-8", "replace"))
 
 
 def text_of(node: Node) -> str:
