@@ -17,7 +17,7 @@ from trainfit.launch.draft import Reading
 from trainfit.launch.fields import as_field
 from trainfit.launch.megatron.known import IRRELEVANT, UNSUPPORTED, WITHOUT_EFFECT
 from trainfit.launch.megatron.layer_flags import layer_flags
-from trainfit.launch.megatron.options import Parser
+from trainfit.launch.megatron.options import Defaults
 from trainfit.launch.settings import Setting
 from trainfit.specs.training import OffloadModule, RecomputeModule
 
@@ -102,20 +102,20 @@ OFFLOAD_MODULES = frozenset(get_args(OffloadModule))
 RECOMPUTE_MODULES = frozenset(get_args(RecomputeModule))
 
 
-def read_arguments(reading: Reading, parser: Parser) -> None:
+def read_arguments(reading: Reading, defaults: Defaults) -> None:
     """Put a reading's arguments into its draft, and sort out those that are not read."""
-    _read_model(reading, parser)
-    _read_parallelism(reading, parser)
-    _read_training(reading, parser)
-    _read_framework(reading, parser)
-    _read_vocabulary(reading, parser)
+    _read_model(reading, defaults)
+    _read_parallelism(reading, defaults)
+    _read_training(reading, defaults)
+    _read_framework(reading, defaults)
+    _read_vocabulary(reading, defaults)
     without_effect = {
-        name: (parser.default(name), *WITHOUT_EFFECT.get(name, ())) for name in UNSUPPORTED
+        name: (defaults.get(name), *WITHOUT_EFFECT.get(name, ())) for name in UNSUPPORTED
     }
     reading.close(IRRELEVANT, without_effect, UNSUPPORTED)
 
 
-def _read_model(reading: Reading, parser: Parser) -> None:
+def _read_model(reading: Reading, defaults: Defaults) -> None:
     spec = "/model/spec"
     _copy(reading, MODEL, spec)
     layers = "num_layers" in reading.settings
@@ -124,13 +124,13 @@ def _read_model(reading: Reading, parser: Parser) -> None:
     _read_positions(reading)
     if reading.value("group_query_attention"):
         _copy(reading, {"num_query_groups": "num_query_groups"}, spec)
-        _default(reading, parser, "num_query_groups", f"{spec}/num_query_groups")
+        _default(reading, defaults, "num_query_groups", f"{spec}/num_query_groups")
     else:
         reading.get("num_query_groups")
     latent = bool(reading.value("multi_latent_attention"))
     _copy(reading, LATENT_ATTENTION, spec, applies=latent)
     if latent:
-        _default(reading, parser, "kv_lora_rank", f"{spec}/kv_lora_rank")
+        _default(reading, defaults, "kv_lora_rank", f"{spec}/kv_lora_rank")
     experts = reading.value("num_experts") is not None
     _copy(reading, {"num_experts": "num_moe_experts"} | EXPERTS, spec, applies=experts)
     if experts:
@@ -166,7 +166,7 @@ def _read_positions(reading: Reading) -> None:
             reading.draft.leave_out(window, "is not the size of a causal window")
 
 
-def _read_vocabulary(reading: Reading, parser: Parser) -> None:
+def _read_vocabulary(reading: Reading, defaults: Defaults) -> None:
     """The rows of the embedding are the tokenizer's, which only a null tokenizer counts itself."""
     draft = reading.draft
     padded, size = reading.get("padded_vocab_size"), reading.get("vocab_size")
@@ -177,7 +177,7 @@ def _read_vocabulary(reading: Reading, parser: Parser) -> None:
         draft.put("/model/spec/vocab_size", reading.value("padded_vocab_size"), padded)
         draft.put(divisor, 1, padded)
     elif size is not None:
-        end_of_document = null and parser.before("core_v0.18.0")
+        end_of_document = null and defaults.before("core_v0.18.0")
         draft.put("/model/spec/vocab_size", reading.value("vocab_size") + end_of_document, size)
     if unpadded is not None and not reading.value("pad_vocab_size"):
         draft.put(divisor, 1, unpadded)
@@ -189,7 +189,7 @@ def _read_vocabulary(reading: Reading, parser: Parser) -> None:
         )
 
 
-def _read_parallelism(reading: Reading, parser: Parser) -> None:
+def _read_parallelism(reading: Reading, defaults: Defaults) -> None:
     draft = reading.draft
     tp = "/parallelism/tp"
     _copy(reading, {"model_parallel_size": "tp"}, "/parallelism")
@@ -198,9 +198,9 @@ def _read_parallelism(reading: Reading, parser: Parser) -> None:
     if sequence is not None:
         split = bool(reading.value("sequence_parallel")) and (draft.get(tp) or 1) > 1
         draft.put("/parallelism/sequence_parallel", split, sequence)
-    _default(reading, parser, "sequence_parallel", "/parallelism/sequence_parallel")
+    _default(reading, defaults, "sequence_parallel", "/parallelism/sequence_parallel")
     _read_exchange(reading)
-    _read_sharding(reading, parser)
+    _read_sharding(reading, defaults)
 
 
 def _read_exchange(reading: Reading) -> None:
@@ -216,7 +216,7 @@ def _read_exchange(reading: Reading) -> None:
         reading.draft.leave_out(setting, "layers that exchange in several ways are not modelled")
 
 
-def _read_sharding(reading: Reading, parser: Parser) -> None:
+def _read_sharding(reading: Reading, defaults: Defaults) -> None:
     """Megatron-FSDP shares out what its strategy says, the distributed optimizer its states."""
     draft = reading.draft
     pointer = "/parallelism/data_parallel_sharding_strategy"
@@ -226,7 +226,7 @@ def _read_sharding(reading: Reading, parser: Parser) -> None:
     if fsdp is not None and (
         reading.value("use_megatron_fsdp") or reading.value("use_custom_fsdp")
     ):
-        by_default = parser.default("data_parallel_sharding_strategy") or "no_shard"
+        by_default = defaults.get("data_parallel_sharding_strategy") or "no_shard"
         value = reading.value("data_parallel_sharding_strategy", by_default)
         draft.put(pointer, value, *(each for each in (fsdp, strategy) if each is not None))
         for name in ("ddp_bucket_size", "ddp_num_buckets"):
@@ -237,40 +237,40 @@ def _read_sharding(reading: Reading, parser: Parser) -> None:
     elif reading.value("optimizer") == "dist_muon":
         draft.put(pointer, "optim", reading.settings["optimizer"])
     else:
-        draft.default(pointer, "no_shard", parser.name)
+        draft.default(pointer, "no_shard", defaults.name)
     for name in ("ddp_bucket_size", "ddp_num_buckets"):
         reading.get(name)
 
 
-def _read_training(reading: Reading, parser: Parser) -> None:
+def _read_training(reading: Reading, defaults: Defaults) -> None:
     draft = reading.draft
     _copy(reading, {"batch_size": "micro_batch_size"}, "/training")
     _copy(reading, {"micro_batch_size": "micro_batch_size"}, "/training")
     _copy(reading, {"encoder_seq_length": "seq_length"}, "/training")
     _copy(reading, {"seq_length": "seq_length"}, "/training")
-    _read_batch(reading, parser)
-    _read_precision(reading, parser)
+    _read_batch(reading, defaults)
+    _read_precision(reading, defaults)
     _read_optimizer(reading)
     _read_recompute(reading)
     _read_offloading(reading)
-    _read_attention(reading, parser)
+    _read_attention(reading, defaults)
     _read_loss(reading)
     experts = reading.value("num_experts") is not None
     _copy(reading, MOE, "/training/moe", applies=experts)
     if experts:
         for name in ("moe_token_dispatcher_type", "moe_grouped_gemm", "moe_permute_fusion"):
-            _default(reading, parser, name, f"/training/moe/{MOE[name]}")
+            _default(reading, defaults, name, f"/training/moe/{MOE[name]}")
     draft.require("/training/micro_batch_size", "there is no --micro-batch-size")
     draft.require("/training/seq_length", "there is no --seq-length")
 
 
-def _read_batch(reading: Reading, parser: Parser) -> None:
+def _read_batch(reading: Reading, defaults: Defaults) -> None:
     """A step has one micro-batch unless it is told; of a schedule, the largest batch counts."""
     schedule = reading.get("step_batch_size_schedule")
     if reading.copy("global_batch_size", "/training/global_batch_size"):
         return
     if schedule is None:
-        reading.draft.default("/training/num_microbatches", 1, parser.name)
+        reading.draft.default("/training/num_microbatches", 1, defaults.name)
         return
     sizes = re.findall(r":(\d+)", str(schedule.value))
     if sizes:
@@ -279,7 +279,7 @@ def _read_batch(reading: Reading, parser: Parser) -> None:
         reading.draft.complain(schedule, "must be starts and batch sizes: 0:384 200B:768")
 
 
-def _read_precision(reading: Reading, parser: Parser) -> None:
+def _read_precision(reading: Reading, defaults: Defaults) -> None:
     """bf16 accumulates gradients in fp32 unless told otherwise, fp16 in fp16."""
     pointer, draft = "/training/precision", reading.draft
     told = [
@@ -299,7 +299,7 @@ def _read_precision(reading: Reading, parser: Parser) -> None:
     ]
     precision = _dtypes(reading)
     if reading.value("fp8") is not None:
-        precision["fp8_recipe"] = reading.value("fp8_recipe") or parser.default("fp8_recipe")
+        precision["fp8_recipe"] = reading.value("fp8_recipe") or defaults.get("fp8_recipe")
         precision["fp8_param_gather"] = bool(reading.value("fp8_param_gather"))
     if precision.get("fp8_recipe") == "custom":
         draft.leave_out(reading.settings["fp8_recipe"], "a custom recipe is not modelled")
@@ -308,7 +308,7 @@ def _read_precision(reading: Reading, parser: Parser) -> None:
     if told:
         draft.put(pointer, preset or precision, *told)
     else:
-        draft.default(pointer, preset or precision, parser.name)
+        draft.default(pointer, preset or precision, defaults.name)
 
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
@@ -393,7 +393,7 @@ def _read_offloading(reading: Reading) -> None:
         reading.draft.put("/training/offload_modules", told, modules, switch)
 
 
-def _read_attention(reading: Reading, parser: Parser) -> None:
+def _read_attention(reading: Reading, defaults: Defaults) -> None:
     """--use-flash-attn is the older way to ask for a kernel."""
     backend = "/training/attention/backend"
     flash = reading.get("use_flash_attn")
@@ -402,9 +402,9 @@ def _read_attention(reading: Reading, parser: Parser) -> None:
     if flash is not None and reading.value("use_flash_attn") and not chosen:
         reading.draft.put(backend, "flash", flash)
     _copy(reading, {"attention_dropout": "dropout"}, "/training/attention")
-    _default(reading, parser, "attention_dropout", "/training/attention/dropout")
+    _default(reading, defaults, "attention_dropout", "/training/attention/dropout")
     _copy(reading, {"hidden_dropout": "hidden_dropout"}, "/training")
-    _default(reading, parser, "hidden_dropout", "/training/hidden_dropout")
+    _default(reading, defaults, "hidden_dropout", "/training/hidden_dropout")
 
 
 def _read_loss(reading: Reading) -> None:
@@ -416,18 +416,18 @@ def _read_loss(reading: Reading) -> None:
         reading.draft.put("/training/loss/cross_entropy", fusion, *told)
 
 
-def _read_framework(reading: Reading, parser: Parser) -> None:
+def _read_framework(reading: Reading, defaults: Defaults) -> None:
     draft, framework = reading.draft, "/framework"
-    draft.default(f"{framework}/name", "megatron", parser.name)
+    draft.default(f"{framework}/name", "megatron", defaults.name)
     _copy(reading, FRAMEWORK, framework)
     for name in ("transformer_impl", "overlap_grad_reduce", "overlap_param_gather"):
-        _default(reading, parser, name, f"{framework}/{FRAMEWORK[name]}")
+        _default(reading, defaults, name, f"{framework}/{FRAMEWORK[name]}")
     mask = f"{framework}/create_attention_mask_in_dataloader"
     _copy(reading, {"create_attention_mask_in_dataloader": mask.rpartition("/")[2]}, framework)
     masking = reading.get("dataloader_inter_document_masking")
     if masking is not None and reading.value("dataloader_inter_document_masking"):
         draft.put(mask, False, masking)
-    _default(reading, parser, "create_attention_mask_in_dataloader", mask)
+    _default(reading, defaults, "create_attention_mask_in_dataloader", mask)
 
 
 def _copy(reading: Reading, names: Mapping[str, str], part: str, *, applies: bool = True) -> None:
@@ -450,7 +450,7 @@ def _put(reading: Reading, setting: Setting, pointer: str, value: Any) -> None:
         reading.draft.put(pointer, value, setting)
 
 
-def _default(reading: Reading, parser: Parser, name: str, pointer: str) -> None:
+def _default(reading: Reading, defaults: Defaults, name: str, pointer: str) -> None:
     """Set a field to what the release sets where an argument is not given."""
-    if name not in reading.settings and (value := parser.default(name)) is not None:
-        reading.draft.default(pointer, value, parser.name)
+    if name not in reading.settings and (value := defaults.get(name)) is not None:
+        reading.draft.default(pointer, value, defaults.name)

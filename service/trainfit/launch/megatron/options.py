@@ -114,6 +114,23 @@ def release_of(version: str | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Defaults:
+    """Values of arguments that nothing sets, whose they are, and as of which release."""
+
+    name: str
+    values: Mapping[str, Any]
+    release: int | None
+
+    def get(self, dest: str) -> Any:
+        """None where the argument is unset, or not known."""
+        return self.values.get(dest)
+
+    def before(self, name: str) -> bool:
+        """Whether the release came before this one."""
+        return self.release is not None and self.release < releases().names.index(name)
+
+
+@dataclass(frozen=True, slots=True)
 class Parser:
     """The parser of one release; without one, that of every release, the latest shape first."""
 
@@ -132,14 +149,10 @@ class Parser:
             return shapes[::-1]
         return [option for option in shapes if option.since <= self.release <= option.until]
 
-    def default(self, dest: str) -> Any:
-        """What the release sets where nothing is given; None where it does not know the name."""
+    def defaults(self) -> Defaults:
+        """What the release sets where nothing is given."""
         release = releases().latest if self.release is None else self.release
-        return _defaults(release).get(dest)
-
-    def before(self, name: str) -> bool:
-        """Whether the release came before this one."""
-        return self.release is not None and self.release < releases().names.index(name)
+        return Defaults(self.name, _defaults(release), self.release)
 
     def why_not(self, spelling: str) -> str:
         """Why the release has no option of this spelling."""

@@ -44,7 +44,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     parser = parser_of(version)
     refuse_other_models(program)
     arguments = read_words(program.arguments, parser, draft)
-    read_arguments(Reading(arguments.settings, draft, arguments.values), parser)
+    read_arguments(Reading(arguments.settings, draft, arguments.values), parser.defaults())
     read_machine(program, draft)
 
 

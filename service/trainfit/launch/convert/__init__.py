@@ -1,0 +1,1 @@
+"""A job -> the arguments of a framework that make it."""
