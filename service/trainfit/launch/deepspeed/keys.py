@@ -12,6 +12,7 @@ OFF = (False, None, 0, "auto")
 ZERO = "zero_optimization"
 
 IRRELEVANT = names(f"""
+_comment comment
 gradient_clipping steps_per_print wall_clock_breakdown memory_breakdown dump_state vocabulary_size
 optimizer.params optimizer.params. optimizer.legacy_fusion scheduler. zero_allow_untested_optimizer
 zero_force_ds_cpu_optimizer prescale_gradients gradient_predivide_factor gradient_allreduce_op

@@ -60,18 +60,18 @@ def put_num_gpus(run: Run, engine: Engine) -> int | None:
     if counts:
         draft.put(NUM_GPUS, total, *counts)
     elif engine.name == "ddp" and program.name is not None and program.launcher is None:
-        return _one_gpu(run)
+        _one_gpu(run)
     need(draft, NUM_GPUS, "nothing says on how many GPUs it runs")
-    return total if counts else None
+    overridden = as_int(draft.overridden(NUM_GPUS))
+    return overridden if overridden is not None else draft.get(NUM_GPUS)
 
 
-def _one_gpu(run: Run) -> int | None:
+def _one_gpu(run: Run) -> None:
     """Without a launcher one process runs; of several cards Trainer makes copies on each."""
     visible = run.program.environment.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and "," in str(visible.value):
         run.draft.leave_out(visible, "DataParallel over these cards is not modelled")
     run.draft.default(NUM_GPUS, 1, "one process without a launcher")
-    return 1
 
 
 def put_engine(run: Run) -> Engine:
@@ -80,7 +80,8 @@ def put_engine(run: Run) -> Engine:
     if engine.named is not None:
         run.draft.put(ENGINE, engine.name, engine.named)
     else:
-        run.draft.default(ENGINE, engine.name, "transformers, where nothing is shared out")
+        whose = "DeepSpeed's config" if engine.name == "deepspeed" else "a run without another"
+        run.draft.default(ENGINE, engine.name, whose)
     return engine
 
 
@@ -100,7 +101,7 @@ def _deepspeed(run: Run) -> Engine | None:
     if source is not None:
         stage = source.get("zero_optimization.stage")
         number = 0 if stage is None else as_int(stage.value)
-        named = named or stage or next(iter(source.settings.values()))
+        named = named or stage
         if stage is not None and stage.value == "auto":
             stage = run.accelerate.get("zero_stage")
             number = 2 if stage is None else as_int(stage.value)

@@ -33,8 +33,10 @@ def put_precision(run: Run, engine: Engine, *, adapters: bool) -> None:
     whose config.json is not known.
     """
     if engine.name == "deepspeed":
-        value, settings = _deepspeed(run)
         _weights(run)
+        if (decided := _deepspeed(run)) is None:
+            return
+        value, settings = decided
     else:
         mixed, mixing = _mixed(run)
         weights, loaded = _weights(run)
@@ -119,28 +121,28 @@ def _loads_fp32(run: Run) -> bool:
     return run.releases.transformers < (5,)
 
 
-def _deepspeed(run: Run) -> tuple[Any, tuple[Setting, ...]]:
-    """DeepSpeed's own sections; where they say auto or are left out, the switches of the run."""
+def _deepspeed(run: Run) -> tuple[Any, tuple[Setting, ...]] | None:
+    """DeepSpeed's own sections; where they say auto or are left out, the switches of the run. None
+    where a section says auto and there is no run to ask.
+    """
+    off: tuple[Setting, ...] = ()
     for name, sections in {"bf16": ("bf16", "bfloat16"), "fp16": ("fp16",)}.items():
-        settings = _section(run, name, sections)
-        if settings is not None:
-            half = {"params": "fp16", "compute": "fp16", "gradients": "fp16", "main_params": "fp32"}
-            return ("bf16" if name == "bf16" else half), settings
-    off = run.arguments.get("bf16")
-    return "fp32", () if off is None else (off,)
-
-
-def _section(run: Run, name: str, sections: tuple[str, ...]) -> tuple[Setting, ...] | None:
-    """What switches a type on; None where it is off."""
-    mixed, mixing = _mixed(run)
-    by_run = () if mixing is None else (mixing,)
-    wanted = mixed == name or (mixed == "fp8" and name == "bf16")
-    for section in sections:
-        enabled = run.deepspeed.get(f"{section}.enabled") if run.deepspeed is not None else None
-        if enabled is not None and enabled.value == "auto" and run.trainer.kind == "script":
+        enabled = _enabled(run, sections)
+        mixed, mixing = _mixed(run)
+        asked = enabled is None or enabled.value == "auto"
+        if enabled is not None and asked and run.trainer.kind == "script":
             need(run.draft, PRECISION, f"auto is what --{name} says, which is not given", enabled)
-        if enabled is not None and enabled.value == "auto":
-            return (enabled, *by_run) if wanted else None
-        if enabled is not None:
-            return (enabled,) if as_bool(enabled.value) else None
-    return by_run if wanted else None
+            return None
+        by_run = mixed == name or (mixed == "fp8" and name == "bf16")
+        given = tuple(each for each in (enabled, mixing if asked else None) if each is not None)
+        if by_run if asked else enabled is not None and as_bool(enabled.value):
+            half = {"params": "fp16", "compute": "fp16", "gradients": "fp16", "main_params": "fp32"}
+            return ("bf16" if name == "bf16" else half), given
+        off = (*off, *given)
+    return "fp32", tuple(dict.fromkeys(off))
+
+
+def _enabled(run: Run, sections: tuple[str, ...]) -> Setting | None:
+    source = run.deepspeed
+    found = [source.get(f"{each}.enabled") for each in sections] if source is not None else []
+    return next((each for each in found if each is not None), None)
