@@ -74,7 +74,8 @@ IRRELEVANT = (
     | _keys("lr_scheduler", "warmup_steps total_steps decay_ratio decay_type min_lr_factor lr_min")
     | _keys("training", "dataset dataset_path max_norm steps gc_freq gc_debug")
     | _keys("training.dataloader", "num_workers persistent_workers pin_memory prefetch_factor")
-    | _keys("dataloader", "seed")
+    | _keys("dataloader", "seed dataset dataset_path infinite num_workers persistent_workers")
+    | _keys("dataloader", "pin_memory prefetch_factor")
     | _keys("parallelism", "context_parallel_ptrr_mask_key spmd_backend")
     | _keys("parallelism", "pipeline_parallel_expert_parallel_overlap")
     | _keys("checkpoint", "enable folder interval interval_type keep_latest_k load_step load_only")
@@ -85,7 +86,7 @@ IRRELEVANT = (
     | _keys("checkpoint", "last_save_in_hf last_save_model_only last_save_model_weights_only")
     | _keys("checkpoint", "model_weights_only")
     | _keys("activation_checkpoint", "preserve_rng_state determinism_check debug memory_budget")
-    | _keys("activation_checkpoint", "visualize_memory_budget_pareto")
+    | _keys("activation_checkpoint", "early_stop visualize_memory_budget_pareto")
     | _keys("comm", "init_timeout_seconds train_timeout_seconds trace_buf_size")
     | _keys("comm", "save_traces_folder save_traces_file_prefix")
     | _keys("memory_estimation", "enable disable_fake_mode")
@@ -99,7 +100,9 @@ IRRELEVANT = (
     | _keys("debug", "save_config_file enable_structured_logging spmd_typechecking")
     | {"hf_assets_path", "dump_folder"}
 )
-"""Keys that do not change the memory of a step. Checkpoints are written between steps."""
+"""Keys that do not change the memory of a step. Checkpoints are written between steps; what
+early_stop leaves out of a recomputed layer is its last product, gone before the layer's
+backward."""
 
 QUANTIZATION = (
     _keys("quantize.linear.mx", "filter_fqns mxfp8_dim1_cast_kernel_choice recipe_name")
@@ -122,7 +125,6 @@ WITHOUT_EFFECT: Mapping[str, Sequence[Any]] = {
     "parallelism.pipeline_parallel_schedule_csv": ("", None),
     "parallelism.context_parallel_load_balancer": ("headtail", None),
     "parallelism.expert_parallel_comm_backend": ("standard",),
-    "activation_checkpoint.early_stop": (False,),
     "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns": (
         ["moe.router.gate"],
         "moe.router.gate",
@@ -159,7 +161,6 @@ UNSUPPORTED: Mapping[str, str] = {
     "parallelism.context_parallel_load_balancer": "only the balancing by heads and tails is "
     "modelled",
     "parallelism.expert_parallel_comm_backend": "DeepEP's buffers are not modelled",
-    "activation_checkpoint.early_stop": "recomputing a layer in part is not modelled",
     "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns": "which products are made "
     "again is modelled for the default only",
     "compile.backend": "only inductor's graphs are modelled",

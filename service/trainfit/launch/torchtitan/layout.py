@@ -82,7 +82,7 @@ def _world(run: Run, rest: int, shard: int) -> int:
             draft.put(pointer, prod(size(each.value) for each in counts), *counts)
         except ValueError as error:
             draft.complain(counts[0], str(error))
-    elif shard > 0 and draft.get(pointer) is None:
+    elif shard > 0 and draft.get(pointer) is None and draft.overridden(pointer) is None:
         run.decide(pointer, rest * shard, SHARD, REPLICATE, TENSOR, CONTEXT, PIPELINE)
     draft.require(
         pointer,

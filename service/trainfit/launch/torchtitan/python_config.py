@@ -5,9 +5,11 @@ known: every key that decides memory has to be an option over it, or in the over
 from __future__ import annotations
 
 from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.torchtitan.releases import RENAMED
 from trainfit.launch.torchtitan.run import Run
 
 OPTIONS = (
+    "training.local_batch_size",
     "training.num_tokens_per_microbatch_per_dp_rank",
     "training.seq_len",
     "training.dtype",
@@ -24,19 +26,20 @@ OPTIONS = (
     "activation_checkpoint.mode",
     "compile.enable",
 )
-"""What has to be said by an option, under the names of `releases.RENAMED`."""
+"""What options have to say, of what the release has, under the names of `releases.RENAMED`."""
 FIELDS = ("/model", "/training/loss", "/training/optimizer")
 """What no option says, and overrides have to."""
-NOW = {
-    "training.seq_len": "--training.max_context_length",
-    "activation_checkpoint.mode": "activation-checkpoint:selective (or full, none)",
-}
-"""How an option is spelled today, where that is not its name here."""
+SUBCOMMANDS = {"activation_checkpoint": "activation-checkpoint:selective (or full, none)"}
 
 
 def demand(run: Run) -> None:
     """Raise LaunchError with everything that the Python function may set and nobody says."""
-    options = [NOW.get(key, f"--{key}") for key in OPTIONS if key not in run.reading.settings]
+    spelled = {RENAMED.get(key, key): key for key in run.release.keys}
+    options = [
+        SUBCOMMANDS.get(spelled[key], f"--{spelled[key]}")
+        for key in OPTIONS
+        if key in spelled and key not in run.reading.settings
+    ]
     fields = [
         pointer.strip("/").replace("/", ".")
         for pointer in FIELDS

@@ -147,7 +147,7 @@ def _model(run: Run) -> int | None:
 
 def _batch(run: Run, degrees: Degrees) -> None:
     """With a pipeline, the local batch is cut into its micro-batches."""
-    if run.release.python:
+    if TOKENS in run.release.keys:
         _tokens(run, degrees)
         return
     local = run.reading.value("training.local_batch_size", 8, size)

@@ -1,7 +1,8 @@
 """Which keys torchtitan has had, and what it did with the same keys, by release.
 
 Sources: torchtitan/config_manager.py at 9dec370 (2024-12-26) and v0.1.0, config/job_config.py at
-v0.2.0 to v0.2.2, config/configs.py and the Config classes of components at b5bcd76 (2026-08-21).
+v0.2.0 to v0.2.2, config/configs.py and the Config classes of components at b38bbde (2026-06-13) and
+b5bcd76 (2026-08-21).
 """
 
 from __future__ import annotations
@@ -168,35 +169,35 @@ _0_2_2 = _0_2_1 | _keys(
     {"lr_scheduler": "total_steps", "parallelism": "context_parallel_load_balancer"}
 )
 
-_MAIN = _keys(
+_2026_06 = _keys(
     {
-        "profiler": "enable_memory_snapshot enable_profiling memory_snapshot_freq "
-        "memory_snapshot_max_entries profile_freq profiler_active profiler_repeat "
-        "profiler_skip_first profiler_skip_first_wait profiler_warmup save_memory_snapshot_folder "
-        "save_traces_folder",
+        "profiler": "enable_memory_snapshot enable_profiling memory_snapshot_max_entries "
+        "profile_freq profiler_active profiler_repeat profiler_skip_first "
+        "profiler_skip_first_wait profiler_warmup save_memory_snapshot_folder save_traces_folder",
         "metrics": "disable_color_printing enable_tensorboard enable_wandb log_freq "
         "save_for_all_ranks save_tb_folder",
-        "dataloader": "seed",
-        "optimizer": "implementation optimizer_factory_kwargs_by_name param_groups",
+        "dataloader": f"dataset dataset_path infinite seed {_DATA_LOADER}",
+        "optimizer": "implementation param_groups",
         "lr_scheduler": "decay_ratio decay_type min_lr_factor total_steps warmup_steps",
-        "training": "disable_cuda_graphs dtype enable_cpu_offload gc_debug gc_freq "
-        "max_context_length max_norm mixed_precision_param mixed_precision_reduce "
-        "num_tokens_per_microbatch_per_dp_rank num_tokens_per_train_step steps",
+        "training": "dtype enable_cpu_offload gc_debug gc_freq global_batch_size local_batch_size "
+        "max_norm mixed_precision_param mixed_precision_reduce seq_len steps",
         "parallelism": "context_parallel_degree context_parallel_load_balancer "
-        "context_parallel_ptrr_mask_key data_parallel_replicate_degree "
-        "data_parallel_shard_degree enable_fsdp_symm_mem enable_sequence_parallel "
-        "expert_parallel_degree fsdp_reshard_after_forward module_fqns_per_model_part "
-        "num_pp_microbatches pipeline_parallel_degree pipeline_parallel_first_stage_less_layers "
-        "pipeline_parallel_last_stage_less_layers pipeline_parallel_layers_per_stage "
+        "context_parallel_rotate_method data_parallel_replicate_degree "
+        "data_parallel_shard_degree disable_loss_parallel enable_async_tensor_parallel "
+        "enable_fsdp_symm_mem enable_sequence_parallel expert_parallel_degree "
+        "fsdp_reshard_after_forward module_fqns_per_model_part pipeline_parallel_degree "
+        "pipeline_parallel_first_stage_less_layers pipeline_parallel_last_stage_less_layers "
+        "pipeline_parallel_layers_per_stage pipeline_parallel_microbatch_size "
         "pipeline_parallel_schedule pipeline_parallel_schedule_csv spmd_backend "
         "tensor_parallel_degree",
         "checkpoint": "async_mode create_seed_checkpoint enable enable_first_step_checkpoint "
         "exclude_from_loading export_dtype folder initial_load_in_hf initial_load_in_hf_quantized "
         "initial_load_model_only initial_load_path interval keep_latest_k last_save_in_hf "
         "last_save_model_only load_only load_step",
-        "activation_checkpoint": "debug determinism_check force_recompute_mm_shapes_by_fqns "
-        "memory_budget preserve_rng_state visualize_memory_budget_pareto",
-        "compile": "backend components enable enable_async_tensor_parallel",
+        "activation_checkpoint": "debug determinism_check early_stop memory_budget mode "
+        "per_op_sac_force_recompute_mm_shapes_by_fqns preserve_rng_state "
+        "visualize_memory_budget_pareto",
+        "compile": "backend components enable",
         "comm": "init_timeout_seconds mode save_traces_file_prefix save_traces_folder "
         "trace_buf_size train_timeout_seconds",
         "validator": "enable freq steps",
@@ -206,7 +207,32 @@ _MAIN = _keys(
         "override": "imports",
         "loss": "num_chunks",
     }
-) | {"module", "config", "hf_assets_path", "dump_folder", "activation_checkpoint"}
+) | {"module", "config", "hf_assets_path", "dump_folder"}
+
+_2026_08 = (
+    _2026_06
+    - _keys(
+        {
+            "dataloader": f"dataset dataset_path infinite {_DATA_LOADER}",
+            "training": "global_batch_size local_batch_size seq_len",
+            "parallelism": "context_parallel_rotate_method disable_loss_parallel "
+            "enable_async_tensor_parallel pipeline_parallel_microbatch_size",
+            "activation_checkpoint": "early_stop mode per_op_sac_force_recompute_mm_shapes_by_fqns",
+        }
+    )
+    | _keys(
+        {
+            "profiler": "memory_snapshot_freq",
+            "optimizer": "optimizer_factory_kwargs_by_name",
+            "training": "disable_cuda_graphs max_context_length "
+            "num_tokens_per_microbatch_per_dp_rank num_tokens_per_train_step",
+            "parallelism": "context_parallel_ptrr_mask_key num_pp_microbatches",
+            "activation_checkpoint": "force_recompute_mm_shapes_by_fqns",
+            "compile": "enable_async_tensor_parallel",
+        }
+    )
+    | {"activation_checkpoint"}
+)
 
 RELEASES: Sequence[Release] = (
     Release(
@@ -221,7 +247,8 @@ RELEASES: Sequence[Release] = (
     Release("v0.2.0", _0_2_0, repeats_kv=True),
     Release("v0.2.1", _0_2_1, repeats_kv=True),
     Release("v0.2.2", _0_2_2),
-    Release("main", _MAIN, python=True),
+    Release("2026-06", _2026_06, python=True),
+    Release("2026-08", _2026_08, python=True),
 )
 """From the oldest to the latest."""
 
@@ -275,10 +302,9 @@ def release_named(version: str) -> Release:
 
 
 def latest_release_with(keys: frozenset[str]) -> Release:
-    """The latest release that has all these keys, else that has most of them. One that is
-    configured in Python has to be asked for by a key of its own: it starts with --module.
+    """The latest release that has all these keys, else that has most of them. Those that are
+    configured in Python are asked for by keys of their own.
     """
-    return max(
-        RELEASES,
-        key=lambda each: (len(keys & each.keys), not each.python, RELEASES.index(each)),
-    )
+    python = bool(keys & {"module", "config"})
+    order = [release for release in RELEASES if release.python is python]
+    return max(order, key=lambda each: (len(keys & each.keys), order.index(each)))
