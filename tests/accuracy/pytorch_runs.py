@@ -18,10 +18,11 @@ Row = dict[str, Any]
 NO_FIELD = ("linear_cut_ce", "activation_cpu_offload")
 """Training options of rows that change memory and that a job has no field for."""
 
-BEFORE_2025 = re.compile(r"\(2024-|9a2f578")
-"""Revisions of torchtitan whose embedding and head belonged to the root's unit."""
+UNTIL_MARCH_2025 = r"\(2024-|9a2f578"
+HELD_BY_ROOT = re.compile(UNTIL_MARCH_2025)
+"""Revisions of torchtitan in rows whose embedding and head belonged to the root's unit."""
 
-REPEATS_KV = re.compile(r"torchtune|lit-?gpt|torchtitan .*\(2024-")
+REPEATS_KV = re.compile(rf"torchtune|lit-?gpt|torchtitan .*({UNTIL_MARCH_2025})")
 """Code bases whose attention copies keys and values to every query head."""
 
 
@@ -50,7 +51,7 @@ def _torchtitan(row: Row) -> Row:
     """Its launcher grows segments."""
     return {
         "compile": bool(row["training"].get("compile")),
-        "shard_embedding_and_head_apart": not BEFORE_2025.search(row["framework"]),
+        "shard_embedding_and_head_apart": not HELD_BY_ROOT.search(row["framework"]),
     }
 
 

@@ -66,7 +66,7 @@ class Torchtitan(Part):
     shard_embedding_and_head_apart: bool = Field(
         True,
         description="The embedding, and the final norm with the head, are FSDP units of their own; "
-        "else they belong to the root. Before 2025 they did.",
+        "else they belong to the root. Up to v0.1.0 they did.",
     )
     loss_parallel: bool = Field(
         True, description="Compute the loss over logits that tp ranks share."
