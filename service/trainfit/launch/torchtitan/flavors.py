@@ -26,6 +26,8 @@ class Flavor(NamedTuple):
     """The last release that has it so."""
     since: str = RELEASES[0].name
     """The first release that has it so."""
+    experts: bool = False
+    """Whether some of its layers are mixtures of experts."""
 
     def model(self, release: Release) -> dict[str, Any]:
         if self.hf_id is not None:
@@ -110,21 +112,25 @@ FLAVORS: Mapping[str, Mapping[str, tuple[Flavor, ...]]] = {
     "llama3": LLAMA3_FLAVORS,
     "llama3_ft": LLAMA3_FLAVORS,
     "llama4": {
-        "debugmodel": (Flavor(6, spec=LLAMA4_DEBUG, debug=True, since="v0.1.0"),),
-        "debugmodel_irope": (Flavor(6, spec=LLAMA4_DEBUG, debug=True, since="v0.1.0"),),
-        "17bx16e": (Flavor(48, spec=SCOUT, since="v0.1.0"),),
-        "17bx16e_irope": (Flavor(48, spec=SCOUT, since="v0.1.0"),),
-        "17bx128e": (Flavor(48, spec=MAVERICK, since="v0.1.0"),),
-        "17bx128e_irope": (Flavor(48, spec=MAVERICK, since="v0.1.0"),),
+        "debugmodel": (Flavor(6, spec=LLAMA4_DEBUG, debug=True, since="v0.1.0", experts=True),),
+        "debugmodel_irope": (
+            Flavor(6, spec=LLAMA4_DEBUG, debug=True, since="v0.1.0", experts=True),
+        ),
+        "17bx16e": (Flavor(48, spec=SCOUT, since="v0.1.0", experts=True),),
+        "17bx16e_irope": (Flavor(48, spec=SCOUT, since="v0.1.0", experts=True),),
+        "17bx128e": (Flavor(48, spec=MAVERICK, since="v0.1.0", experts=True),),
+        "17bx128e_irope": (Flavor(48, spec=MAVERICK, since="v0.1.0", experts=True),),
     },
     "deepseek_v3": {
-        "debugmodel": (Flavor(6, spec=DEEPSEEK_DEBUG, debug=True, since=FIRST_WITH_MORE),),
-        "debugmodel_flex_attn": (
-            Flavor(6, spec=DEEPSEEK_DEBUG, debug=True, since=FIRST_WITH_MORE),
+        "debugmodel": (
+            Flavor(6, spec=DEEPSEEK_DEBUG, debug=True, since=FIRST_WITH_MORE, experts=True),
         ),
-        "16B": (Flavor(27, "deepseek-ai/DeepSeek-V2-Lite", since=FIRST_WITH_MORE),),
-        "236B": (Flavor(60, "deepseek-ai/DeepSeek-V2", since=FIRST_WITH_MORE),),
-        "671B": (Flavor(61, "deepseek-ai/DeepSeek-V3", since=FIRST_WITH_MORE),),
+        "debugmodel_flex_attn": (
+            Flavor(6, spec=DEEPSEEK_DEBUG, debug=True, since=FIRST_WITH_MORE, experts=True),
+        ),
+        "16B": (Flavor(27, "deepseek-ai/DeepSeek-V2-Lite", since=FIRST_WITH_MORE, experts=True),),
+        "236B": (Flavor(60, "deepseek-ai/DeepSeek-V2", since=FIRST_WITH_MORE, experts=True),),
+        "671B": (Flavor(61, "deepseek-ai/DeepSeek-V3", since=FIRST_WITH_MORE, experts=True),),
     },
     "qwen3": {
         "debugmodel": (
@@ -142,6 +148,7 @@ FLAVORS: Mapping[str, Mapping[str, tuple[Flavor, ...]]] = {
                 | {"num_moe_experts": 64, "moe_router_topk": 8, "moe_ffn_hidden_size": 768},
                 debug=True,
                 since=FIRST_WITH_MORE,
+                experts=True,
             ),
         ),
         "0.6B": (Flavor(28, "Qwen/Qwen3-0.6B", since=FIRST_WITH_MORE),),
@@ -150,12 +157,12 @@ FLAVORS: Mapping[str, Mapping[str, tuple[Flavor, ...]]] = {
         "8B": (Flavor(36, "Qwen/Qwen3-8B", since=FIRST_WITH_MORE),),
         "14B": (Flavor(40, "Qwen/Qwen3-14B", since=FIRST_WITH_MORE),),
         "32B": (Flavor(64, "Qwen/Qwen3-32B", since=FIRST_WITH_MORE),),
-        "30B-A3B": (Flavor(48, "Qwen/Qwen3-30B-A3B", since=FIRST_WITH_MORE),),
-        "235B-A22B": (Flavor(94, "Qwen/Qwen3-235B-A22B", since=FIRST_WITH_MORE),),
+        "30B-A3B": (Flavor(48, "Qwen/Qwen3-30B-A3B", since=FIRST_WITH_MORE, experts=True),),
+        "235B-A22B": (Flavor(94, "Qwen/Qwen3-235B-A22B", since=FIRST_WITH_MORE, experts=True),),
     },
     "gpt_oss": {
-        "20b": (Flavor(24, "openai/gpt-oss-20b", since="v0.2.2"),),
-        "120b": (Flavor(36, "openai/gpt-oss-120b", since="v0.2.2"),),
+        "20b": (Flavor(24, "openai/gpt-oss-20b", since="v0.2.2", experts=True),),
+        "120b": (Flavor(36, "openai/gpt-oss-120b", since="v0.2.2", experts=True),),
     },
 }
 

@@ -27,6 +27,7 @@ TENSOR = f"{SECTION}.tensor_parallel_degree"
 CONTEXT = f"{SECTION}.context_parallel_degree"
 PIPELINE = f"{SECTION}.pipeline_parallel_degree"
 EXPERT = f"{SECTION}.expert_parallel_degree"
+EXPERT_TENSOR = f"{SECTION}.expert_tensor_parallel_degree"
 DEFAULT_GPUS = 8
 """NGPU of torchtitan's own scripts."""
 
@@ -63,7 +64,6 @@ def read_layout(run: Run) -> Degrees:
         shard = max(1, world // rest)
     degrees = Degrees(replicate, shard, tp, cp, pp, ep)
     _share_out(run, degrees)
-    _divide_experts(run, degrees)
     _exchange_keys(run, degrees)
     return degrees
 
@@ -115,21 +115,17 @@ def _share_out(run: Run, degrees: Degrees) -> None:
         run.draft.complain(run.given(REPLICATE)[0], message)
 
 
-def _divide_experts(run: Run, degrees: Degrees) -> None:
-    """Experts are divided over tensor-parallel ranks where they are not over ranks of their own."""
-    key = f"{SECTION}.expert_tensor_parallel_degree"
+def divide_experts(run: Run, degrees: Degrees) -> None:
+    """Divide experts over tensor-parallel ranks where they are not over ranks of their own."""
     if degrees.ep > 1:
-        run.reading.copy(key, "/parallelism/etp")
-        return
-    run.idle.add(key)
-    if degrees.tp > 1:
+        run.reading.copy(EXPERT_TENSOR, "/parallelism/etp")
+    elif degrees.tp > 1:
         run.decide("/parallelism/etp", degrees.tp, TENSOR)
 
 
 def _exchange_keys(run: Run, degrees: Degrees) -> None:
     key = f"{SECTION}.context_parallel_rotate_method"
-    if degrees.cp == 1:
-        run.idle.add(key)
+    if degrees.cp == 1 and not run.given(key):
         return
     method = run.reading.value(key, "allgather")
     if method in ROTATE_METHODS:

@@ -15,7 +15,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
-from trainfit.launch.torchtitan.flavors import NO_LANGUAGE_MODELS, flavor_of
+from trainfit.launch.torchtitan.flavors import NO_LANGUAGE_MODELS, Flavor, flavor_of
 from trainfit.launch.torchtitan.keys import (
     COPIED,
     DEFAULTS,
@@ -28,7 +28,13 @@ from trainfit.launch.torchtitan.keys import (
     UNSUPPORTED,
     WITHOUT_EFFECT,
 )
-from trainfit.launch.torchtitan.layout import Degrees, read_layout, read_pipeline
+from trainfit.launch.torchtitan.layout import (
+    EXPERT_TENSOR,
+    Degrees,
+    divide_experts,
+    read_layout,
+    read_pipeline,
+)
 from trainfit.launch.torchtitan.python_config import demand
 from trainfit.launch.torchtitan.releases import (
     RELEASES,
@@ -92,7 +98,11 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     for pointer, value in DEFAULTS.items():
         draft.default(pointer, value, run.whose)
     degrees = read_layout(run)
-    read_pipeline(run, degrees.pp, _model(run))
+    flavor = _model(run)
+    run.idle.add(EXPERT_TENSOR)
+    if flavor is None or flavor.experts:
+        divide_experts(run, degrees)
+    read_pipeline(run, degrees.pp, flavor.num_layers if flavor is not None else None)
     _batch(run, degrees)
     _precision(run, degrees)
     _float8(run)
@@ -126,8 +136,8 @@ def _under_one_name(
     return found
 
 
-def _model(run: Run) -> int | None:
-    """Read the model, and tell its number of layers, if that is known."""
+def _model(run: Run) -> Flavor | None:
+    """Read the model, and tell its flavour, if that is known."""
     given = run.given("model.name", "model.flavor")
     if run.draft.overridden("/model") is not None or run.release.python:
         return None
@@ -136,7 +146,7 @@ def _model(run: Run) -> int | None:
     found = flavor_of(name, flavor, run.release)
     if found is not None:
         run.decide("/model", found.model(run.release), "model.name", "model.flavor")
-        return found.num_layers
+        return found
     if any(setting.unknown for setting in given):
         return None
     why = NO_LANGUAGE_MODELS.get(name)

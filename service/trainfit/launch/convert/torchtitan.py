@@ -1,0 +1,365 @@
+"""A job -> torchtitan's keys: what `trainfit.launch.torchtitan` reads, the other way round.
+
+The keys are those of v0.2.2, the last release that a TOML file configures. They name no card.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import groupby
+from math import ceil
+from typing import Any, NamedTuple
+
+from trainfit.launch.torchtitan.flavors import FLAVORS, Flavor, flavor_of
+from trainfit.launch.torchtitan.keys import (
+    DTYPES,
+    MULTI_STAGE_SCHEDULES,
+    ROTATE_METHODS,
+    SINGLE_STAGE_SCHEDULES,
+)
+from trainfit.launch.torchtitan.releases import release_named
+from trainfit.resolve.findings import Findings, RefusedError
+from trainfit.resolve.layout import pipeline_schedule, sharding_strategy, smallest_world
+from trainfit.resolve.pipeline import split, virtual_pipeline_size
+from trainfit.specs.framework import Torchtitan
+from trainfit.specs.job import Job
+from trainfit.specs.model import Model
+from trainfit.specs.pipeline_layout import VirtualStage
+from trainfit.specs.training import Precision
+
+RELEASE = release_named("v0.2.2")
+
+NO_KEY: Mapping[str, Sequence[Any]] = {
+    "/framework/shard_embedding_and_head_apart": (True,),
+    "/parallelism/hierarchical_context_parallel_sizes": (None,),
+    "/training/attention/backend": ("auto", "sdpa"),
+    "/training/attention/dropout": (None, 0.0),
+    "/training/attention/repeats_kv": (False,),
+    "/training/frozen": ((),),
+    "/training/hidden_dropout": (None, 0.0),
+    "/training/loss/cross_entropy": ("unfused",),
+    "/training/loss/logits_to_keep": (None,),
+    "/training/loss/num_chunks": (8,),
+    "/training/moe/expert_capacity_factor": (None,),
+    "/training/moe/grouped_gemm": (True,),
+    "/training/moe/imbalance_factor": (1.0,),
+    "/training/moe/pad_expert_input_to_capacity": (False,),
+    "/training/moe/permute_fusion": (True,),
+    "/training/moe/router_dtype": (None,),
+    "/training/moe/shared_expert_overlap": (False,),
+    "/training/moe/token_dispatcher_type": ("alltoall",),
+    "/training/offload_activations": (False,),
+    "/training/offload_modules": ((),),
+    "/training/optimizer/cpu_offload_fraction": (0.0,),
+    "/training/optimizer/exp_avg_dtype": (None,),
+    "/training/optimizer/exp_avg_sq_dtype": (None,),
+    "/training/optimizer/momentum": (None,),
+    "/training/optimizer/name": ("adam",),
+    "/training/optimizer/paged": (False,),
+    "/training/optimizer/precision_aware": (False,),
+    "/training/peft": (None,),
+    "/training/recompute/distribute_saved_activations": (False,),
+    "/training/recompute/modules": (None,),
+    "/training/recompute/num_layers": (None, 1),
+    "/training/recompute/method": (None, "uniform"),
+}
+"""Fields that no key sets, at the values that torchtitan means without one."""
+
+BY_ENVIRONMENT = "/framework/expandable_segments"
+"""What torchtitan's own script sets in the environment, and no key can."""
+
+Settings = dict[str, Any]
+
+
+def torchtitan_settings(job: Job) -> Settings:
+    """The keys of a job by their dotted names.
+
+    Read back, started on as many GPUs, they make the same plan. Raises RefusedError with a finding
+    for every field that no key can express.
+    """
+    findings = Findings()
+    if not isinstance(job.framework, Torchtitan):
+        _refuse(findings, "/framework/name", f"{job.framework.name} is not torchtitan")
+        raise RefusedError(tuple(findings.found))
+    for pointer, usual in NO_KEY.items():
+        if (value := _at(job, pointer)) not in usual:
+            _refuse(findings, pointer, f"no key of torchtitan says {value!r}")
+    if not job.framework.expandable_segments:
+        message = "torchtitan's script sets PYTORCH_ALLOC_CONF=expandable_segments:True"
+        _refuse(findings, BY_ENVIRONMENT, message)
+    if job.training.mtp is not None and job.training.mtp.num_layers:
+        _refuse(findings, "/training/mtp", "torchtitan trains no multi-token prediction")
+    named = _named(job.model)
+    if named is None:
+        message = "torchtitan names its models by flavour, and this is none; it may list one of it"
+        _refuse(findings, "/model", message)
+        raise RefusedError(tuple(findings.found))
+    degrees = _degrees(job, findings)
+    settings = dict(
+        [
+            ("model.name", named.name),
+            ("model.flavor", named.flavor),
+            *_layout(job, degrees, named.model.experts, findings),
+            *_stages(job, named.model.num_layers, findings),
+            *_batch(job, degrees, findings),
+            *_precision(job, degrees, findings),
+            *_recompute(job, findings),
+            ("optimizer.name", "AdamW"),
+            ("optimizer.implementation", job.training.optimizer.implementation),
+            ("optimizer.early_step_in_backward", job.training.optimizer.in_backward),
+            ("compile.enable", job.framework.compile),
+            ("parallelism.disable_loss_parallel", not job.framework.loss_parallel),
+            (
+                "parallelism.fsdp_reshard_after_forward",
+                job.framework.fsdp_reshard_after_forward,
+            ),
+        ]
+    )
+    findings.refuse()
+    return settings
+
+
+def torchtitan_options(job: Job) -> list[str]:
+    """The options of a job. Raises RefusedError as above, and where only a file can say it."""
+    words = []
+    for key, value in torchtitan_settings(job).items():
+        section, _, name = key.rpartition(".")
+        if isinstance(value, bool):
+            words.append(f"--{section}.{name if value else f'no-{name}'}")
+        elif isinstance(value, list) and not all(isinstance(each, str) for each in value):
+            findings = Findings()
+            message = f"an option has no place for {key}; write it to a file"
+            _refuse(findings, "/parallelism", message)
+            raise RefusedError(tuple(findings.found))
+        else:
+            said = ",".join(value) if isinstance(value, list) else value
+            words.append(f"--{key}={said}")
+    return words
+
+
+def torchtitan_toml(job: Job) -> str:
+    """The TOML file of a job."""
+    tables = groupby(
+        sorted(torchtitan_settings(job).items(), key=lambda each: each[0].rpartition(".")[0]),
+        key=lambda each: each[0].rpartition(".")[0],
+    )
+    return "\n".join(
+        f"[{table}]\n"
+        + "".join(f"{key.rpartition('.')[2]} = {json.dumps(value)}\n" for key, value in settings)
+        for table, settings in tables
+    )
+
+
+class Named(NamedTuple):
+    """A model of torchtitan's registries, and what it is called there."""
+
+    name: str
+    flavor: str
+    model: Flavor
+
+
+def _named(model: Model) -> Named | None:
+    for name, flavors in FLAVORS.items():
+        for flavor in flavors:
+            found = flavor_of(name, flavor, RELEASE)
+            if found is not None and Model.model_validate(found.model(RELEASE)) == model:
+                return Named(name, flavor, found)
+    return None
+
+
+class Degrees(NamedTuple):
+    """Data-parallel ranks: replicas, and ranks that share out what one of them holds."""
+
+    replicate: int
+    shard: int
+    shards: bool
+    """Whether FSDP runs."""
+
+
+def _degrees(job: Job, findings: Findings) -> Degrees:
+    """Degrees that make FSDP or DDP of the same ranks as the job."""
+    given = job.parallelism
+    etp = given.etp or 1
+    world = given.num_gpus or smallest_world(given, etp)
+    dp = max(1, world // (given.tp * given.pp * given.cp))
+    if dp * given.tp * given.pp * given.cp != world:
+        _refuse(findings, "/parallelism/num_gpus", f"{world} GPUs are no multiple of the degrees")
+    strategy = sharding_strategy(job, findings)
+    pointer = "/parallelism/data_parallel_sharding_strategy"
+    replicas = given.data_parallel_replicate_size
+    if strategy == "no_shard":
+        if given.cp > 1 or given.ep > 1 or (dp > 1 and given.tp * given.pp > 1) or replicas > 1:
+            _refuse(findings, pointer, "torchtitan replicates beside no other parallelism")
+        return Degrees(dp, 1, False)
+    if strategy != "optim_grads_params":
+        _refuse(findings, pointer, f"no key of torchtitan says {strategy}")
+    if dp % replicas:
+        pointer = "/parallelism/data_parallel_replicate_size"
+        _refuse(findings, pointer, f"{dp} data-parallel ranks are no multiple of {replicas}")
+        return Degrees(1, dp, True)
+    shard = dp // replicas
+    if shard == 1 and given.cp == 1 and given.ep == 1:
+        _refuse(findings, pointer, "torchtitan shares out over two ranks or more")
+    return Degrees(replicas, shard, True)
+
+
+def _layout(
+    job: Job, degrees: Degrees, experts: bool, findings: Findings
+) -> Iterator[tuple[str, Any]]:
+    given = job.parallelism
+    section = "parallelism"
+    yield f"{section}.data_parallel_replicate_degree", degrees.replicate
+    yield f"{section}.data_parallel_shard_degree", degrees.shard
+    yield f"{section}.tensor_parallel_degree", given.tp
+    yield f"{section}.context_parallel_degree", given.cp
+    yield f"{section}.pipeline_parallel_degree", given.pp
+    yield f"{section}.expert_parallel_degree", given.ep
+    divided = given.tp if given.ep == 1 and experts else 1
+    if given.ep > 1:
+        divided = given.etp or 1
+        yield f"{section}.expert_tensor_parallel_degree", divided
+    if (given.etp or 1) != divided or divided not in (1, given.tp):
+        message = f"torchtitan divides experts by {divided} tensor-parallel ranks here"
+        _refuse(findings, "/parallelism/etp", message)
+    if given.sequence_parallel is False and given.tp > 1:
+        pointer = "/parallelism/sequence_parallel"
+        _refuse(findings, pointer, "torchtitan shares sequences out with tensor parallelism")
+    methods = {value: key for key, value in ROTATE_METHODS.items()}
+    if given.cp_comm_type in methods:
+        yield f"{section}.context_parallel_rotate_method", methods[given.cp_comm_type]
+    else:
+        message = f"no key of torchtitan says {given.cp_comm_type}"
+        _refuse(findings, "/parallelism/cp_comm_type", message)
+
+
+def _stages(job: Job, layers: int, findings: Findings) -> Iterator[tuple[str, Any]]:
+    """The schedule, and the split over stages where it is not the one that torchtitan makes."""
+    given, section = job.parallelism, "parallelism"
+    chunks = virtual_pipeline_size(given, layers, findings)
+    schedule = pipeline_schedule(given, chunks, findings)
+    stages = split(given, layers, 0, chunks, findings, weighed=True)
+    if given.microbatch_group_size_per_vp_stage not in (None, given.pp):
+        pointer = "/parallelism/microbatch_group_size_per_vp_stage"
+        _refuse(findings, pointer, "torchtitan interleaves as many micro-batches as stages")
+    if given.pp == 1:
+        if schedule != "1f1b" or chunks > 1:
+            pointer = "/parallelism/pipeline_schedule"
+            _refuse(findings, pointer, "a schedule goes with a pipeline")
+        return
+    single = {value: key for key, value in SINGLE_STAGE_SCHEDULES.items()}
+    several = {value: key for key, value in MULTI_STAGE_SCHEDULES.items()}
+    if schedule not in single | several:
+        pointer = "/parallelism/pipeline_schedule"
+        _refuse(findings, pointer, f"no key of torchtitan says {schedule}")
+        return
+    yield f"{section}.pipeline_parallel_schedule", (single | several)[schedule]
+    even = given.model_copy(
+        update={
+            "num_layers_in_first_pipeline_stage": None,
+            "num_layers_in_last_pipeline_stage": None,
+            "pipeline_model_parallel_layout": None,
+            "account_for_embedding_in_pipeline_split": False,
+            "account_for_loss_in_pipeline_split": False,
+        }
+    )
+    usual = split(even, layers, 0, chunks, Findings(), weighed=True)
+    each = ceil((layers + 2) / (given.pp * chunks))
+    if stages == usual and chunks == (1 if schedule in single else 2):
+        return
+    if stages == usual and ceil((layers + 2) / each) == given.pp * chunks:
+        yield f"{section}.pipeline_parallel_layers_per_stage", each
+    elif stages:
+        yield f"{section}.module_fqns_per_model_part", list(_modules(stages))
+
+
+def _modules(stages: Sequence[VirtualStage]) -> Iterator[list[str]]:
+    first = 0
+    for stage in stages:
+        layers = [f"layers.{layer}" for layer in range(first, first + stage.layers)]
+        first += stage.layers
+        yield [
+            *(["tok_embeddings"] if stage.embedding else []),
+            *layers,
+            *(["norm", "output"] if stage.output_layer else []),
+        ]
+
+
+def _batch(job: Job, degrees: Degrees, findings: Findings) -> Iterator[tuple[str, Any]]:
+    """With a pipeline the local batch is what one run of it reads, cut into its micro-batches."""
+    training, pp = job.training, job.parallelism.pp
+    dp = degrees.replicate * degrees.shard
+    size, count = training.micro_batch_size, training.num_microbatches
+    if training.global_batch_size is not None:
+        count, rest = divmod(training.global_batch_size, size * dp)
+        if rest or training.num_microbatches not in (None, count):
+            message = "the samples of a step are no whole number of micro-batches"
+            _refuse(findings, "/training/global_batch_size", message)
+    yield "training.seq_len", training.seq_length
+    if pp == 1:
+        yield "training.local_batch_size", size
+        if count is not None:
+            yield "training.global_batch_size", size * dp * count
+        return
+    if count is None:
+        message = "torchtitan takes the samples of a pipeline's run; give num_microbatches"
+        _refuse(findings, "/training/num_microbatches", message)
+    yield "training.local_batch_size", size * (count or 1)
+    yield "parallelism.pipeline_parallel_microbatch_size", size
+
+
+PRESETS: Mapping[str, Precision] = {
+    "bf16": Precision(params="fp32", compute="bf16"),
+    "fp32": Precision(params="fp32", compute="fp32"),
+}
+"""What a preset means where torchtitan runs."""
+
+
+def _precision(job: Job, degrees: Degrees, findings: Findings) -> Iterator[tuple[str, Any]]:
+    """Beside tensor or pipeline parallelism without FSDP nothing is narrowed."""
+    told, pointer = job.training.precision, "/training/precision"
+    narrowed = degrees.shards or job.parallelism.tp * job.parallelism.pp == 1
+    if told == "autocast-bf16" and not degrees.shards:
+        told = "bf16"
+    precision = told if isinstance(told, Precision) else PRESETS.get(told)
+    words = {value: key for key, value in DTYPES.items()}
+    if (
+        precision is None
+        or {precision.params, precision.compute} - words.keys()
+        or (precision.gradients, precision.main_params) != ("fp32", "fp32")
+        or precision.fp8_param_gather
+        or precision.fp8_recipe not in (None, "tensorwise", "rowwise")
+        or not (narrowed or precision.params == precision.compute)
+    ):
+        _refuse(findings, pointer, f"no keys of torchtitan say {told!r} here")
+        return
+    yield "training.dtype", words[precision.params]
+    yield "training.mixed_precision_param", words[precision.compute]
+    if precision.fp8_recipe is not None:
+        yield "model.converters", ["float8"]
+        yield "quantize.linear.float8.recipe_name", precision.fp8_recipe
+
+
+def _recompute(job: Job, findings: Findings) -> Iterator[tuple[str, Any]]:
+    given = job.training.recompute
+    mode, option = "activation_checkpoint.mode", "activation_checkpoint.selective_ac_option"
+    every = given.every_nth_layer
+    if given.granularity != "full" and every > 1:
+        pointer = "/training/recompute/every_nth_layer"
+        _refuse(findings, pointer, "torchtitan skips layers where it recomputes them as a whole")
+    if given.granularity is None:
+        yield mode, "none"
+    elif given.granularity == "full" and every == 1:
+        yield mode, "full"
+    else:
+        yield mode, "selective"
+        yield option, str(every) if given.granularity == "full" else "op"
+
+
+def _refuse(findings: Findings, pointer: str, message: str) -> None:
+    findings.add(pointer, "not_expressible", message)
+
+
+def _at(job: Job, pointer: str) -> Any:
+    return reduce(getattr, pointer.strip("/").split("/"), job)
