@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
-from trainfit.api.examples import LAUNCH_EXAMPLES
+from trainfit.api.examples import LAUNCH_EXAMPLES, LLAMA_8B, TO_LAUNCH_EXAMPLES
 
 PATH = "/v1/jobs:from-launch"
 TOML = """
@@ -189,3 +189,29 @@ async def test_launches_are_counted_by_format_and_outcome(client: AsyncClient) -
     assert 'trainfit_launches_total{format="torchtitan",outcome="read"} 1.0' in metrics
     assert 'trainfit_launches_total{format="torchtitan",outcome="partly"} 1.0' in metrics
     assert 'trainfit_launches_total{format="unrecognised",outcome="refused"} 1.0' in metrics
+
+
+@pytest.mark.parametrize("name", TO_LAUNCH_EXAMPLES)
+async def test_a_job_is_written_in_keys_that_make_it_again(client: AsyncClient, name: str) -> None:
+    question: Any = TO_LAUNCH_EXAMPLES[name]["value"]
+    response = await client.post("/v1/jobs:to-launch", json=question)
+    assert response.status_code == 200
+    written, job = response.json(), question["job"]
+    program = {"megatron-args": "pretrain_gpt.py", "torchtitan": "torchtitan.train"}
+    again = {
+        "argv": [program[written["to"]], *written["arguments"]],
+        "env": written["environment"],
+        "overrides": {"parallelism": {"num_gpus": job["parallelism"]["num_gpus"]}},
+        "gpu": job["gpu"],
+    }
+    one = (await client.post("/v1/estimate", json=job)).json()
+    other = (await client.post("/v1/estimate", json={"launch": again})).json()
+    assert other["stages"] == one["stages"]
+
+
+async def test_what_keys_cannot_say_is_refused_by_name(client: AsyncClient) -> None:
+    question = {"job": LLAMA_8B, "to": "torchtitan"}
+    response = await client.post("/v1/jobs:to-launch", json=question)
+    assert response.status_code == 422
+    (error,) = response.json()["errors"]
+    assert (error["pointer"], error["code"]) == ("/job/framework/name", "not_expressible")

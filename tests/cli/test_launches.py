@@ -108,3 +108,17 @@ def test_a_file_that_is_neither_is_told_as_a_job(run: Run, tmp_path: Path) -> No
     done = run(f"fit-check {path} --gpu B200")
     assert done.code == 2
     assert "did you mean model?" in done.out
+
+
+def test_a_job_is_written_as_files_and_arguments(run: Run, toml: Path) -> None:
+    out = run(f"job convert {toml} --to torchtitan").out
+    assert "# train.toml\n" in out
+    assert 'flavor = "8B"' in out
+    job = toml.with_name("job.yaml")
+    job.write_text(
+        "model: {hf_id: meta-llama/Llama-3.1-8B}\ntraining: {global_batch_size: 8}\n", "utf-8"
+    )
+    assert "--num-layers 32 \\\n" in run(f"job convert {job} --to megatron-args").out
+    refused = run(f"job convert {toml} --to megatron-args")
+    assert refused.code == 2
+    assert refused.err.startswith("trainfit: --framework: ")

@@ -20,6 +20,7 @@ OPERATIONS = {
     "fitCheck": ("post", "/v1/fit-check"),
     "compare": ("post", "/v1/compare"),
     "jobFromLaunch": ("post", "/v1/jobs:from-launch"),
+    "jobToLaunch": ("post", "/v1/jobs:to-launch"),
     "ledger": ("post", "/v1/ledger"),
     "admission": ("post", "/v1/admission"),
     "enforceAdmission": ("post", "/v1/admission/enforce"),

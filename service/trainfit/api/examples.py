@@ -145,6 +145,22 @@ LAUNCH_EXAMPLES: dict[str, Example] = {
         },
     },
 }
+TO_LAUNCH_EXAMPLES: dict[str, Example] = {
+    "megatron": {
+        "summary": "Llama-3.1-8B as Megatron-LM's arguments",
+        "value": {
+            "job": {
+                **LLAMA_8B,
+                "training": {**LLAMA_8B["training"], "attention": {"backend": "flash"}},
+            },
+            "to": "megatron-args",
+        },
+    },
+    "torchtitan": {
+        "summary": "Llama-3.1-8B in torchtitan's keys",
+        "value": {"job": TORCHTITAN_8B, "to": "torchtitan"},
+    },
+}
 ADMISSION_EXAMPLES: dict[str, Example] = {
     "job": {
         "summary": "A Job on its way into a cluster",

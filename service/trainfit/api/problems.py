@@ -3,7 +3,7 @@ so the terminal answers with the same words.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Annotated, Protocol
 
@@ -449,6 +449,12 @@ def summary(findings: Sequence[Finding]) -> str:
     line = f", line {first.line}" if first.line is not None else ""
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
     return f"{first.pointer or 'the body'}{line}: {first.message}{more}"
+
+
+def within(prefix: str, found: Problem) -> Problem:
+    """The same problem of a job that stands at `prefix` of the body."""
+    errors = [replace(each, pointer=prefix + each.pointer) for each in found.errors]
+    return replace(found, errors=errors, detail=summary(errors) if errors else found.detail)
 
 
 def _unknown(kind: Kind, pointer: str, message: str, close_matches: Sequence[str]) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -15,13 +16,18 @@ from trainfit.api.problems import Problem
 from trainfit.cli.entries import Entry, UnreadFile, read_entries
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
+from trainfit.cli.lookup import looking_up
 from trainfit.cli.refusals import refusal
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.launch.account import Account
+from trainfit.launch.convert.targets import write
 from trainfit.launch.reading import JobFromLaunch
 from trainfit.specs.job import Job
+from trainfit.specs.launch import LaunchTarget
 from trainfit.wire import to_json
 
+JOBS = Parameter(help="A job in JSON, YAML or TOML, or launch files.")
+TO = Parameter(help="Whose keys.")
 FILES = Parameter(help="A script that starts a training run, and what it reads.")
 JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
 
@@ -44,6 +50,36 @@ def from_launch(
         return
     print(yaml.safe_dump(asked.reading.job, sort_keys=False), end="")
     print_all(labelled([("", "")]), *_tables(asked.reading.launch.account))
+
+
+@app.command
+def convert(
+    files: Annotated[list[Path], JOBS],
+    /,
+    *,
+    to: Annotated[LaunchTarget, TO],
+    as_json: Annotated[bool, JSON] = False,
+    launch: LaunchOptions = NOTHING_SAID,
+) -> None:
+    """Print a job in the keys of its framework: arguments to paste, or files.
+
+    What those keys cannot say is refused by name; the number of GPUs is the launcher's to say.
+    """
+    asked = _read(files, launch)
+    with looking_up(online=True) as look_up:
+        find = look_up([asked.job.model])
+    written = asked.answered(lambda job, _: write(job, to, find(job.model).spec))
+    if isinstance(written, Problem):
+        raise RefusedCommandError(refusal(written, {}))
+    if as_json:
+        print_json(to_json(written))
+        return
+    for name, value in written.environment.items():
+        print(f"export {name}={value}")
+    for file in written.files:
+        print(f"# {file.path}\n{file.content}")
+    if not written.files:
+        print(shlex.join(written.arguments).replace(" --", " \\\n  --"))
 
 
 def _read(files: list[Path], options: LaunchOptions) -> Asked[Job]:

@@ -110,3 +110,14 @@ FitCheckOrLaunch = Annotated[
 """A question about a job, or about a launch in its place."""
 AS_LAUNCH = WithJsonSchema({"allOf": [{"$ref": "#/components/schemas/Launch"}]})
 """Describes a value that is a Launch in JSON, but not read as one."""
+
+
+LaunchTarget = Literal["megatron-args", "torchtitan", "deepspeed", "accelerate"]
+"""In whose keys a job can be written."""
+
+
+class ToLaunch(Part):
+    """A job that is to be written in the keys of its framework."""
+
+    job: Job
+    to: LaunchTarget = Field(..., description="Whose keys.")

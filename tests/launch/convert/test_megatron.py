@@ -234,8 +234,8 @@ def test_what_a_release_sets_by_itself_is_not_said() -> None:
         ({"training": {}}, "/training/global_batch_size"),
         ({"model": {"spec": SPEC | {"activation_func": "relu"}}}, "/model/spec/activation_func"),
         (
-            {"framework": {"name": "megatron", "expandable_segments": True}},
-            "/framework/expandable_segments",
+            {"framework": {"name": "megatron", "deallocate_pipeline_outputs": False}},
+            "/framework/deallocate_pipeline_outputs",
         ),
         (
             {"parallelism": {"pp": 2, "pipeline_schedule": "gpipe"}},

@@ -197,7 +197,6 @@ def test_options_are_written_as_torchtitan_reads_them() -> None:
 
 REFUSED: list[tuple[Part, str]] = [
     ({"framework": {"name": "megatron"}}, "/framework/name"),
-    ({"framework": {"name": "torchtitan", "expandable_segments": False}}, "/framework"),
     ({"model": {"hf_id": "Qwen/Qwen2.5-7B"}}, "/model"),
     ({"model": {"hf_id": "meta-llama/Llama-3.1-8B", "revision": "x"}}, "/model"),
     ({"parallelism": {"data_parallel_sharding_strategy": "optim"}}, "/parallelism"),

@@ -6,15 +6,44 @@ from fastapi import APIRouter, Body, Request
 from fastapi.concurrency import run_in_threadpool
 
 from trainfit.api.asked import told
-from trainfit.api.examples import LAUNCH_EXAMPLES
+from trainfit.api.examples import LAUNCH_EXAMPLES, TO_LAUNCH_EXAMPLES
+from trainfit.api.failures import ProblemError
+from trainfit.api.jobs import answered
 from trainfit.api.json_body import JsonRoute
 from trainfit.api.launches import job_from
+from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
-from trainfit.api.problems import BODY_PROBLEMS, INVALID_LAUNCH
+from trainfit.api.problems import BODY_PROBLEMS, INVALID_LAUNCH, JOB_PROBLEMS, Problem, within
+from trainfit.launch.convert.targets import WrittenLaunch, write
 from trainfit.launch.reading import JobFromLaunch
-from trainfit.specs.launch import Launch
+from trainfit.specs.launch import Launch, ToLaunch
 
 router = APIRouter(prefix="/v1", tags=["launches"], route_class=JsonRoute)
+
+
+@router.post(
+    "/jobs:to-launch",
+    operation_id="jobToLaunch",
+    summary="Write a job in the keys of its framework",
+    response_description="Arguments to paste, and the files that go with them.",
+    responses=problem_responses(*JOB_PROBLEMS),
+)
+async def job_to_launch(
+    request: Request,
+    question: Annotated[ToLaunch, Body(openapi_examples=TO_LAUNCH_EXAMPLES)],
+    hf_token: HfToken = None,
+) -> WrittenLaunch:
+    """Read back with the same number of GPUs, they make the same job. What those keys cannot say is
+    refused by name.
+    """
+    job = question.job
+    find = await look_up(request, [job.model], hf_token)
+    result = await run_in_threadpool(
+        answered, job, lambda job: write(job, question.to, find(job.model).spec)
+    )
+    if isinstance(result, Problem):
+        raise ProblemError(within("/job", result))
+    return result
 
 
 @router.post(

@@ -1,7 +1,7 @@
 """A job -> Megatron-LM's arguments: what `trainfit.launch.megatron` reads, the other way round.
 
 The arguments are those of the latest release that is known. They name no number of GPUs, which is
-the launcher's, and no card.
+the launcher's, no card, and nothing of the allocator, which a variable sets.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from trainfit.specs.transformer_config import TransformerConfig
 
 NO_ARGUMENT: Mapping[str, Any] = {
     "/framework/deallocate_pipeline_outputs": True,
-    "/framework/expandable_segments": False,
     "/training/attention/repeats_kv": False,
     "/training/frozen": (),
     "/training/loss/logits_to_keep": None,
     "/training/loss/num_chunks": 8,
     "/training/moe/imbalance_factor": 1.0,
+    "/training/num_frozen_layers": 0,
     "/training/offload_activations": False,
     "/training/optimizer/implementation": "fused",
     "/training/optimizer/in_backward": False,
@@ -47,11 +47,6 @@ NO_ARGUMENT: Mapping[str, Any] = {
     "/training/recompute/every_nth_layer": 1,
 }
 """Fields that no argument sets, at the only value that a command line can mean."""
-
-BY_ENVIRONMENT = {
-    "/framework/expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True sets it",
-}
-"""Fields that a variable of the environment sets instead."""
 
 
 def megatron_arguments(job: Job) -> list[str]:
@@ -71,7 +66,7 @@ def megatron_arguments(job: Job) -> list[str]:
         raise RefusedError(tuple(findings.found))
     for pointer, only in NO_ARGUMENT.items():
         if (value := _at(job, pointer)) != only:
-            message = BY_ENVIRONMENT.get(pointer, f"no argument of Megatron-LM says {value!r}")
+            message = f"no argument of Megatron-LM says {value!r}"
             findings.add(pointer, "not_expressible", message)
     said = [
         *_model(job, spec, findings),

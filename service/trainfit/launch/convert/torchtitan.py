@@ -1,6 +1,7 @@
 """A job -> torchtitan's keys: what `trainfit.launch.torchtitan` reads, the other way round.
 
-The keys are those of v0.2.2, the last release that a TOML file configures. They name no card.
+The keys are those of v0.2.2, the last release that a TOML file configures. They name no card,
+and nothing of the allocator, which a variable sets.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ NO_KEY: Mapping[str, Sequence[Any]] = {
     "/training/moe/router_dtype": (None,),
     "/training/moe/shared_expert_overlap": (False,),
     "/training/moe/token_dispatcher_type": ("alltoall",),
+    "/training/num_frozen_layers": (0,),
     "/training/offload_activations": (False,),
     "/training/offload_modules": ((),),
     "/training/optimizer/cpu_offload_fraction": (0.0,),
@@ -67,8 +69,6 @@ NO_KEY: Mapping[str, Sequence[Any]] = {
 }
 """Fields that no key sets, at the values that torchtitan means without one."""
 
-BY_ENVIRONMENT = "/framework/expandable_segments"
-"""What torchtitan's own script sets in the environment, and no key can."""
 
 Settings = dict[str, Any]
 
@@ -86,9 +86,6 @@ def torchtitan_settings(job: Job) -> Settings:
     for pointer, usual in NO_KEY.items():
         if (value := _at(job, pointer)) not in usual:
             _refuse(findings, pointer, f"no key of torchtitan says {value!r}")
-    if not job.framework.expandable_segments:
-        message = "torchtitan's script sets PYTORCH_ALLOC_CONF=expandable_segments:True"
-        _refuse(findings, BY_ENVIRONMENT, message)
     if job.training.mtp is not None and job.training.mtp.num_layers:
         _refuse(findings, "/training/mtp", "torchtitan trains no multi-token prediction")
     named = _named(job.model)
