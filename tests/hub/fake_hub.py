@@ -11,7 +11,7 @@ import struct
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 from urllib.parse import unquote
 
@@ -166,6 +166,17 @@ def slow_headers(seconds: float = NEVER, then: Answer | None = None) -> Answer:
     async def answer(request: Request, writer: Writer) -> None:
         await asyncio.sleep(seconds)
         await (then or model())(request, writer)
+
+    return answer
+
+
+def once(event: Event) -> Answer:
+    """One that answers when this has happened."""
+
+    async def answer(request: Request, writer: Writer) -> None:
+        while not event.is_set():
+            await asyncio.sleep(0.01)
+        await model()(request, writer)
 
     return answer
 
