@@ -20,8 +20,11 @@ Row = dict[str, Any]
 
 ROWS = Path(__file__).parents[1] / "data" / "simulated_steps.jsonl"
 PURE: Row = {"precision": "bf16-pure"}
+AUTOCAST: Row = {"precision": "autocast-bf16"}
 LORA: Row = {"method": "lora", "r": 16}
-NF4: Row = {"quantization": "nf4", "double_quantization": True, "adapter_dtype": "bf16"}
+QV: Row = {"target_modules": ["q_proj", "v_proj"]}
+NF4: Row = {"quantization": "nf4", "double_quantization": True}
+NARROW: Row = {"adapter_dtype": "bf16"}
 FSDP: Row = {"data_parallel_sharding_strategy": "optim_grads_params"}
 DEEPSPEED: Row = {"data_parallel_engine": "deepspeed"}
 
@@ -63,7 +66,22 @@ def allocated(row: Row, training: Row, parallelism: Row, framework: Row) -> floa
     [
         ("llama8b-lora-r16-all-s2048-noac", {**PURE, "peft": LORA}, {}, {}),
         ("llama8b-lora-r16-all-s2048-ac", {**PURE, "peft": LORA}, {}, {}),
-        ("llama8b-qlora-r16-all-s2048-noprep-noac", {**PURE, "peft": LORA | NF4}, {}, {}),
+        ("llama8b-lora-r16-all-s2048-bf16adapter", {**PURE, "peft": LORA | NARROW}, {}, {}),
+        ("llama8b-lora-r16-all-s2048-dropout", {**PURE, "peft": LORA | {"dropout": 0.05}}, {}, {}),
+        ("llama8b-lora-r64-all-s2048-noac", {**PURE, "peft": LORA | {"r": 64}}, {}, {}),
+        ("llama8b-lora-r8-qv-s2048-noac", {**PURE, "peft": LORA | QV | {"r": 8}}, {}, {}),
+        ("qwen3-8b-lora-r16-all-s4096-ac", {**PURE, "peft": LORA}, {}, {}),
+        ("llama8b-lora-r16-all-s2048-ampbase", {**AUTOCAST, "peft": LORA}, {}, {}),
+        ("llama8b-qlora-r16-all-s2048-noprep-noac", {**PURE, "peft": LORA | NF4 | NARROW}, {}, {}),
+        ("llama8b-qlora-r16-all-s2048-noac", {**AUTOCAST, "peft": LORA | NF4}, {}, {}),
+        ("llama8b-qlora-r16-all-s2048-ac", {**AUTOCAST, "peft": LORA | NF4}, {}, {}),
+        (
+            "llama8b-qlora-r64-single-s4096-b2-ac",
+            {**AUTOCAST, "peft": LORA | {"r": 64, "quantization": "nf4"}},
+            {},
+            {},
+        ),
+        ("qwen3-8b-qlora-r16-qv-s2048-ac", {**AUTOCAST, "peft": LORA | NF4 | QV}, {}, {}),
         ("llama1b-bf16-bnb-adamw8bit-ac", {**PURE, "optimizer": {"name": "adamw8bit"}}, {}, {}),
         (
             "llama1b-bf16-bnb-pagedadamw8bit-ac",
@@ -71,7 +89,7 @@ def allocated(row: Row, training: Row, parallelism: Row, framework: Row) -> floa
             {},
             {},
         ),
-        ("llama1b-trainer-amp-bf16-s2048-b2-noac", {"precision": "autocast-bf16"}, {}, {}),
+        ("llama1b-trainer-amp-bf16-s2048-b2-noac", AUTOCAST, {}, {}),
         ("llama8b-fsdp2-w8-s4096-ac", {}, FSDP, {}),
         ("llama8b-fsdp2-w64-s4096-ac", {}, FSDP, {}),
         (

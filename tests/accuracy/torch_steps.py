@@ -159,6 +159,8 @@ def training_of(given: Row) -> Row:
         training["peft"] = adapters_of(given["lora"], given["dtype"])
     if tokens := given["virtual_tokens"]:
         training["peft"] = {"method": "prompt_tuning", "num_virtual_tokens": tokens}
+    if "peft" in training and given["dtype"] == "autocast":
+        training["peft"]["base_dtype"] = "fp32"
     return training
 
 

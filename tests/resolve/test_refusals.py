@@ -241,6 +241,17 @@ TORCHTITAN = {"name": "torchtitan"}
             "tp under DeepSpeed is not modelled",
         ),
         (
+            {
+                "framework": TRANSFORMERS,
+                "training": {
+                    "precision": "bf16-pure",
+                    "peft": {"method": "lora", "base_dtype": "fp32"},
+                },
+            },
+            "/training/peft/base_dtype",
+            "precision says how the base is stored",
+        ),
+        (
             {"framework": TRANSFORMERS, "training": {"num_frozen_layers": 33}},
             "/training/num_frozen_layers",
             "the model has 32 layers",

@@ -71,6 +71,7 @@ NAMES = {
         "peft_double_quantization",
         "lora_double_quantization",
     ),
+    "/training/peft/base_dtype": ("peft_base_dtype",),
 }
 """Names that are not the section's prefix and the field: Megatron's, and of what two parts have."""
 

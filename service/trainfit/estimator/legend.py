@@ -128,6 +128,24 @@ class PytorchLegend(Legend):
         return module in self.adapters.saved
 
     @property
+    def casts_weights(self) -> bool:
+        """Whether autocast finds weights that it narrows."""
+        return self.autocast and self.residual_bytes > self.bytes
+
+    def is_quantised(self, module: str) -> bool:
+        """Whether the module's matrix is stored narrower than a product reads it: the head's is
+        not (transformers' get_keys_to_not_convert).
+        """
+        narrow = self.adapters is not None and self.adapters.matrix_bytes < self.bytes
+        return narrow and module != "lm_head" and not self.trains(module)
+
+    def product_bytes(self, module: str) -> int:
+        """Bytes of an element of a product of the residual stream: autocast makes it narrow,
+        bitsandbytes gives back the type that it read (Linear4bit.forward).
+        """
+        return self.residual_bytes if self.is_quantised(module) else self.bytes
+
+    @property
     def virtual_elements(self) -> int:
         """Elements of the embeddings of virtual tokens, which are trained."""
         return 0 if self.adapters is None else self.adapters.virtual_tokens * self.h

@@ -18,7 +18,7 @@ from trainfit.resolve.plan import (
     PytorchStep,
     Source,
 )
-from trainfit.resolve.pytorch import resolve_pytorch_step, with_frozen_layers
+from trainfit.resolve.pytorch import base_dtype, resolve_pytorch_step, with_frozen_layers
 from trainfit.resolve.training import resolve_batch, resolve_routing, resolve_step
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron, Torchtitan, Transformers
@@ -169,11 +169,17 @@ def _pytorch_defaults(job: Job, step: PytorchStep) -> dict[str, tuple[Any, Origi
     """The same as PyTorch, or the model's config, has them."""
     optimizer = job.training.optimizer
     found: dict[str, tuple[Any, Origin, str]] = {}
-    own = WIDTHS[step.states.master or step.states.parameters]
+    own = WIDTHS[step.states.master or step.states.gradients]
     for name in ("exp_avg_dtype", "exp_avg_sq_dtype"):
         if getattr(optimizer, name) is None:
             why = "moments are as the parameters that are stepped"
             found[f"/training/optimizer/{name}"] = (own, "framework", why)
+    peft = job.training.peft
+    if peft is not None and peft.base_dtype is None and step.autocast:
+        why = "as transformers loads a checkpoint"
+        if peft.quantization is not None:
+            why = "as prepare_model_for_kbit_training leaves what is not quantised"
+        found["/training/peft/base_dtype"] = (base_dtype(peft), "framework", why)
     if isinstance(job.framework, Transformers) and job.framework.data_parallel_engine is None:
         engine = step.data_parallelism.engine
         why = "ddp where nothing is shared out, else fsdp2"

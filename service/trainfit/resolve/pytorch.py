@@ -50,7 +50,7 @@ def resolve_pytorch_step(
     assert isinstance(job.framework, Torchtitan | Transformers)
     framework, training = job.framework, job.training
     engine = _engine(framework, layout, findings)
-    dtypes = _dtypes(job, engine, layout)
+    dtypes = _with_base(_dtypes(job, engine, layout), training.peft, findings)
     adapters = _adapters(training.peft, dtypes) if training.peft is not None else None
     _check(job, model, layout, engine, findings)
     return PytorchStep(
@@ -132,6 +132,26 @@ def _dtypes(job: Job, engine: Engine, layout: Layout) -> Dtypes:
     if given == "autocast-bf16" or not sharded:
         return Dtypes(4, 2, 4, True)
     return Dtypes(4, 2, 4 if isinstance(job.framework, Torchtitan) else 2, False)
+
+
+def _with_base(dtypes: Dtypes, peft: Peft | None, findings: Findings) -> Dtypes:
+    """Autocast leaves weights as they are: those of a frozen base may be narrow already."""
+    if peft is None:
+        return dtypes
+    if dtypes.autocast:
+        return dtypes._replace(stored=BYTES[base_dtype(peft)])
+    if peft.base_dtype is not None:
+        pointer = "/training/peft/base_dtype"
+        message = "where nothing is cast automatically, precision says how the base is stored"
+        findings.add(pointer, "conflict", message, put(pointer, None))
+    return dtypes
+
+
+def base_dtype(peft: Peft) -> Literal["fp32", "bf16"]:
+    """How what is not quantised of a frozen base is stored under autocast."""
+    if peft.base_dtype is not None:
+        return peft.base_dtype
+    return "bf16" if peft.quantization is None else "fp32"
 
 
 def _given_dtypes(given: Precision, engine: Engine, layout: Layout) -> Dtypes:
@@ -236,11 +256,17 @@ def _adapters(peft: Peft, dtypes: Dtypes) -> Adapters:
         dropout=lora.dropout > 0,
         targets=None if all_linear else frozenset(lora.target_modules),
         element_bytes=stored,
-        computed_bytes=dtypes.computed if dtypes.computed < dtypes.stored else stored,
+        computed_bytes=_narrowed(stored, dtypes),
         matrix_bytes=_frozen_bytes(peft, dtypes),
         saved=frozenset(lora.modules_to_save),
         virtual_tokens=peft.num_virtual_tokens if isinstance(peft, PromptTuning) else 0,
     )
+
+
+def _narrowed(stored: int, dtypes: Dtypes) -> int:
+    """Bytes of an element of an adapter as a forward reads it."""
+    narrows = dtypes.autocast or dtypes.computed < dtypes.stored
+    return dtypes.computed if narrows else stored
 
 
 def _frozen_bytes(peft: FrozenBase, dtypes: Dtypes) -> Fraction:

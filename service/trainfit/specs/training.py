@@ -187,6 +187,12 @@ class FrozenBase(Part):
     double_quantization: bool = Field(
         False, description="nf4: quantise the scales too (bnb_4bit_use_double_quant)."
     )
+    base_dtype: Literal["fp32", "bf16"] | None = Field(
+        None,
+        description="Under autocast: frozen weights that are not quantised. Unset: bf16, as "
+        "transformers loads most checkpoints; beside quantised ones fp32, as PEFT's "
+        "prepare_model_for_kbit_training leaves them.",
+    )
 
 
 class Lora(FrozenBase):

@@ -47,18 +47,20 @@ def linear(
         tensors.append(backward("input gradient, ordered by rank", rows * inputs * width))
     if sizes.gathers and ends:
         tensors.append(backward("output gradient, ordered by rank", rows * outputs * width))
-    if sizes.autocast:
+    quantised = sizes.is_quantised(module)
+    if sizes.casts_weights and not quantised:
         tensors.append(saved("weight in the narrow type", numel * width))
     if sizes.trains(module):
         tensors.append(gradient("weight gradient", numel * sizes.gradient_bytes))
         if sizes.autocast:
             tensors.append(backward("weight gradient in the narrow type", numel * width))
     elif sizes.adapters is not None:
-        if sizes.adapters.matrix_bytes < width:
+        if quantised:
             tensors.append(forward("weight, dequantised", numel * width))
             tensors.append(backward("weight, dequantised", numel * width))
         if sizes.adapts(module):
-            tensors += _adapter(rows, inputs, outputs, sizes)
+            as_read = quantised and reads == "shared"
+            tensors += _adapter(rows, inputs, outputs, sizes, casts=sizes.autocast and not as_read)
     return Operation(
         module, tuple(tensors), gemm=(outputs, inputs), bias=bias, output=rows * outputs * width
     )
@@ -69,15 +71,18 @@ def _is_copied(reads: Input, sizes: PytorchLegend) -> bool:
     return reads == "residual" and sizes.autocast
 
 
-def _adapter(rows: int, inputs: int, outputs: int, sizes: PytorchLegend) -> Iterator[Tensor]:
+def _adapter(
+    rows: int, inputs: int, outputs: int, sizes: PytorchLegend, *, casts: bool
+) -> Iterator[Tensor]:
     """B(A(x)) beside the product. It keeps x in its own type, where a dropout comes first what
     that leaves and its mask, and A's output; B's output is scaled and added. Of a copy the gradient
-    is gone before that of the product's own input is there.
+    is gone before that of the product's own input is there. Under autocast it `casts` x, unless x
+    is narrow and the product quantised (peft/tuners/lora/bnb.py).
     """
     assert sizes.adapters is not None
     rank, width = sizes.adapters.rank, sizes.adapter_bytes
     dropout = sizes.adapters.dropout
-    copied = width != sizes.bytes or dropout or sizes.autocast
+    copied = width != sizes.bytes or dropout or casts
     yield saved("input in the adapter's type", rows * inputs * width if copied else 0)
     yield saved("dropout mask", rows * inputs if dropout else 0)
     yield saved("low-rank product [rows, r]", rows * rank * width)

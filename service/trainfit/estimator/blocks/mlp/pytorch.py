@@ -28,7 +28,9 @@ def operations(block: Mlp, sizes: PytorchLegend, activation: str) -> tuple[Opera
     return (
         *(gate if block.gated else []),
         into("up_proj", inputs=h_in, outputs=ffn, reads="residual", joins=block.gated),
-        activate(ffn * sizes.n * sizes.bytes, sizes, activation, gated=block.gated),
+        activate(
+            ffn * sizes.n * sizes.product_bytes("up_proj"), sizes, activation, gated=block.gated
+        ),
         into("down_proj", inputs=ffn, outputs=h_out, reads="own", ends=True),
     )
 
