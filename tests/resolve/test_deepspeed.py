@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import answer, plan_of
-from trainfit.resolve.findings import RefusedError
+from trainfit.answer import answer
 from trainfit.specs.job import Job
 
 HIDDEN = 4096
@@ -37,11 +36,3 @@ def test_auto_is_made_of_the_hidden_size(strategy: str) -> None:
     assert answer(auto).stages == answer(numbers).stages
     large = job(strategy, reduce_bucket_size=5_000_000_000)
     assert answer(auto).stages != answer(large).stages
-
-
-@pytest.mark.parametrize("name", ["offload_optimizer", "offload_param"])
-def test_what_waits_on_the_host_is_refused_by_name(name: str) -> None:
-    with pytest.raises(RefusedError) as refused:
-        plan_of(job("optim_grads_params", **{name: True}))
-    assert refused.value.findings[0].pointer == f"/framework/deepspeed/{name}"
-    assert refused.value.findings[0].code == "not_modelled"

@@ -215,6 +215,26 @@ TORCHTITAN = {"name": "torchtitan"}
             "tp with prompt tuning is not modelled",
         ),
         (
+            {
+                "framework": TRANSFORMERS
+                | {"data_parallel_engine": "deepspeed", "deepspeed": {"offload_param": True}},
+                "parallelism": {
+                    "num_gpus": 2,
+                    "data_parallel_sharding_strategy": "optim_grads",
+                },
+            },
+            "/framework/deepspeed/offload_param",
+            "in stage 3",
+        ),
+        (
+            {
+                "framework": TRANSFORMERS,
+                "training": {"optimizer": {"cpu_offload_fraction": 0.5}},
+            },
+            "/training/optimizer/cpu_offload_fraction",
+            "an optimizer on the host under transformers",
+        ),
+        (
             {"framework": TRANSFORMERS, "parallelism": {"num_gpus": 2, "cp": 2}},
             "/parallelism/cp",
             "cp under ddp is not modelled",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trainfit.resolve.findings import Findings
-from trainfit.specs.framework import Megatron, Transformers
+from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.training import Precision
 
@@ -72,22 +72,15 @@ def _pytorch(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/loss/cross_entropy", f"{training.loss.cross_entropy} under {name}"
     if training.offload_modules:
         yield "/training/offload_modules", f"offloading of modules under {name}"
+    if training.optimizer.cpu_offload_fraction:
+        yield "/training/optimizer/cpu_offload_fraction", f"an optimizer on the host under {name}"
+    if training.optimizer.precision_aware:
+        yield "/training/optimizer/precision_aware", f"a precision-aware optimizer under {name}"
     if training.recompute.modules is not None or training.recompute.method == "block":
         yield "/training/recompute", f"recompute by modules or blocks under {name}"
     if moe.expert_capacity_factor is not None:
         yield "/training/moe/expert_capacity_factor", f"a capacity of experts under {name}"
     if training.mtp is not None and training.mtp.num_layers:
         yield "/training/mtp/num_layers", f"multi-token prediction under {name}"
-    if training.optimizer.cpu_offload_fraction:
-        yield "/training/optimizer/cpu_offload_fraction", f"an optimizer on the host under {name}"
-    if isinstance(job.framework, Transformers):
-        yield from _offloaded(job.framework)
     if layout.pipeline_schedule not in (None, "1f1b", "interleaved", "gpipe", "zb-v"):
         yield "/parallelism/pipeline_schedule", f"{layout.pipeline_schedule} under {name}"
-
-
-def _offloaded(framework: Transformers) -> Iterator[tuple[str, str]]:
-    if framework.deepspeed.offload_optimizer:
-        yield "/framework/deepspeed/offload_optimizer", "DeepSpeed's optimizer on the host"
-    if framework.deepspeed.offload_param:
-        yield "/framework/deepspeed/offload_param", "DeepSpeed's weights on the host"

@@ -210,7 +210,7 @@ Engine = Literal["ddp", "fsdp1", "fsdp2", "deepspeed"]
 @dataclass(frozen=True, slots=True)
 class ZeroBuffers:
     """DeepSpeed's buffers in numbers of elements: of one reduction, fetched ahead, and most that
-    are whole at once.
+    are whole at once; and what it keeps on the host.
     """
 
     reduced: int
@@ -218,6 +218,8 @@ class ZeroBuffers:
     live: int
     contiguous: bool
     overlapped: bool
+    optimizer_on_host: bool
+    parameters_on_host: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,6 +231,8 @@ def _zero_buffers(given: DeepSpeed, model: ModelSpec) -> ZeroBuffers:
         live=given.stage3_max_live_parameters,
         contiguous=given.contiguous_gradients,
         overlapped=bool(given.overlap_comm),
+        optimizer_on_host=given.offload_optimizer,
+        parameters_on_host=given.offload_param,
     )
 
 
@@ -336,6 +338,9 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
             pointer = f"/parallelism/{name}"
             message = f"{name} > 1 under transformers is not modelled"
             findings.add(pointer, "not_modelled", message, put(pointer, 1))
+    third = layout.sharding == "optim_grads_params"
+    if engine == "deepspeed" and isinstance(framework, Transformers) and not third:
+        _check_offload(framework, findings)
     if layout.cp > 1 and isinstance(framework, Transformers):
         _check_context_parallel(job, model, engine, findings)
     if engine == "deepspeed" and layout.tp > 1:
@@ -361,6 +366,16 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
             "conflict",
             "a step in backward leaves no gradients to add up over micro-batches",
             put("/training/num_microbatches", 1),
+        )
+
+
+def _check_offload(framework: Transformers, findings: Findings) -> None:
+    if framework.deepspeed.offload_param:
+        findings.add(
+            "/framework/deepspeed/offload_param",
+            "conflict",
+            "DeepSpeed offloads parameters in stage 3",
+            put("/parallelism/data_parallel_sharding_strategy", "optim_grads_params"),
         )
 
 

@@ -32,7 +32,7 @@ def ranks(plan: PytorchPlan, table: ParameterTable, *, activations: bool) -> Ite
         live, unused = optimizer_step(states), 0
         if activations:
             live, unused = _highest(number, placements, ledger, shares, states, numbers)
-        buffers = _standing(placements, numbers, shares, plan)
+        buffers = _standing(placements, numbers, largest, shares, plan)
         whole = sum(parameters.all.whole for parameters, _ in held)
         here = sum(parameters.all.dense + parameters.all.expert for parameters, _ in held)
         yield Rank(
@@ -65,13 +65,13 @@ def _highest(
 
 
 def _standing(
-    placements: list[Placement], numbers: Numbers, shares: Shares, plan: PytorchPlan
+    placements: list[Placement], numbers: Numbers, largest: int, shares: Shares, plan: PytorchPlan
 ) -> int:
     """Buffers that are there for the whole step."""
     kinds = {kind for placement in placements for kind in placement.content.kinds}
     units = [shares.layer(kind) for kind in kinds]
-    largest = max(units, key=lambda unit: unit.trained + unit.frozen, default=numbers)
-    return ddp_buckets(numbers, plan) + deepspeed_buffers(numbers, largest, plan)
+    widest = max(units, key=lambda unit: unit.trained + unit.frozen, default=numbers)
+    return ddp_buckets(numbers, plan) + deepspeed_buffers(numbers, widest, largest, plan)
 
 
 def _components(

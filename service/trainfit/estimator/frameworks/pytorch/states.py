@@ -206,6 +206,7 @@ def model_states(numbers: Numbers, largest: int, plan: PytorchPlan) -> States:
     """States between steps. `largest` is the number of elements of the largest parameter, of
     which alone there is a gradient where each is stepped as soon as it has one. Under tensor
     parallelism alone the embedding's gradient is a part of a whole one, and copied for the step.
+    With DeepSpeed's optimizer on the host, gradients go there as they are made.
     """
     strategy, states = plan.layout.sharding, plan.step.states
     part = shard(numbers, plan)
@@ -217,6 +218,11 @@ def model_states(numbers: Numbers, largest: int, plan: PytorchPlan) -> States:
     if plan.step.optimizer.paged:
         optimizer = states.master * stepped.trained
     weights = stored(part if sharded == 3 else numbers, plan)
+    zero = plan.step.data_parallelism.zero
+    if zero is not None and zero.parameters_on_host:
+        weights = 0
+    if zero is not None and zero.optimizer_on_host:
+        return States(weights, 0, 0, 0)
     if plan.step.optimizer.in_backward:
         largest = min(largest, stepped.trained)
         step = borrowed(largest, largest, plan)

@@ -50,20 +50,21 @@ def unit_of(numbers: Numbers, plan: PytorchPlan) -> Unit:
     HSDP keeps what it reduces over replicas until the end where that is no gradient yet.
     """
     states, strategy = plan.step.states, plan.layout.sharding
-    engine = plan.step.data_parallelism.engine
     bucket = _passing_buckets(plan) if numbers.trained else 0
-    keeps = not (_adds_up(plan) or _are_in_buckets(plan) or plan.step.optimizer.in_backward)
+    stands = _adds_up(plan) or _are_in_buckets(plan) or _stand_in_partitions(plan)
+    keeps = not (stands or plan.step.optimizer.in_backward)
     if strategy in ("no_shard", "optim"):
         return Unit(0, 0, bucket, states.gathered * numbers.trained * keeps, 0)
     part = shard(numbers, plan).trained
-    if engine == "deepspeed":
-        return Unit(0, 0, bucket, states.gradients * part * keeps, 0)
+    if (zero := plan.step.data_parallelism.zero) is not None:
+        stays = keeps and not zero.optimizer_on_host
+        return Unit(0, 0, bucket, states.gradients * part * stays, 0)
     left = states.gradients * part * keeps
     if plan.layout.replicas > 1 and states.reduced != states.gradients:
         left += states.reduced * part
     numbers = padded(numbers, plan)
     whole = gathered(numbers, plan)
-    narrower = engine == "fsdp2" or states.gathered != states.reduced
+    narrower = plan.step.data_parallelism.engine == "fsdp2" or states.gathered != states.reduced
     reducing = states.reduced * numbers.trained * narrower
     added = 0 if _syncs(plan) else states.reduced * numbers.trained
     return Unit(whole, whole, reducing, left + states.gradients * part * (added > 0), added)
@@ -72,8 +73,10 @@ def unit_of(numbers: Numbers, plan: PytorchPlan) -> Unit:
 def accumulated(numbers: Numbers, states: States, plan: PytorchPlan) -> Accumulated:
     """FSDP keeps gradients of earlier micro-batches whole, in the type in which they are reduced,
     until the last one, unless it reduces after each. Gradients that are parts of DDP's buckets are
-    never gone.
+    never gone, nor are partitions of gradients in DeepSpeed's third stage.
     """
+    if _stand_in_partitions(plan):
+        return Accumulated(0, states.gradients)
     sharded = plan.layout.sharding in ("optim_grads", "optim_grads_params")
     if not sharded and (_adds_up(plan) or _are_in_buckets(plan)):
         return Accumulated(states.gradients, 0)
@@ -110,6 +113,14 @@ def _are_in_buckets(plan: PytorchPlan) -> bool:
     return _has_buckets(plan) and policy.gradient_as_bucket_view and _syncs(plan)
 
 
+def _stand_in_partitions(plan: PytorchPlan) -> bool:
+    """Whether gradients have places of their own from the first step on (stage3.py:
+    grad_partitions_flat_buffer).
+    """
+    third = plan.layout.sharding == "optim_grads_params"
+    return third and plan.step.data_parallelism.engine == "deepspeed"
+
+
 def _has_buckets(plan: PytorchPlan) -> bool:
     ranks = plan.layout.dp * plan.layout.cp
     return plan.step.data_parallelism.engine == "ddp" and ranks > 1
@@ -121,25 +132,30 @@ def ddp_buckets(numbers: Numbers, plan: PytorchPlan) -> int:
     return plan.step.states.gathered * numbers.trained * beside
 
 
-def deepspeed_buffers(numbers: Numbers, largest_unit: Numbers, plan: PytorchPlan) -> int:
+def deepspeed_buffers(
+    numbers: Numbers, largest_unit: Numbers, largest: int, plan: PytorchPlan
+) -> int:
     """In stage 3, for the whole step: the bucket of gradients, and the parameters that are whole at
-    once. What is used again within stage3_max_live_parameters is not let go of.
+    once. What is used again within stage3_max_live_parameters is not let go of. Below it, a buffer
+    of the largest parameter, of `largest` elements, by way of which gradients go to the host
+    (stage_1_and_2.py: temp_grad_buffer_for_gpu_offload).
     """
-    third = plan.layout.sharding == "optim_grads_params"
-    buffers, width = plan.step.data_parallelism.zero, plan.step.states.gathered
-    if buffers is None or not third:
+    zero, width = plan.step.data_parallelism.zero, plan.step.states.gathered
+    if zero is None:
         return 0
+    if plan.layout.sharding != "optim_grads_params":
+        return width * largest * zero.optimizer_on_host
     elements = numbers.trained + numbers.frozen + numbers.frozen_matrices
     unit = largest_unit.trained + largest_unit.frozen + largest_unit.frozen_matrices
-    live = min(elements, max(buffers.live, unit + buffers.prefetched))
-    return width * (live + buffers.contiguous * buffers.reduced)
+    live = min(elements, max(zero.live, unit + zero.prefetched))
+    return width * (live + zero.contiguous * zero.reduced)
 
 
 def _passing_buckets(plan: PytorchPlan) -> int:
     """Below stage 3: made for the first gradient of a backward and gone at its end."""
     third = plan.layout.sharding == "optim_grads_params"
-    buffers = plan.step.data_parallelism.zero
-    if buffers is None or third:
+    zero = plan.step.data_parallelism.zero
+    if zero is None or third:
         return 0
-    buckets = (2 if buffers.overlapped else 1) * buffers.contiguous
-    return plan.step.states.gathered * buckets * buffers.reduced
+    buckets = (2 if zero.overlapped else 1) * (zero.contiguous or zero.optimizer_on_host)
+    return plan.step.states.gathered * buckets * zero.reduced
