@@ -86,6 +86,57 @@ def test_a_job_beside_another_is_priced_as_if_it_were_alone(values: dict[str, An
             assert pricing.estimate(job) == price(job)
 
 
+LORA = {
+    "model": {"hf_id": "Qwen/Qwen3-8B"},
+    "parallelism": {"num_gpus": 8},
+    "training": {"peft": {"method": "lora"}, "precision": "bf16-pure", "seq_length": 2048},
+    "framework": {"name": "transformers"},
+}
+OF_PYTORCH: tuple[dict[str, Any], ...] = (
+    {"/training/peft": None},
+    {"/training/peft": None, "/training/num_frozen_layers": 12},
+    {"/training/peft": None, "/training/num_frozen_layers": 12, "/training/frozen": ["lm_head"]},
+    {"/training/peft": {"method": "prompt_tuning", "num_virtual_tokens": 20}},
+    {"/training/peft/r": 16},
+    {"/training/peft/quantization": "nf4", "/training/precision": "autocast-bf16"},
+    {"/training/peft/base_dtype": "fp32", "/training/precision": "autocast-bf16"},
+    {"/parallelism/data_parallel_sharding_strategy": "optim_grads_params"},
+    {"/parallelism/data_parallel_sharding_strategy": "optim_grads_params", "/parallelism/cp": 2},
+    {"/parallelism/tp": 2},
+    {"/training/recompute": {"granularity": "full"}},
+    {"/training/seq_length": 4096},
+)
+
+
+@pytest.mark.parametrize("values", OF_PYTORCH, ids=lambda values: json.dumps(values)[1:-1])
+def test_a_job_of_pytorch_beside_another_is_priced_as_if_it_were_alone(
+    values: dict[str, Any],
+) -> None:
+    job = Job.model_validate(LORA)
+    both = (job, changed(job, values))
+    for order in (both, both[::-1]):
+        pricing = Pricing()
+        for each in order:
+            assert pricing.needs(each) == Pricing().needs(each)
+            assert pricing.estimate(each) == price(each)
+    assert price(both[0]) != price(both[1])
+
+
+def test_stages_alike_are_worked_out_once() -> None:
+    """Counted in calls: sixteen stages cost less than twice as much as four."""
+
+    def stages(pp: int) -> int:
+        job = {
+            "model": {"hf_id": "meta-llama/Llama-3.1-70B"},
+            "parallelism": {"num_gpus": 128, "tp": 8, "pp": pp},
+            "framework": {"name": "torchtitan"},
+        }
+        parsed = Job.model_validate(job)
+        return calls(lambda: price(parsed))
+
+    assert stages(16) < 2 * stages(4)
+
+
 @given(st.data())
 def test_random_jobs_of_one_model(data: st.DataObject) -> None:
     pricing = Pricing()

@@ -41,7 +41,7 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
     stages = _needs(ranks, plan)
     return Estimate(
         estimator_version=__version__,
-        model=_model(plan, table),
+        model=_model(plan, table, memo),
         parallelism=_data_parallelism(plan),
         stages=[_stage(number, rank, stages[number], plan) for number, rank in enumerate(ranks)],
         binding=_binding(stages),
@@ -72,7 +72,7 @@ def _data_parallelism(plan: Plan) -> DataParallelism:
     )
 
 
-def _model(plan: Plan, table: ParameterTable) -> PricedModel:
+def _model(plan: Plan, table: ParameterTable, memo: Memo) -> PricedModel:
     counts = count_parameters(plan.model, table.kinds)
     return PricedModel(
         name=plan.source.name,
@@ -82,15 +82,15 @@ def _model(plan: Plan, table: ParameterTable) -> PricedModel:
         parameters=Parameters(
             total=counts.total,
             active=counts.active,
-            trainable=_trainable(plan, counts),
+            trainable=_trainable(plan, counts, table, memo),
             by_bucket=dict(counts.by_bucket),
         ),
     )
 
 
-def _trainable(plan: Plan, counts: ParameterCounts) -> int:
+def _trainable(plan: Plan, counts: ParameterCounts, table: ParameterTable, memo: Memo) -> int:
     if isinstance(plan, PytorchPlan) and (plan.step.adapters or plan.step.frozen):
-        return trained_parameters(plan)
+        return trained_parameters(plan, table, memo)
     return counts.trainable
 
 
@@ -98,7 +98,7 @@ def _ranks(plan: Plan, table: ParameterTable, memo: Memo, *, activations: bool) 
     if isinstance(plan, MegatronPlan):
         return megatron.ranks(plan, table, memo, activations=activations)
     assert isinstance(plan, PytorchPlan)
-    return pytorch.ranks(plan, table, activations=activations)
+    return pytorch.ranks(plan, table, memo, activations=activations)
 
 
 def _needs(ranks: Iterable[Rank], plan: Plan) -> list[StageNeeds]:

@@ -16,6 +16,7 @@ from trainfit.estimator.frameworks.pytorch.optimizers import borrowed
 from trainfit.estimator.ledger import Group, Weight
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable
+from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, place
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Experts
@@ -59,7 +60,7 @@ class Shares:
     """Who holds which parameters: of the model, and of the adapters beside it."""
 
     def __init__(self, table: ParameterTable, ledger: Ledger) -> None:
-        self._plan, self._ledger, self._all = ledger.plan, ledger, table
+        self.ledger, self._all = ledger, table
         sizes = ledger.sizes
         partly = sizes.adapters is not None or sizes.frozen or _freezes_layers(ledger.plan)
         self._trained = ParameterTable(ledger.plan, _trained(sizes)) if partly else table
@@ -82,11 +83,13 @@ class Shares:
     def outside(self, content: Content) -> tuple[Numbers, Numbers]:
         """What stands outside the layers of a chunk: the embedding, and all else."""
         whole, trained = self._all.chunk(content), self._trained.chunk(content)
-        for kind in content.kinds:
-            whole = whole._replace(all=whole.all.minus(self._all.kind(kind)))
-            trained = trained._replace(all=trained.all.minus(self._trained.kind(kind)))
+        outside, of_trained = whole.all, trained.all
+        for kind in set(content.kinds):
+            count = content.kinds.count(kind)
+            outside = outside.minus(self._all.kind(kind).times(count))
+            of_trained = of_trained.minus(self._trained.kind(kind).times(count))
         embedding = Local(dense=whole.embedding), Local(dense=trained.embedding)
-        rest = whole.all.minus(embedding[0]), trained.all.minus(embedding[1])
+        rest = outside.minus(embedding[0]), of_trained.minus(embedding[1])
         virtual = self._virtual if content.embedding else 0
         return self._numbers(*embedding, virtual), self._numbers(*rest, 0)
 
@@ -102,16 +105,25 @@ class Shares:
         )
 
 
-def trained_parameters(plan: PytorchPlan) -> int:
-    """How many elements of the whole model are trained, those of adapters among them."""
+def shares_of(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> Shares:
+    """Worked out once for a plan: they rest on all of it."""
+    key = memo.identity(plan), "shares"
+    return memo(key, lambda: Shares(table, Ledger(plan)))
+
+
+def trained_parameters(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> int:
+    """How many elements of the whole model are trained, those of adapters among them. `table` is
+    that of the plan.
+    """
     stage = VirtualStage(
         embedding=True, layers=plan.model.num_layers, mtp_layers=0, output_layer=True
     )
     layout = replace(plan.layout, tp=1, pp=1, vpp=1, ep=1, etp=1, virtual_stages=(stage,))
-    whole = replace(plan, layout=layout)
-    shares = Shares(ParameterTable(whole), Ledger(whole))
-    ((placement,),) = place(whole)
-    return shares.chunk(placement.content)[1].trained
+    if layout != plan.layout:
+        plan = replace(plan, layout=layout)
+        table = ParameterTable(plan)
+    ((placement,),) = place(plan)
+    return shares_of(plan, table, memo).chunk(placement.content)[1].trained
 
 
 def _freezes_layers(plan: PytorchPlan) -> bool:
