@@ -109,6 +109,11 @@ class PytorchLegend(Legend):
     adapters: Adapters | None
     frozen: frozenset[str]
     tied: bool
+    float8_casts: int
+    """Times that an output gradient is cast to fp8: once for each product of backward, or once for
+    both where they are compiled; 0 where linears do not multiply in fp8."""
+    float8_weights: bool
+    """Their weights are gathered in fp8."""
     still: bool = False
     """The weights of the layer that runs are not trained."""
 
@@ -208,4 +213,6 @@ def pytorch_legend_of(plan: PytorchPlan) -> PytorchLegend:
         adapters=step.adapters,
         frozen=step.frozen,
         tied=plan.model.output_layer.tied,
+        float8_casts=(1 if step.compiled else 2) * step.float8,
+        float8_weights=step.states.gathered_matrices < step.states.gathered,
     )

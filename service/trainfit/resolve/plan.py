@@ -240,12 +240,14 @@ class PytorchStates:
     """Bytes per parameter in PyTorch's own optimizers.
 
     `parameters` are as the optimizer steps them and `gradients` as it reads them, `gathered` as a
-    forward reads them and `reduced` as gradients are added up over ranks. `master` copies are
-    DeepSpeed's. Moments of matrices are `matrix_moments`, of all else `moments`.
+    forward reads them, those of linears in layers `gathered_matrices`, and `reduced` as gradients
+    are added up over ranks. `master` copies are DeepSpeed's. Moments of matrices are
+    `matrix_moments`, of all else `moments`.
     """
 
     parameters: int
     gathered: int
+    gathered_matrices: int
     gradients: int
     reduced: int
     master: int
@@ -283,6 +285,8 @@ class PytorchStep:
     frozen: frozenset[str]
     kernels: Literal["eager", "fused"]
     compiled: bool
+    float8: bool
+    """Linears of layers multiply in fp8, as torchao has them do."""
     repeats_kv: bool
     attention_backend: Literal["flash", "sdpa", "eager"]
     attention_dropout: bool

@@ -25,6 +25,7 @@ from trainfit.specs.training import (
     Optimizer,
     Peft,
     Precision,
+    PrecisionPreset,
     PromptTuning,
 )
 
@@ -57,7 +58,9 @@ def resolve_pytorch_step(
         activation_bytes=dtypes.computed,
         residual_bytes=dtypes.stored if dtypes.autocast else dtypes.computed,
         autocast=dtypes.autocast,
-        states=_states(dtypes, training.optimizer, adapters),
+        states=_states(
+            dtypes, training.optimizer, adapters, in_fp8=_gathers_fp8(training.precision)
+        ),
         optimizer=OptimizerStep(
             training.optimizer.name,
             training.optimizer.implementation,
@@ -71,6 +74,7 @@ def resolve_pytorch_step(
         frozen=frozenset(training.frozen),
         kernels="fused" if _is_fused(framework) else "eager",
         compiled=framework.compile,
+        float8=_is_float8(training.precision),
         repeats_kv=training.attention.repeats_kv,
         attention_backend=attention_backend(job, model),
         attention_dropout=_drops(
@@ -167,7 +171,17 @@ QUANTISED_MOMENTS = 2 * (1 + Fraction(4, 256))
 """bitsandbytes' 8-bit Adam: two bytes and two fp32 scales for 256 elements."""
 
 
-def _states(dtypes: Dtypes, optimizer: Optimizer, adapters: Adapters | None) -> PytorchStates:
+def _is_float8(given: PrecisionPreset | Precision) -> bool:
+    return given == "fp8" if isinstance(given, str) else given.fp8_recipe is not None
+
+
+def _gathers_fp8(given: PrecisionPreset | Precision) -> bool:
+    return isinstance(given, Precision) and given.fp8_param_gather
+
+
+def _states(
+    dtypes: Dtypes, optimizer: Optimizer, adapters: Adapters | None, *, in_fp8: bool
+) -> PytorchStates:
     """Gradients and moments are as wide as the parameters that are stepped; Muon keeps one of
     matrices.
 
@@ -188,6 +202,7 @@ def _states(dtypes: Dtypes, optimizer: Optimizer, adapters: Adapters | None) -> 
     return PytorchStates(
         parameters=dtypes.stored,
         gathered=gathers,
+        gathered_matrices=1 if in_fp8 else gathers,
         gradients=stepped,
         reduced=dtypes.reduced,
         master=dtypes.master,
@@ -338,6 +353,8 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
             pointer = f"/parallelism/{name}"
             message = f"{name} > 1 under transformers is not modelled"
             findings.add(pointer, "not_modelled", message, put(pointer, 1))
+    if _gathers_fp8(job.training.precision):
+        _check_float8_gathering(job, layout, engine, findings)
     third = layout.sharding == "optim_grads_params"
     if engine == "deepspeed" and isinstance(framework, Transformers) and not third:
         _check_offload(framework, findings)
@@ -367,6 +384,21 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
             "a step in backward leaves no gradients to add up over micro-batches",
             put("/training/num_microbatches", 1),
         )
+
+
+def _check_float8_gathering(job: Job, layout: Layout, engine: Engine, findings: Findings) -> None:
+    """torchao gathers tensorwise scaled weights, under FSDP2. Source: torchao's float8/config.py
+    (enable_fsdp_float8_all_gather).
+    """
+    pointer = "/training/precision/fp8_param_gather"
+    precision = job.training.precision
+    assert isinstance(precision, Precision)
+    if precision.fp8_recipe != "tensorwise":
+        message = "weights are gathered in fp8 where fp8_recipe is tensorwise"
+        recipe = put("/training/precision/fp8_recipe", "tensorwise")
+        findings.add(pointer, "conflict", message, recipe)
+    if engine != "fsdp2" or layout.sharding == "no_shard":
+        findings.add(pointer, "conflict", "FSDP2 gathers weights in fp8 only", put(pointer, False))
 
 
 def _check_offload(framework: Transformers, findings: Findings) -> None:

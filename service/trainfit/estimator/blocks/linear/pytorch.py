@@ -61,9 +61,21 @@ def linear(
         if sizes.adapts(module):
             as_read = quantised and reads == "shared"
             tensors += _adapter(rows, inputs, outputs, sizes, casts=sizes.autocast and not as_read)
+    if sizes.float8_casts and module != "lm_head":
+        tensors += _float8(rows, inputs, outputs, sizes)
     return Operation(
         module, tuple(tensors), gemm=(outputs, inputs), bias=bias, output=rows * outputs * width
     )
+
+
+def _float8(rows: int, inputs: int, outputs: int, sizes: PytorchLegend) -> Iterator[Tensor]:
+    """Copies of a byte an element that a product reads; what is kept for backward stays wide.
+    Source: torchao/float8/float8_linear.py (matmul_with_hp_or_float8_args).
+    """
+    weight = 0 if sizes.float8_weights else inputs * outputs
+    yield forward("input and weight in fp8", rows * inputs + weight)
+    casts = sizes.float8_casts * rows * outputs
+    yield backward("output gradient, input and weight in fp8", casts + rows * inputs + weight)
 
 
 def _is_copied(reads: Input, sizes: PytorchLegend) -> bool:

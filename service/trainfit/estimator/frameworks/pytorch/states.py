@@ -202,10 +202,12 @@ def stored(numbers: Numbers, plan: PytorchPlan) -> int:
 
 def gathered(numbers: Numbers, plan: PytorchPlan) -> int:
     """Bytes of weights as a forward reads them, whole."""
-    adapters = plan.step.adapters
-    width = plan.step.states.gathered
+    adapters, states = plan.step.adapters, plan.step.states
+    width = states.gathered
     if adapters is None:
-        return width * (numbers.trained + numbers.frozen + numbers.frozen_matrices)
+        narrowed = max(0, numbers.trained_matrices - numbers.expert) + numbers.frozen_matrices
+        whole = width * (numbers.trained + numbers.frozen + numbers.frozen_matrices)
+        return whole - (width - states.gathered_matrices) * narrowed
     matrix = min(adapters.matrix_bytes, Fraction(width))
     return (
         adapters.computed_bytes * numbers.trained
