@@ -72,8 +72,9 @@ format: $(TEST_READY) ## Format, and apply the fixes that are safe
 	$(BIN)/ruff format
 
 .PHONY: openapi
-openapi: $(TEST_READY) ## Regenerate openapi/openapi.json
+openapi: $(TEST_READY) ## Regenerate openapi/openapi.json, and the flags that the page writes
 	$(BIN)/python -m tests.contract.openapi --update
+	$(BIN)/python -m tests.web.flags --update
 
 .PHONY: docs
 docs: $(TEST_READY) ## Regenerate the tables, listings and pictures of the documentation

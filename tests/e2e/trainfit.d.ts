@@ -35,11 +35,14 @@ export type Gpu = Schemas["Gpu"];
 export type Module = Required<Omit<Schemas["Module"], "children">> & { children: Module[] };
 export type RankLedger = Omit<Schemas["RankLedger"], "modules"> & { modules: Module };
 export type KeptTensor = Schemas["KeptTensor"];
+export type Comparison = Schemas["Comparison"];
 export type Course = Schemas["Course"];
 export type Pass = Schemas["Pass"];
 
 export interface Questions {
   "openapi.json": undefined;
+  "page/share/flags.json": undefined;
+  "page/ask/presets.json": undefined;
   "v1/models": undefined;
   "v1/gpus": undefined;
   "v1/estimate": Body<"estimate">;
@@ -49,6 +52,8 @@ export interface Questions {
 }
 export interface Answers {
   "openapi.json": Record<string, any>;
+  "page/share/flags.json": Record<string, string>;
+  "page/ask/presets.json": { name: string; source: string; job: Job }[];
   "v1/models": Answer<"listModels">;
   "v1/gpus": Answer<"listGpus">;
   "v1/estimate": Answer<"estimate">;

@@ -3,14 +3,21 @@
 import { CardChoice, listed } from "./ask/card.js";
 import { Form } from "./ask/form.js";
 import { ModelChoice } from "./ask/model.js";
+import { Presets } from "./ask/presets.js";
 import { probeId } from "./ask/probe.js";
+import { ComparisonTable } from "./decide/comparison.js";
+import { LayoutMap } from "./decide/map.js";
+import { Suggestions } from "./decide/suggestions.js";
 import { fromAddress, toAddress } from "./job/address.js";
+import { layoutOf } from "./job/difference.js";
 import { patched, put } from "./job/pointer.js";
 import { Question } from "./question.js";
+import { Basis } from "./see/basis.js";
 import { Pipeline } from "./see/pipeline.js";
 import { StageDetail } from "./see/stage.js";
 import { CapacityLegend, Legend, StageBars } from "./see/stages.js";
 import { Verdict } from "./see/verdict.js";
+import { Share } from "./share/share.js";
 import { INITIAL, Store } from "./state.js";
 import { html, useEffect, useMemo, useState } from "./vendor/htm-preact.js";
 
@@ -20,6 +27,8 @@ import { html, useEffect, useMemo, useState } from "./vendor/htm-preact.js";
  * @property {import("./job/schema.js").JobSchema} schema
  * @property {import("trainfit").BundledModel[]} models
  * @property {import("trainfit").Gpu[]} gpus
+ * @property {import("./share/command.js").Flags} flags
+ * @property {import("./ask/presets.js").Preset[]} presets
  */
 
 /** @template T @param {Store<T>} store @returns {T} */
@@ -58,6 +67,13 @@ export function App({ known }) {
   useEffect(() => question.asked(state), [question, state.job, state.headroom]);
 
   const setJob = (/** @type {State["job"]} */ job) => store.update({ job });
+  /** A change of one click that the browser's back button takes back. */
+  const use = (/** @type {State["job"]} */ job) => {
+    history.pushState(null, "", location.href);
+    setJob(job);
+  };
+  const apply = (/** @type {readonly import("trainfit").Change[]} */ patch) => use(patched(store.value.job, patch));
+  const pin = () => store.update({ pins: [...state.pins, { name: layoutOf(state.job), job: state.job }] });
   const context = {
     job: state.job,
     filled: answer?.fit?.job ?? answer?.estimate.job,
@@ -65,8 +81,7 @@ export function App({ known }) {
       known.schema.field(pointer, state.job.framework?.name ?? "megatron"),
     set: (/** @type {string} */ pointer, /** @type {any} */ value) =>
       setJob(put(store.value.job, pointer, value)),
-    apply: (/** @type {readonly import("trainfit").Change[]} */ patch) =>
-      setJob(patched(store.value.job, patch)),
+    apply,
     findings: problem?.errors ?? [],
     outlook: (/** @type {string} */ pointer, /** @type {unknown} */ value) =>
       answers.outlook.get(probeId(pointer, value)),
@@ -77,10 +92,13 @@ export function App({ known }) {
   return html`<header class="top">
       <h1><img src="page/icon.svg" alt="" width="22" height="22" /> Trainfit</h1>
       <p>How much memory every rank of a training run will need, before it starts</p>
-      <nav aria-label="Documentation"><a href="docs">API</a></nav>
+      <nav aria-label="Elsewhere">
+        <button type="button" class="to-form" onClick=${() => document.querySelector(".ask")?.scrollIntoView()}>Change the run</button>
+        <a href="docs">API</a></nav>
     </header>
     <div class="columns">
       <form class="ask" aria-label="The training run" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+        <${Presets} presets=${known.presets} job=${state.job} use=${use} />
         <${ModelChoice} models=${known.models} context=${context} priced=${problem ? undefined : estimate?.model} />
         <${CardChoice} gpus=${known.gpus} context=${context} headroom=${state.headroom}
           setHeadroom=${(/** @type {number} */ headroom) => store.update({ headroom })} />
@@ -89,7 +107,7 @@ export function App({ known }) {
       <main class=${`answer ${problem ? "stale" : ""}`} aria-busy=${answers.waiting}>
         ${problem && html`<div class="verdict problem" role="status">
           <p class="headline"><strong>${problem.title}</strong></p>
-          <p>${problem.detail}</p></div>`}
+          <p>${problem.detail}${answer && ". Below is the answer to the question before."}</p></div>`}
         ${answer && estimate && html`
           ${!problem && html`<${Verdict} estimate=${estimate} fit=${answer.fit} cardName=${cardName} />`}
           <section class="card" aria-labelledby="stages-title">
@@ -99,13 +117,21 @@ export function App({ known }) {
               select=${(/** @type {number} */ stage) => store.update({ stage })} />
             <${Legend} />
           </section>
+          ${answer.fit && html`<${Suggestions} suggestions=${answers.suggestions} verdict=${answer.fit.verdict} apply=${apply} />`}
+          <${ComparisonTable} state=${state} usable=${answer.fit?.usable_bytes ?? 0} pin=${pin} use=${use}
+            unpin=${(/** @type {number} */ index) => store.update({ pins: state.pins.filter((_, other) => other !== index) })} />
+          <${LayoutMap} job=${state.job} axes=${state.map} usable=${answer.fit?.usable_bytes ?? 0}
+            setAxes=${(/** @type {State["map"]} */ map) => store.update({ map })} set=${use} />
           <${StageDetail} answer=${answer} rank=${selected} />
           ${estimate.stages.length > 1 &&
           html`<section class="card" aria-labelledby="pipeline-title">
             <div class="card-head"><h2 id="pipeline-title">Layers of each stage</h2></div>
             <${Pipeline} stages=${estimate.stages} selected=${selected}
               select=${(/** @type {number} */ stage) => store.update({ stage })} />
-          </section>`}`}
+          </section>`}
+          <${Basis} estimate=${estimate} />
+          <${Share} state=${state} answer=${answer} flags=${known.flags}
+            title=${`${estimate.model.name ?? estimate.model.model_type}: ${layoutOf(state.job)} on ${estimate.parallelism.num_gpus} GPUs`} />`}
       </main>
     </div>`;
 }

@@ -8,12 +8,14 @@ import { html, render } from "./vendor/htm-preact.js";
 const root = /** @type {HTMLElement} */ (document.getElementById("page"));
 
 async function load() {
-  const [description, { models }, { gpus }] = await Promise.all([
+  const [description, { models }, { gpus }, flags, presets] = await Promise.all([
     ask("openapi.json"),
     ask("v1/models"),
     ask("v1/gpus"),
+    ask("page/share/flags.json"),
+    ask("page/ask/presets.json"),
   ]);
-  return { schema: new JobSchema(description), models, gpus };
+  return { schema: new JobSchema(description), models, gpus, flags, presets };
 }
 
 try {

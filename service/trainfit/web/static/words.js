@@ -49,7 +49,8 @@ export function plain(name) {
 
 /** @param {number} count @param {string} what */
 export function counted(count, what) {
-  return `${whole.format(count)} ${what}${count === 1 ? "" : "s"}`;
+  const plural = what.endsWith("ch") ? "es" : "s";
+  return `${whole.format(count)} ${what}${count === 1 ? "" : plural}`;
 }
 
 export const VERDICTS = {

@@ -49,14 +49,14 @@ export function ControlledField({ control, context }) {
 /** @param {{findings: Finding[], id: string, context: Context}} props */
 export function Findings({ findings, id, context }) {
   if (!findings.length) return null;
-  return html`<ul class="findings" id=${id} role="alert">
+  return html`<div class="findings" id=${id} role="alert"><ul>
     ${findings.map(
       (finding) => html`<li key=${finding.pointer + finding.code}>
         ${finding.message}.
         <${Remedy} patch=${finding.suggestion ?? []} context=${context} />
       </li>`,
     )}
-  </ul>`;
+  </ul></div>`;
 }
 
 /** @param {{patch: import("trainfit").Change[], context: Context}} props */

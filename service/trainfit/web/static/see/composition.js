@@ -1,7 +1,8 @@
 /** What a stage needs at its peak, component by component, and how each follows. */
 
+import { Scroll } from "./scroll.js";
 import { html } from "../vendor/htm-preact.js";
-import { gib, number, plain, range, ratio } from "../words.js";
+import { counted, gib, number, plain, range, ratio } from "../words.js";
 import { colourOf } from "./components.js";
 
 /**
@@ -17,7 +18,7 @@ export function Composition({ stage }) {
     ["reserved", stage.reserved_bytes, "what PyTorch's allocator holds"],
     ["on the device", stage.device_bytes, "what nvidia-smi shows"],
   ]);
-  return html`<div class="scroll"><table class="composition">
+  return html`<${Scroll} label="Components"><table class="composition">
     <caption class="hidden">Components of stage ${stage.pp_rank} at its peak</caption>
     <thead><tr><th scope="col">component</th><th scope="col" class="figure">size</th>
       <th scope="col" class="figure">share</th><th scope="col">how it follows</th></tr></thead>
@@ -34,7 +35,7 @@ export function Composition({ stage }) {
         <td class="figure">${gib(bytes.expected)}</td><td></td>
         <td>${range(bytes.low, bytes.high)} · ${meaning}</td></tr>`,
     )}</tfoot>
-  </table></div>`;
+  </table></${Scroll}>`;
 }
 
 /** @param {number} share */
@@ -48,7 +49,7 @@ function reason(component, stage) {
   const operation = peak.operation ? `${plain(peak.operation)} in ` : "";
   switch (component.name) {
     case "activations":
-      return `kept for backward, with up to ${number(stage.microbatches_in_flight)} micro-batches in flight`;
+      return `kept for backward, with up to ${inFlight(stage)} in flight`;
     case "workspace":
       return `borrowed at the peak by ${operation}${plain(peak.moment)}, and standing workspaces`;
     case "framework_buffers":
@@ -60,6 +61,13 @@ function reason(component, stage) {
     default:
       return `${number(component.parameter_count_per_gpu ?? 0)} parameters × ${ratio(component.bytes_per_parameter ?? 0)} bytes`;
   }
+}
+
+/** How much is kept for backward at most: a rank of several chunks keeps forwards of each.
+ * @param {Stage} stage
+ */
+export function inFlight({ chunks, microbatches_in_flight }) {
+  return counted(microbatches_in_flight, chunks.length > 1 ? "chunk" : "micro-batch");
 }
 
 /** The moment of the peak, in words. @param {Stage} stage */

@@ -33,19 +33,19 @@ export function Pipeline({ stages, selected, select }) {
           event.preventDefault();
           select(stage.pp_rank);
         };
-        return html`<g key=${stage.pp_rank} class=${`rank ${stage.pp_rank === selected ? "selected" : ""}`}
-          role="button" tabindex="0" aria-pressed=${stage.pp_rank === selected}
-          aria-label=${`Stage ${stage.pp_rank}: ${inWords(stage)}`} onKeyDown=${onKeyDown}
-          onClick=${() => select(stage.pp_rank)}>
-          <rect class="hit" x="0" y=${y} width=${width} height=${row} />
+        return html`<g key=${stage.pp_rank} class=${`rank ${stage.pp_rank === selected ? "selected" : ""}`}>
+          <rect class="ground" x="0" y=${y} width=${width} height=${row} />
           ${row >= 11 && html`<text class="name" x=${LEFT - 8} y=${y + row / 2 + 4} text-anchor="end">stage ${stage.pp_rank}</text>`}
           ${stage.chunks.map((chunk) => html`<${ChunkBox} key=${chunk.vpp_rank} ...${{ chunk, x, y, row, pitch, count }} />`)}
+          <rect class="hit" x="0" y=${y} width=${width} height=${row} role="button" tabindex="0"
+            aria-pressed=${stage.pp_rank === selected} aria-label=${`Stage ${stage.pp_rank}: ${inWords(stage)}`}
+            onKeyDown=${onKeyDown} onClick=${() => select(stage.pp_rank)} />
         </g>`;
       })}
     </svg>
   </div>
   <p class="note">E embedding, M multi-token prediction, H head and loss.
-    ${stages.some((stage) => stage.chunks.length > 1) && "Each box is a chunk; a rank runs its chunks in turn."}</p>`;
+    ${stages.some((stage) => stage.chunks.length > 1) && " Each box is a chunk; a rank runs its chunks in turn."}</p>`;
 }
 
 /** @param {{chunk: Chunk, x: (layer: number) => number, y: number, row: number, pitch: number, count: number}} props */
@@ -57,8 +57,7 @@ function ChunkBox({ chunk, x, y, row, pitch, count }) {
   const tail = `${chunk.mtp_layers ? "M" : ""}${chunk.output_layer ? "H" : ""}`;
   return html`<g>
     ${chunk.embedding && html`<${End} x=${x(0) - END} ...${{ top, height }} words="E" />`}
-    ${width > 0 && html`<rect class="chunk" x=${x(first ?? 0) + 0.5} y=${top} width=${Math.max(width - 1, 1)} height=${height} rx="2">
-      <title>${`layers ${words}`}</title></rect>`}
+    ${width > 0 && html`<rect class="chunk" x=${x(first ?? 0) + 0.5} y=${top} width=${Math.max(width - 1, 1)} height=${height} rx="2" />`}
     ${width > words.length * 7 + 4 && row >= 15 &&
     html`<text class="inside" x=${x(first ?? 0) + width / 2} y=${y + row / 2 + 4} text-anchor="middle">${words}</text>`}
     ${tail && html`<${End} x=${x(count) + 2} ...${{ top, height }} words=${tail} />`}

@@ -29,7 +29,7 @@ export function StageDetail({ answer, rank }) {
     <section class="card" aria-labelledby="modules-title">
       <div class="card-head"><h2 id="modules-title">Modules of stage ${rank}</h2></div>
       ${current
-        ? html`<${ModuleTree} ledger=${current} inFlight=${stage.microbatches_in_flight} />`
+        ? html`<${ModuleTree} ledger=${current} stage=${stage} />`
         : html`<p class="note placeholder"></p>`}
     </section>`;
 }

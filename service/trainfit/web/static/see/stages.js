@@ -74,14 +74,14 @@ function Bar({ stage, scale, bar, pitch, x, binds, selected, select }) {
   };
   const whisker = x + Math.min(bar / 2 + 7, pitch / 2 - 3);
   const cap = Math.min(4, pitch / 10);
-  return html`<g class=${`bar ${selected ? "selected" : ""} ${binds ? "binds" : ""}`} role="button"
-    tabindex="0" aria-label=${label} aria-pressed=${selected} onClick=${activate} onKeyDown=${onKeyDown}>
-    <rect class="hit" x=${x - pitch / 2} y=${TOP - 14} width=${pitch} height=${HEIGHT - TOP + 10} rx="4" />
+  const ground = { x: x - pitch / 2, y: TOP - 14, width: pitch, height: HEIGHT - TOP + 10, rx: 4 };
+  const composition = stage.components.map((each) => `${plain(each.name)}: ${gib(each.bytes)}`).reverse();
+  return html`<g class=${`bar ${selected ? "selected" : ""} ${binds ? "binds" : ""}`}>
+    <rect class="ground" ...${ground} />
     ${parts.map(
       ({ component, y, height }) => html`<rect key=${component.name} class="part"
         data-component=${component.name} x=${left} y=${y} width=${bar} height=${Math.max(height, 0)}
-        fill=${colourOf(component.name)}>
-        <title>${`${plain(component.name)}: ${gib(component.bytes)}`}</title></rect>`,
+        fill=${colourOf(component.name)} />`,
     )}
     <path class="whisker" d=${`M${whisker} ${scale.at(high)}V${scale.at(low)}M${whisker - cap} ${scale.at(high)}h${2 * cap}M${whisker - cap} ${scale.at(low)}h${2 * cap}`} />
     ${pitch >= NAMED &&
@@ -89,6 +89,8 @@ function Bar({ stage, scale, bar, pitch, x, binds, selected, select }) {
     ${(pitch >= NUMBERED || stage.pp_rank % Math.ceil(NUMBERED / pitch) === 0) &&
     html`<text class="name" x=${x} y=${BOTTOM + 18} text-anchor="middle">${pitch >= NAMED ? "stage " : ""}${stage.pp_rank}</text>`}
     ${pitch >= NAMED && html`<text class="tick" x=${x} y=${BOTTOM + 34} text-anchor="middle">${contents(stage)}</text>`}
+    <rect class="hit" ...${ground} role="button" tabindex="0" aria-label=${label} aria-pressed=${selected}
+      onClick=${activate} onKeyDown=${onKeyDown}><title>${composition.join("\n")}</title></rect>
   </g>`;
 }
 

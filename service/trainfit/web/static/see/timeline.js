@@ -15,9 +15,11 @@ import { useWidth } from "./width.js";
 
 const HEIGHT = 230;
 const [TOP, BOTTOM, LEFT, RIGHT] = [40, HEIGHT - 48, 40, 12];
-/** Widths in slots of a pass: the gap where cycles are left out, and the optimizer's step. */
-const GAP = 2;
-const STEP = 3;
+/** Shares of the passes' width: the gap where cycles are left out, and the optimizer's step. */
+const GAP = 0.03;
+const STEP = 0.1;
+/** An upper bound on the mean width of a letter, in pixels. */
+const LETTER = 6.9;
 const PHASES = { warm_up: "warm-up", steady: "steady state", cool_down: "cool-down" };
 
 /** @param {{course: Course, stage: Stage}} props */
@@ -26,13 +28,15 @@ export function Timeline({ course, stage }) {
   const { passes } = course;
   const highest = passes.reduce((most, each) => (each.highest_bytes > most.highest_bytes ? each : most));
   const gap = passes.findIndex((each, index) => index > 0 && each.ordinal > (passes[index - 1]?.ordinal ?? 0) + 1);
-  const slots = passes.length + (gap < 0 ? 0 : GAP) + STEP;
-  const pitch = (width - LEFT - RIGHT) / slots;
-  const x = (/** @type {number} */ index) => LEFT + pitch * (index + (gap >= 0 && index >= gap ? GAP : 0));
+  const across = width - LEFT - RIGHT;
+  const aside = across * (gap < 0 ? 0 : GAP);
+  const step = across * STEP;
+  const pitch = (across - aside - step) / passes.length;
+  const x = (/** @type {number} */ index) => LEFT + pitch * index + (gap >= 0 && index >= gap ? aside : 0);
   const scale = scaleOf(highest.highest_bytes, TOP, BOTTOM);
   const end = x(passes.length);
   const atStep = stage.peak.moment === "optimizer_step";
-  const peak = atStep ? end + (pitch * STEP) / 2 : x(passes.indexOf(highest)) + pitch / 2;
+  const peak = atStep ? end + step / 2 : x(passes.indexOf(highest)) + pitch / 2;
   const words = atStep ? "peak: optimizer step" : `peak: ${moment(stage)}`;
   return html`<div class="picture" ref=${ref}>
     <svg id="timeline" width=${width} height=${HEIGHT} viewBox=${`0 0 ${width} ${HEIGHT}`} role="img"
@@ -56,14 +60,14 @@ export function Timeline({ course, stage }) {
           width=${gapped(pitch, pitch)} height="7" />`,
       )}
       ${gap >= 0 &&
-      html`<text class="tick" x=${x(gap) - (pitch * GAP) / 2} y=${BOTTOM - 4} text-anchor="middle">⋯</text>`}
+      html`<text class="tick" x=${x(gap) - aside / 2} y=${BOTTOM - 4} text-anchor="middle">⋯</text>`}
       ${runs(passes).map(
         ({ phase, first, last }) => html`<${PhaseName} key=${phase} from=${x(first)} to=${x(last) + pitch} name=${PHASES[phase]} />`,
       )}
-      <${PhaseName} from=${end} to=${end + pitch * STEP} name="optimizer" />
+      <${PhaseName} from=${end} to=${end + step} name="optimizer" />
       <path class="mark" d=${`M${peak} ${TOP - 6}l-5 -8h10z`} />
       <line class="mark" x1=${peak} x2=${peak} y1=${TOP - 6} y2=${atStep ? BOTTOM : scale.at(highest.highest_bytes)} />
-      <text x=${peak + (peak > width / 2 ? -10 : 10)} y=${TOP - 14} text-anchor=${peak > width / 2 ? "end" : "start"}>${words}</text>
+      <text x=${besides(peak, words, width)} y=${TOP - 14}>${words}</text>
     </svg>
   </div>
   <ul class="legend">
@@ -73,6 +77,18 @@ export function Timeline({ course, stage }) {
       <rect class="backward" x="14" y="3" width="11" height="7" /></svg> forward, backward</li>`}
     ${gap >= 0 && html`<li>⋯ cycles like those before</li>`}
   </ul>`;
+}
+
+/** Where words begin that stand to the right of the mark, or as far right as they fit.
+ * @param {number} mark
+ * @param {string} words
+ * @param {number} width
+ */
+function besides(mark, words, width) {
+  const needed = words.length * LETTER;
+  const right = mark + 10;
+  if (right + needed <= width) return right;
+  return mark - 10 - needed >= LEFT ? mark - 10 - needed : Math.max(LEFT, width - needed);
 }
 
 /** Neighbours are told apart where there is room. @param {number} width @param {number} pitch */

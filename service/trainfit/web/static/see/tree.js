@@ -1,7 +1,9 @@
 /** The modules of a stage, down to weights and the tensors of operations, with this job's numbers. */
 
+import { Scroll } from "./scroll.js";
 import { html, useState } from "../vendor/htm-preact.js";
 import { number, ratio, size } from "../words.js";
+import { inFlight } from "./composition.js";
 import { evaluated, named, shapeOf } from "./formula.js";
 
 /**
@@ -21,8 +23,8 @@ const LIFETIMES = {
 /** Elements take whole bytes or a known part of one; any other quotient is no width. */
 const WIDTHS = [0.5, 1, 2, 3, 4, 5, 6, 8];
 
-/** @param {{ledger: RankLedger, inFlight: number}} props */
-export function ModuleTree({ ledger, inFlight }) {
+/** @param {{ledger: RankLedger, stage: import("trainfit").Stage}} props */
+export function ModuleTree({ ledger, stage }) {
   const [open, setOpen] = useState(() => new Set([""]));
   const toggle = (/** @type {string} */ path) => {
     const next = new Set(open);
@@ -30,7 +32,7 @@ export function ModuleTree({ ledger, inFlight }) {
     setOpen(next);
   };
   const { modules, symbols } = ledger;
-  return html`<div class="scroll"><table class="tree">
+  return html`<${Scroll} label="Modules"><table class="tree">
     <caption class="hidden">Modules of stage ${ledger.pp_rank}</caption>
     <thead><tr>
       <th scope="col">module</th>
@@ -40,8 +42,8 @@ export function ModuleTree({ ledger, inFlight }) {
       <th scope="col" class="share"><span class="hidden">share</span></th>
     </tr></thead>
     <tbody>${rows(modules, "", 0, symbols, { open, toggle, whole: modules.saved_bytes })}</tbody>
-  </table></div>
-  <p class="note">Up to ${number(inFlight)} micro-batches are kept at once. Open a module to see its tensors.</p>`;
+  </table></${Scroll}>
+  <p class="note">Up to ${inFlight(stage)} are kept at once. Open a module to see its tensors.</p>`;
 }
 
 /**

@@ -28,6 +28,7 @@ export function Verdict({ estimate, fit, cardName }) {
     <p>${where}<b>${gib(expected)}</b> on the device (${range(low, high)}), at
       ${" "}${plain(binding.moment)}${layer !== null && layer !== undefined ? ` of layer ${layer}` : ""},
       most of it ${plain(binding.component)}.</p>
+    ${estimate.warnings.map((warning) => html`<p key=${warning} class="warnings">${warning}</p>`)}
   </div>`;
 }
 

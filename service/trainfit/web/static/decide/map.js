@@ -1,0 +1,165 @@
+/** A map over two fields of the job, coloured by what would be free of the card. */
+
+import { ask, problemOf } from "../api.js";
+import { abbreviated } from "../ask/controls.js";
+import { complete } from "../ask/probe.js";
+import { at, put } from "../job/pointer.js";
+import { Scroll } from "../see/scroll.js";
+import { html, useEffect, useState } from "../vendor/htm-preact.js";
+import { gib, VERDICTS } from "../words.js";
+
+/**
+ * @typedef {import("trainfit").Job} Job
+ * @typedef {{across: string, down: string}} Axes
+ * @typedef {{verdict: import("trainfit").Verdict | null, needed: number, reason?: string}} Cell
+ */
+
+/** @type {Record<string, {label: string, values: number[]}>} */
+export const AXES = {
+  "/parallelism/tp": { label: "tensor parallel", values: [1, 2, 4, 8, 16] },
+  "/parallelism/pp": { label: "pipeline parallel", values: [1, 2, 4, 8, 16, 32] },
+  "/parallelism/cp": { label: "context parallel", values: [1, 2, 4, 8, 16] },
+  "/parallelism/ep": { label: "expert parallel", values: [1, 2, 4, 8, 16, 32, 64] },
+  "/parallelism/num_gpus": { label: "GPUs", values: [8, 16, 32, 64, 128, 256, 512, 1024] },
+  "/training/micro_batch_size": { label: "micro-batch", values: [1, 2, 4, 8, 16, 32] },
+  "/training/seq_length": { label: "sequence", values: [2048, 4096, 8192, 16384, 32768, 65536, 131072] },
+};
+
+const COMMON = [
+  { name: "tp × pp", axes: { across: "/parallelism/tp", down: "/parallelism/pp" } },
+  { name: "micro-batch × sequence", axes: { across: "/training/micro_batch_size", down: "/training/seq_length" } },
+];
+
+/** So many layouts are asked for at once, so that the map fills while it is looked at. */
+const BATCH = 12;
+const PAUSE_MS = 300;
+
+/** Paul Tol's "sunset" scheme: blue is free, red is missing, and both are told apart by all. */
+const FREE_TO_MISSING = ["#364b9a", "#4a7bb7", "#6ea6cd", "#98cae1", "#c2e4ef", "#eaeccc", "#feda8b", "#fdb366", "#f67e4b", "#dd3d2d", "#a50026"];
+const DARK = new Set([0, 1, 9, 10]);
+
+/** @param {{job: Job, axes: Axes | null, usable: number, setAxes: (axes: Axes | null) => void, set: (job: Job) => void}} props */
+export function LayoutMap({ job, axes, usable, setAxes, set }) {
+  const known = axes && AXES[axes.across] && AXES[axes.down] && axes.across !== axes.down ? axes : null;
+  const cells = useCells(job, known);
+  return html`<section class="card" aria-labelledby="map-title">
+    <div class="card-head"><h2 id="map-title">Map</h2>
+      <div class="map-choice">
+        ${COMMON.map(
+          ({ name, axes: common }) => html`<button type="button" key=${name}
+            aria-pressed=${common.across === known?.across && common.down === known?.down}
+            onClick=${() => setAxes(common)}>${name}</button>`,
+        )}
+        ${known && html`<button type="button" onClick=${() => setAxes(null)}>Close</button>`}
+      </div></div>
+    ${!known && html`<p class="note">See which values of two fields fit, all at once.</p>`}
+    ${known && html`<${Grid} ...${{ job, axes: known, cells, usable, setAxes, set }} />`}
+  </section>`;
+}
+
+/** @param {{job: Job, axes: Axes, cells: Map<string, Cell>, usable: number, setAxes: (axes: Axes) => void, set: (job: Job) => void}} props */
+function Grid({ job, axes, cells, usable, setAxes, set }) {
+  const across = AXES[axes.across]?.values ?? [];
+  const down = AXES[axes.down]?.values ?? [];
+  const total = across.length * down.length;
+  const choose = (/** @type {"across" | "down"} */ axis) => (/** @type {Event} */ event) =>
+    setAxes({ ...axes, [axis]: /** @type {HTMLSelectElement} */ (event.currentTarget).value });
+  return html`<div class="map-axes">
+      ${/** @type {const} */ (["across", "down"]).map(
+        (axis) => html`<label key=${axis}>${axis} <select value=${axes[axis]} onChange=${choose(axis)}>
+          ${Object.entries(AXES).map(
+            ([pointer, { label }]) => html`<option key=${pointer} value=${pointer}
+              disabled=${pointer === axes[axis === "across" ? "down" : "across"]}>${label}</option>`,
+          )}</select></label>`,
+      )}
+      <span class="progress" role="status">${cells.size < total
+        ? html`<progress max=${total} value=${cells.size} aria-label="layouts answered"></progress> ${cells.size} of ${total}`
+        : `${total} layouts`}</span>
+    </div>
+    <${Scroll} label="Map"><table class="map" aria-label="GiB free of the card, by the expected need">
+      <thead><tr><th scope="col">${AXES[axes.down]?.label} ↓ ${AXES[axes.across]?.label} →</th>
+        ${across.map((value) => html`<th key=${value} scope="col" class="figure">${abbreviated(value)}</th>`)}</tr></thead>
+      <tbody>${down.map(
+        (y) => html`<tr key=${y}><th scope="row" class="figure">${abbreviated(y)}</th>
+          ${across.map((x) => {
+            const present = at(job, axes.across) === x && at(job, axes.down) === y;
+            return html`<td key=${x}><${CellButton} cell=${cells.get(key(x, y))} ...${{ usable, present }}
+              act=${() => set(put(put(job, axes.across, x), axes.down, y))} /></td>`;
+          })}</tr>`,
+      )}</tbody></table></${Scroll}>
+    <p class="note">${usable ? "GiB free of the card by the expected need; − is missing. ✓ fits even by the high bound, ≈ is tight, × is refused." : "GiB needed; name a card to see what is free."} Click to use a layout.</p>`;
+}
+
+const SIGNS = { fits: "✓", tight: "≈", does_not_fit: "", unknown: "?" };
+
+/** @param {{cell: Cell | undefined, usable: number, present: boolean, act: () => void}} props */
+function CellButton({ cell, usable, present, act }) {
+  if (!cell) return html`<span class="cell"></span>`;
+  if (cell.reason) return html`<button type="button" class="cell refused" title=${cell.reason} onClick=${act}><span aria-hidden="true">×</span><span class="hidden">refused: ${cell.reason}</span></button>`;
+  const free = usable - cell.needed;
+  const index = usable ? Math.round(5 - 5 * Math.max(-1, Math.min(1, free / usable))) : 5;
+  const shown = usable ? free : cell.needed;
+  const words = cell.verdict ? `${VERDICTS[cell.verdict]}, ${gib(cell.needed)} needed` : `${gib(cell.needed)} needed`;
+  return html`<button type="button" class=${`cell ${DARK.has(index) ? "dark" : "pale"} ${present ? "present" : ""}`}
+    style=${{ backgroundColor: FREE_TO_MISSING[index] }} title=${words} onClick=${act}>
+    <span aria-hidden="true">${cell.verdict ? SIGNS[cell.verdict] : ""}</span> ${shown < 0 ? "−" : ""}${Math.abs(shown / 2 ** 30).toFixed(shown > -10 * 2 ** 30 && shown < 10 * 2 ** 30 ? 1 : 0)}
+    <span class="hidden">${words}</span></button>`;
+}
+
+/** @param {number} x @param {number} y */
+function key(x, y) {
+  return `${x},${y}`;
+}
+
+/** The cells as they are answered; whatever is under way is aborted when the question changes.
+ * @param {Job} job
+ * @param {Axes | null} axes
+ */
+function useCells(job, axes) {
+  const [cells, setCells] = useState(/** @type {Map<string, Cell>} */ (new Map()));
+  const question = JSON.stringify([axes && put(put(job, axes.across, undefined), axes.down, undefined), axes]);
+  useEffect(() => {
+    setCells(new Map());
+    if (!axes) return undefined;
+    const controller = new AbortController();
+    const timer = setTimeout(async () => {
+      try {
+        for await (const found of answered(job, axes, controller.signal)) setCells(found);
+      } catch (error) {
+        if (problemOf(error)) setCells(new Map());
+      }
+    }, PAUSE_MS);
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, [question]);
+  return cells;
+}
+
+/** @param {Job} job @param {Axes} axes @param {AbortSignal} signal */
+async function* answered(job, axes, signal) {
+  const [across, down] = [AXES[axes.across]?.values ?? [], AXES[axes.down]?.values ?? []];
+  const changes = down.flatMap((y) =>
+    across.map((x) => ({
+      id: key(x, y),
+      patch: [
+        { op: /** @type {const} */ ("add"), path: axes.across, value: x },
+        { op: /** @type {const} */ ("add"), path: axes.down, value: y },
+      ],
+    })),
+  );
+  const found = /** @type {Map<string, Cell>} */ (new Map());
+  for (let first = 0; first < changes.length; first += BATCH) {
+    const part = changes.slice(first, first + BATCH);
+    const { jobs } = await ask("v1/compare", { job: complete(job), changes: part }, signal);
+    for (const { id, comparison, problem } of jobs) {
+      found.set(id, {
+        verdict: comparison?.verdict ?? null,
+        needed: comparison?.binding.device_bytes.expected ?? 0,
+        reason: problem?.detail,
+      });
+    }
+    yield new Map(found);
+  }
+}

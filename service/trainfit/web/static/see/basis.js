@@ -1,0 +1,23 @@
+/** What the answer rests on: what is taken for granted, and the values that were filled in. */
+
+import { Scroll } from "./scroll.js";
+import { html } from "../vendor/htm-preact.js";
+import { counted } from "../words.js";
+
+/** @param {{estimate: import("trainfit").Estimate}} props */
+export function Basis({ estimate }) {
+  return html`<section class="card basis" aria-labelledby="basis-title">
+    <div class="card-head"><h2 id="basis-title">What it rests on</h2></div>
+    <dl class="assumptions">${estimate.assumptions.map(
+      ({ id, text }) => html`<div key=${id}><dt>${id.replaceAll("-", " ")}</dt><dd>${text}</dd></div>`,
+    )}</dl>
+    <details><summary>${counted(estimate.defaults.length, "value")} that you did not give</summary>
+      <${Scroll} label="Values that were filled in"><table><thead><tr><th scope="col">field</th><th scope="col">value</th><th scope="col">from</th><th scope="col">why</th></tr></thead>
+        <tbody>${estimate.defaults.map(
+          (each) => html`<tr key=${each.pointer}><th scope="row"><code>${each.pointer}</code></th>
+            <td>${JSON.stringify(each.value)}</td><td>${each.origin}</td><td>${each.why}</td></tr>`,
+        )}</tbody></table></${Scroll}>
+    </details>
+    <p class="note">Trainfit ${estimate.estimator_version}</p>
+  </section>`;
+}

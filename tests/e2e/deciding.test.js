@@ -1,0 +1,53 @@
+/** Comparing, applying a suggestion, and the map. */
+
+import assert from "node:assert/strict";
+import { chip, number, open, scenario, settled, verdict } from "./browser.js";
+
+const DEEPSEEK =
+  "model.hf_id=deepseek-ai/DeepSeek-V3&parallelism.num_gpus=128&parallelism.tp=4&parallelism.pp=4" +
+  "&parallelism.ep=8&parallelism.num_layers_in_last_pipeline_stage=16&training.seq_length=4096&gpu=H100-80GB-SXM";
+
+scenario("three layouts stand side by side", async (page) => {
+  await open(page);
+  const pin = page.getByRole("button", { name: "Pin this layout" });
+  await pin.click();
+  await chip(page, "/parallelism/tp", 4).click();
+  await settled(page);
+  await pin.click();
+  await chip(page, "/parallelism/tp", 8).click();
+  await settled(page);
+  const rows = page.locator(".comparison tbody tr");
+  await rows.nth(2).getByText("fits", { exact: true }).waitFor();
+  assert.equal(await rows.count(), 3);
+  const differences = await page.locator(".comparison tbody td:nth-child(4)").allInnerTexts();
+  assert.equal(differences[0], "–");
+  const [less, least] = differences.slice(1).map((text) => Number(/^−([\d.]+)\sGiB$/.exec(text)?.[1]));
+  assert.ok(less && least && 0 < less && less < least, differences.join());
+  assert.match(await rows.nth(2).innerText(), /tp 8/);
+  await rows.nth(0).getByRole("button", { name: "Use tp 2" }).click();
+  await settled(page);
+  assert.equal(await number(page, "Tensor tp").inputValue(), "2");
+});
+
+scenario("a suggestion is applied with one click and taken back", async (page) => {
+  await open(page, DEEPSEEK);
+  assert.match(await verdict(page), /Does not fit/);
+  const first = page.locator(".suggestions tbody tr").first();
+  const promised = await first.locator(".outcome").innerText();
+  assert.equal(promised, "fits");
+  await first.getByRole("button", { name: /^Apply/ }).click();
+  await page.locator(".verdict.fits").waitFor();
+  await page.goBack();
+  await page.locator(".verdict.does_not_fit").waitFor();
+});
+
+scenario("the map fills, and a cell is used", async (page) => {
+  await open(page, "model.hf_id=meta-llama/Llama-3.1-8B&parallelism.num_gpus=8&parallelism.tp=8&gpu=H100-80GB-SXM&training.seq_length=8192");
+  await page.getByRole("button", { name: "micro-batch × sequence" }).click();
+  await page.getByText("42 layouts").waitFor();
+  const fitting = page.getByRole("table", { name: /GiB free/ }).getByRole("button", { name: /fits, / });
+  assert.ok((await fitting.count()) > 3);
+  await fitting.first().click();
+  await page.locator(".verdict.fits").waitFor();
+  assert.equal(await number(page, "Sequence s").inputValue(), "2048");
+});

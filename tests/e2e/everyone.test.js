@@ -1,0 +1,84 @@
+/** For everyone: the keyboard alone, a dark phone, what axe-core finds, and answers at once. */
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { number, open, scenario, settled, verdict } from "./browser.js";
+
+const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+const PIPELINE = "model.hf_id=Qwen/Qwen3-30B-A3B&parallelism.num_gpus=64&parallelism.pp=4&parallelism.vpp=2&parallelism.ep=8&gpu=H100-80GB-SXM&map=/parallelism/tp,/parallelism/pp";
+
+/** @param {import("playwright-core").Page} page */
+async function violations(page) {
+  await page.evaluate(await readFile(AXE, "utf8"));
+  const { violations } = await page.evaluate(() => /** @type {any} */ (window).axe.run());
+  return violations
+    .filter((/** @type {any} */ each) => ["serious", "critical"].includes(each.impact))
+    .map((/** @type {any} */ each) => `${each.id}: ${each.nodes.map((/** @type {any} */ node) => node.html).slice(0, 3).join(" ")}`);
+}
+
+/** Everything is shown, also what is wrong. @param {import("playwright-core").Page} page */
+async function accessible(page) {
+  await open(page, PIPELINE);
+  await page.getByText("30 layouts").waitFor();
+  await page.getByRole("button", { name: "Pin this layout" }).click();
+  await page.locator("#timeline").waitFor();
+  await page.locator(".tree .twist").nth(1).click();
+  await page.locator("details.others summary").first().click();
+  await number(page, "Tensor tp").fill("3");
+  await page.locator(".findings").first().waitFor();
+  assert.deepEqual(await violations(page), []);
+  const [page_, window_] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  assert.ok(page_ !== undefined && window_ !== undefined && page_ <= window_, "the page is wider than its window");
+}
+
+const PHONE = { width: 390, height: 844 };
+
+scenario("axe-core finds nothing serious in light", accessible);
+
+scenario("axe-core finds nothing serious in dark", accessible, { colorScheme: "dark" });
+
+scenario("axe-core finds nothing serious on a phone in light", accessible, { viewport: PHONE });
+
+scenario("axe-core finds nothing serious on a phone in dark", accessible, { colorScheme: "dark", viewport: PHONE });
+
+scenario("the keyboard is enough", async (page) => {
+  await open(page);
+  const focused = () => page.evaluate(() => document.activeElement?.id || document.activeElement?.getAttribute("aria-label"));
+  const tabTo = async (/** @type {string | RegExp} */ wanted) => {
+    for (let count = 0; count < 120; count += 1) {
+      await page.keyboard.press("Tab");
+      const name = (await focused()) ?? "";
+      if (typeof wanted === "string" ? name === wanted : wanted.test(name)) return;
+    }
+    assert.fail(`no way to ${wanted} by tab`);
+  };
+  await tabTo("model-search");
+  await page.keyboard.type("qwen3 30b");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("Enter");
+  await page.getByText("30.5 B parameters").waitFor();
+  await tabTo("field-parallelism-pp");
+  await page.keyboard.type("2");
+  await tabTo("field-parallelism-ep");
+  await page.keyboard.type("2");
+  await settled(page);
+  await tabTo(/^Stage 1:/);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Stage 1 at its peak" }).waitFor();
+  assert.match(await verdict(page), /Stage \d needs most/);
+});
+
+scenario("a dark phone shows the whole answer", async (page) => {
+  await open(page, PIPELINE);
+  await page.locator("#timeline").waitFor();
+  const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  assert.equal(background, "rgb(22, 24, 26)");
+  for (const id of ["#stage-bars", "#timeline", "#pipeline"]) {
+    const box = await page.locator(id).boundingBox();
+    assert.ok(box && box.x >= 0 && box.x + box.width <= 390, `${id} is cut off`);
+  }
+  const picture = await page.screenshot({ fullPage: true });
+  assert.ok(picture.length > 20_000);
+}, { colorScheme: "dark", viewport: PHONE });

@@ -1,0 +1,100 @@
+/** The state in the address, commands that ask the same, and files to take away. */
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { chip, number, open, ORIGIN, scenario, settled, verdict } from "./browser.js";
+
+scenario("a shared address reopens the same state", async (page) => {
+  await open(page);
+  await page.selectOption("#preset", "Qwen3-235B-A22B, 256 H100");
+  await settled(page);
+  await page.getByRole("button", { name: "Pin this layout" }).click();
+  await chip(page, "/training/micro_batch_size", 2).click();
+  await settled(page);
+  await page.getByLabel("Keep free").fill("5");
+  await page.getByRole("button", { name: /^Stage 5:/ }).first().click();
+  await page.getByRole("button", { name: "tp × pp" }).click();
+  await page.getByText("30 layouts").waitFor();
+  await settled(page);
+  const shown = () => page.evaluate(() => document.querySelector("main")?.textContent);
+  await page.getByText("One step of stage 5").waitFor();
+  await page.locator("#timeline").waitFor();
+  await page.locator(".suggestions tbody tr").first().waitFor();
+  const before = await shown();
+  const words = await verdict(page);
+  const again = await page.context().newPage();
+  await again.goto(page.url());
+  await settled(again);
+  await again.getByText("30 layouts").waitFor();
+  await again.locator("#timeline").waitFor();
+  await again.locator(".suggestions tbody tr").first().waitFor();
+  assert.equal(await again.evaluate(() => document.querySelector("main")?.textContent), before);
+  assert.equal(await verdict(again), words);
+  assert.equal(await number(again, "Micro-batch b").inputValue(), "2");
+  assert.equal(await again.getByLabel("Keep free").inputValue(), "5");
+});
+
+scenario("a pasted config.json is answered, and travels in the address", async (page) => {
+  const config = { model_type: "llama", hidden_size: 2048, intermediate_size: 5632, num_hidden_layers: 22, num_attention_heads: 32, num_key_value_heads: 4, vocab_size: 32000 };
+  await open(page);
+  await page.getByRole("button", { name: "config.json" }).click();
+  await page.getByLabel("Contents of config.json").fill(JSON.stringify(config));
+  await page.getByText("1.1 B parameters").waitFor();
+  await settled(page);
+  const words = await verdict(page);
+  const again = await page.context().newPage();
+  await again.goto(page.url());
+  await settled(again);
+  assert.equal(await verdict(again), words);
+});
+
+scenario("the commands ask what the page asks", async (page) => {
+  await open(page);
+  await page.selectOption("#preset", "Kimi-K2, 1,024 H100");
+  await settled(page);
+  const told = page.locator(".share pre");
+  const device = (/** @type {any} */ answer) => (answer.estimate ?? answer).binding.device_bytes;
+  const run = (/** @type {string} */ command) => {
+    const { stdout, stderr } = spawnSync("bash", ["-c", command], { encoding: "utf8" });
+    assert.ok(stdout, stderr);
+    return JSON.parse(stdout);
+  };
+  await page.getByRole("button", { name: "curl" }).click();
+  const asked = run(await told.innerText());
+  await page.getByRole("button", { name: "Command line" }).click();
+  const command = await told.innerText();
+  assert.match(command, /^trainfit estimate moonshotai\/Kimi-K2-Instruct --num-gpus 1024 --tp 8/);
+  assert.deepEqual(device(run(`${command} --json`)), device(asked));
+  assert.match(await verdict(page), new RegExp(`${(device(asked).expected / 2 ** 30).toFixed(1)}`));
+});
+
+scenario("the answer is taken away as JSON, CSV, SVG and PNG", async (page) => {
+  await open(page);
+  const taken = async (/** @type {string} */ name) => {
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name, exact: true }).click(),
+    ]);
+    return readFile(await download.path());
+  };
+  const answer = JSON.parse(String(await taken("JSON")));
+  assert.equal(answer.verdict, "fits");
+  const [head, row] = String(await taken("CSV")).trim().split("\r\n").map((line) => line.split(","));
+  const column = head?.indexOf("device_expected_bytes") ?? -1;
+  assert.equal(Number(row?.[column]), answer.estimate.stages[0].device_bytes.expected);
+  const svg = String(await taken("SVG"));
+  assert.match(svg, /^<svg xmlns/);
+  assert.doesNotMatch(svg, /class=|var\(/);
+  assert.deepEqual([...(await taken("PNG")).subarray(1, 4)], [...Buffer.from("PNG")]);
+});
+
+scenario("the API's own page renders, and links lead to it", async (page) => {
+  await open(page);
+  await page.getByRole("navigation").getByRole("link", { name: "API" }).click();
+  await page.getByText("/v1/fit-check").first().waitFor();
+  assert.equal(page.url(), `${ORIGIN}/docs`);
+  await page.getByText("Estimate the memory of every pipeline rank").click();
+  await page.getByRole("button", { name: "Execute" }).click();
+  await page.getByText('"estimator_version"').first().waitFor();
+});

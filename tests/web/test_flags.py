@@ -1,0 +1,9 @@
+"""The page writes the flags that the command line reads."""
+
+from __future__ import annotations
+
+from tests.web.flags import FILE, generated
+
+
+def test_the_flags_are_those_of_the_command_line() -> None:
+    assert FILE.read_text("utf-8") == generated(), "run `make openapi`"
