@@ -15,7 +15,7 @@
  * @property {string[]} parts Pointers to parts of a job whose other fields are shown on request.
  */
 
-const LENGTHS = [4096, 8192, 16384, 32768, 131072];
+const LENGTHS = [4096, 8192, 32768, 131072];
 
 /** @type {Section} */
 export const LAYOUT = {

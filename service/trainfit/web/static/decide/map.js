@@ -16,10 +16,10 @@ import { gib, VERDICTS } from "../words.js";
 
 /** @type {Record<string, {label: string, values: number[]}>} */
 export const AXES = {
-  "/parallelism/tp": { label: "tensor parallel", values: [1, 2, 4, 8, 16] },
-  "/parallelism/pp": { label: "pipeline parallel", values: [1, 2, 4, 8, 16, 32] },
-  "/parallelism/cp": { label: "context parallel", values: [1, 2, 4, 8, 16] },
-  "/parallelism/ep": { label: "expert parallel", values: [1, 2, 4, 8, 16, 32, 64] },
+  "/parallelism/tp": { label: "tensor", values: [1, 2, 4, 8, 16] },
+  "/parallelism/pp": { label: "pipeline", values: [1, 2, 4, 8, 16, 32] },
+  "/parallelism/cp": { label: "context", values: [1, 2, 4, 8, 16] },
+  "/parallelism/ep": { label: "expert", values: [1, 2, 4, 8, 16, 32, 64] },
   "/parallelism/num_gpus": { label: "GPUs", values: [8, 16, 32, 64, 128, 256, 512, 1024] },
   "/training/micro_batch_size": { label: "micro-batch", values: [1, 2, 4, 8, 16, 32] },
   "/training/seq_length": { label: "sequence", values: [2048, 4096, 8192, 16384, 32768, 65536, 131072] },
@@ -77,7 +77,7 @@ function Grid({ job, axes, cells, usable, setAxes, set }) {
         : `${total} layouts`}</span>
     </div>
     <${Scroll} label="Map"><table class="map" aria-label="GiB free of the card, by the expected need">
-      <thead><tr><th scope="col">${AXES[axes.down]?.label} ↓ ${AXES[axes.across]?.label} →</th>
+      <thead><tr><th scope="col" class="corner">${AXES[axes.down]?.label} ↓<br />${AXES[axes.across]?.label} →</th>
         ${across.map((value) => html`<th key=${value} scope="col" class="figure">${abbreviated(value)}</th>`)}</tr></thead>
       <tbody>${down.map(
         (y) => html`<tr key=${y}><th scope="row" class="figure">${abbreviated(y)}</th>

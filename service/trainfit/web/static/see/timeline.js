@@ -14,7 +14,7 @@ import { useWidth } from "./width.js";
  */
 
 const HEIGHT = 230;
-const [TOP, BOTTOM, LEFT, RIGHT] = [40, HEIGHT - 48, 40, 12];
+const [TOP, BOTTOM, LEFT, RIGHT] = [44, HEIGHT - 48, 40, 12];
 /** Shares of the passes' width: the gap where cycles are left out, and the optimizer's step. */
 const GAP = 0.03;
 const STEP = 0.1;
@@ -45,7 +45,7 @@ export function Timeline({ course, stage }) {
         ({ y, label }) => html`<g key=${label}><line class="grid" x1=${LEFT} x2=${width - RIGHT} y1=${y} y2=${y} />
           <text class="tick" x=${LEFT - 6} y=${y + 4} text-anchor="end">${label}</text></g>`,
       )}
-      <text class="tick" x=${LEFT - 6} y=${TOP - 12} text-anchor="end">GiB</text>
+      <text class="tick" x=${LEFT - 6} y=${TOP - 14} text-anchor="end">GiB</text>
       ${columns(passes, pitch).map(
         (each) => html`<g key=${each.first}>
           <rect x=${x(each.first)} y=${scale.at(each.highest)} width=${gapped(x(each.last) + pitch - x(each.first), pitch)}
@@ -67,7 +67,7 @@ export function Timeline({ course, stage }) {
       <${PhaseName} from=${end} to=${end + step} name="optimizer" />
       <path class="mark" d=${`M${peak} ${TOP - 6}l-5 -8h10z`} />
       <line class="mark" x1=${peak} x2=${peak} y1=${TOP - 6} y2=${atStep ? BOTTOM : scale.at(highest.highest_bytes)} />
-      <text x=${besides(peak, words, width)} y=${TOP - 14}>${words}</text>
+      <text x=${above(peak, words, width)} y=${TOP - 21}>${words}</text>
     </svg>
   </div>
   <ul class="legend">
@@ -79,16 +79,14 @@ export function Timeline({ course, stage }) {
   </ul>`;
 }
 
-/** Where words begin that stand to the right of the mark, or as far right as they fit.
+/** Where words begin that stand above the mark, as near to it as they fit.
  * @param {number} mark
  * @param {string} words
  * @param {number} width
  */
-function besides(mark, words, width) {
+function above(mark, words, width) {
   const needed = words.length * LETTER;
-  const right = mark + 10;
-  if (right + needed <= width) return right;
-  return mark - 10 - needed >= LEFT ? mark - 10 - needed : Math.max(LEFT, width - needed);
+  return Math.max(LEFT, Math.min(mark - needed / 2, width - RIGHT - needed));
 }
 
 /** Neighbours are told apart where there is room. @param {number} width @param {number} pitch */
