@@ -34,3 +34,23 @@ scenario("a layout that does not hold together is explained where it stands", as
   await page.locator(".verdict.fits").waitFor();
   assert.equal(await field.locator(".findings").count(), 0);
 });
+
+scenario("a launch file is read, with an account of its keys", async (page) => {
+  await open(page);
+  await page.getByRole("button", { name: "Launch files" }).click();
+  const script = [
+    "torchrun --nnodes 2 --nproc_per_node 8 pretrain_gpt.py --use-mcore-models --bf16 --lr 1e-4 --foo-bar 3",
+    "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --max-position-embeddings 4096 --vocab-size 32000",
+    "--seq-length 4096 --tensor-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 64",
+  ].join(" \\\n  ");
+  await page.getByLabel("Launch files").setInputFiles({ name: "train.sh", mimeType: "text/x-sh", buffer: Buffer.from(script) });
+  await page.getByText("Read as megatron.").waitFor();
+  await settled(page);
+  assert.equal(await number(page, "Tensor tp").inputValue(), "4");
+  assert.equal(await number(page, "GPUs").inputValue(), "16");
+  const account = page.locator(".account");
+  assert.match(await account.innerText(), /1 key not supported/);
+  assert.match(await account.locator("details[open]").innerText(), /--foo-bar/);
+  await account.getByText(/keys recognised/).click();
+  await account.getByText("--tensor-model-parallel-size").waitFor();
+});

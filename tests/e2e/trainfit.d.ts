@@ -35,6 +35,7 @@ export type Gpu = Schemas["Gpu"];
 export type Module = Required<Omit<Schemas["Module"], "children">> & { children: Module[] };
 export type RankLedger = Omit<Schemas["RankLedger"], "modules"> & { modules: Module };
 export type KeptTensor = Schemas["KeptTensor"];
+export type JobFromLaunch = Schemas["JobFromLaunch"];
 export type Comparison = Schemas["Comparison"];
 export type Course = Schemas["Course"];
 export type Pass = Schemas["Pass"];
@@ -48,6 +49,7 @@ export interface Questions {
   "v1/estimate": Body<"estimate">;
   "v1/fit-check": Body<"fitCheck">;
   "v1/compare": Body<"compare">;
+  "v1/jobs:from-launch": Body<"jobFromLaunch">;
   "v1/ledger": Body<"ledger">;
 }
 export interface Answers {
@@ -59,5 +61,6 @@ export interface Answers {
   "v1/estimate": Answer<"estimate">;
   "v1/fit-check": Answer<"fitCheck">;
   "v1/compare": Answer<"compare">;
+  "v1/jobs:from-launch": JobFromLaunch;
   "v1/ledger": RankLedger;
 }

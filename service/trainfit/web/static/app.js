@@ -82,6 +82,7 @@ export function App({ known }) {
     set: (/** @type {string} */ pointer, /** @type {any} */ value) =>
       setJob(put(store.value.job, pointer, value)),
     apply,
+    use,
     findings: problem?.errors ?? [],
     outlook: (/** @type {string} */ pointer, /** @type {unknown} */ value) =>
       answers.outlook.get(probeId(pointer, value)),

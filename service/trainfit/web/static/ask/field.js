@@ -20,6 +20,7 @@ import { abbreviated } from "./controls.js";
  * @property {(pointer: string) => Field | undefined} field
  * @property {(pointer: string, value: Json | undefined) => void} set
  * @property {(patch: readonly import("trainfit").Change[]) => void} apply
+ * @property {(job: import("trainfit").Job) => void} use
  * @property {Finding[]} findings
  * @property {(pointer: string, value: Json) => Outlook | undefined} outlook
  */

@@ -1,8 +1,9 @@
-/** Which model: searched by name, or a pasted config.json. */
+/** Which model: searched by name, a pasted config.json, or what launch files say of the whole run. */
 
 import { html, useState } from "../vendor/htm-preact.js";
 import { counted, number, parameters } from "../words.js";
 import { Findings } from "./field.js";
+import { LaunchFiles } from "./launch.js";
 
 /**
  * @typedef {import("trainfit").BundledModel} BundledModel
@@ -40,15 +41,16 @@ export function ModelChoice({ models, context, priced }) {
         ${[
           ["search", "Search"],
           ["paste", "config.json"],
+          ["launch", "Launch files"],
         ].map(
           ([key, label]) => html`<button type="button" key=${key} aria-pressed=${way === key}
             onClick=${() => setWay(/** @type {string} */ (key))}>${label}</button>`,
         )}
       </div>
     </div>
-    ${way === "search"
-      ? html`<${Search} ...${{ models, context }} />`
-      : html`<${Paste} context=${context} />`}
+    ${way === "search" && html`<${Search} ...${{ models, context }} />`}
+    ${way === "paste" && html`<${Paste} context=${context} />`}
+    ${way === "launch" && html`<${LaunchFiles} gpu=${context.job.gpu} use=${context.use} />`}
     <${Findings} ...${{ findings, id: "model-wrong", context }} />
     <${Summary} priced=${priced} />
   </section>`;

@@ -1,0 +1,74 @@
+/** A run described by the launch files that a team already has, and what became of every key. */
+
+import { ask, problemOf } from "../api.js";
+import { html, useState } from "../vendor/htm-preact.js";
+import { counted } from "../words.js";
+
+/**
+ * @typedef {import("trainfit").JobFromLaunch} JobFromLaunch
+ * @typedef {import("trainfit").Problem} Problem
+ * @typedef {import("trainfit").Job} Job
+ * @typedef {{path: string, content: string}} LaunchFile
+ */
+
+/** @param {{gpu: Job["gpu"], use: (job: Job) => void}} props */
+export function LaunchFiles({ gpu, use }) {
+  const [over, setOver] = useState(false);
+  const [read, setRead] = useState(/** @type {JobFromLaunch | null} */ (null));
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const take = async (/** @type {FileList | null | undefined} */ list) => {
+    if (!list?.length) return;
+    const files = await Promise.all(
+      [...list].map(async (file) => ({ path: file.name, content: await file.text() })),
+    );
+    try {
+      const answer = await ask("v1/jobs:from-launch", { files, ...(gpu ? { gpu } : {}) });
+      setRead(answer);
+      setProblem(null);
+      use(answer.job);
+    } catch (error) {
+      setRead(null);
+      setProblem(problemOf(error));
+    }
+  };
+  return html`<div class="launch">
+    <label class=${`drop ${over ? "over" : ""}`}
+      onDragOver=${(/** @type {DragEvent} */ event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave=${() => setOver(false)}
+      onDrop=${(/** @type {DragEvent} */ event) => {
+        event.preventDefault();
+        setOver(false);
+        take(event.dataTransfer?.files);
+      }}>
+      <span>Drop launch files here, or choose them: a script with Megatron's arguments, a DeepSpeed configuration,
+        a YAML or TOML of a trainer, and what they refer to. They are read, never run.</span>
+      <input type="file" multiple aria-label="Launch files" onChange=${(/** @type {Event} */ event) =>
+        take(/** @type {HTMLInputElement} */ (event.currentTarget).files)} />
+    </label>
+    ${problem && html`<div class="findings" role="alert"><p>${problem.detail}</p>
+      ${problem.errors.length > 0 && html`<ul>${problem.errors.map((each, index) => html`<li key=${index}>${each.message}</li>`)}</ul>`}</div>`}
+    ${read && html`<${Account} read=${read} />`}
+  </div>`;
+}
+
+/** @param {{read: JobFromLaunch}} props */
+function Account({ read }) {
+  const { recognised, irrelevant, defaulted, unsupported } = read.account;
+  const place = (/** @type {{file: string, line: number | null}} */ { file, line }) => (line === null ? file : `${file}:${line}`);
+  return html`<div class="account" aria-live="polite">
+    <p class="note">Read as ${read.format.replaceAll("_", " ")}.</p>
+    ${unsupported.length > 0 &&
+    html`<details open><summary class="wrong">${counted(unsupported.length, "key")} not supported: what they change is not counted</summary>
+      <ul>${unsupported.map((each, index) => html`<li key=${index}><code>${each.key}</code> ${each.why} <small>${place(each)}</small></li>`)}</ul></details>`}
+    <details><summary>${counted(recognised.length, "key")} recognised</summary>
+      <ul>${recognised.map((each, index) => html`<li key=${index}><code>${each.key}</code>
+        ${" became "}${[...new Set(each.became.map(({ pointer, value }) => `${pointer} ${JSON.stringify(value)}`))].join(", ")} <small>${place(each)}</small></li>`)}</ul></details>
+    <details><summary>${counted(irrelevant.length, "key")} that change no memory</summary>
+      <ul>${irrelevant.map((each, index) => html`<li key=${index}><code>${each.key}</code> <small>${place(each)}</small></li>`)}</ul></details>
+    <details><summary>${counted(defaulted.length, "default")} of the launcher</summary>
+      <ul>${defaulted.map((each) => html`<li key=${each.pointer}>${each.pointer} ${JSON.stringify(each.value)} <small>${each.whose}</small></li>`)}</ul></details>
+  </div>`;
+}
