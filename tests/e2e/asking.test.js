@@ -1,7 +1,8 @@
 /** Asking by clicking, and what is said of a layout that does not hold together. */
 
 import assert from "node:assert/strict";
-import { chip, number, open, scenario, settled, verdict } from "./browser.js";
+import { chip, number, open, settled, verdict } from "./browser.js";
+import { scenario } from "./scenario.js";
 
 scenario("DeepSeek-V3 is asked for and answered by clicking", async (page) => {
   await open(page);

@@ -1,7 +1,5 @@
-/** Debian's Chromium with the page of a running service: what every scenario starts from. */
+/** Debian's Chromium, and the page of a running service in it. */
 
-import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
 
 const FLAGS = [
@@ -18,47 +16,9 @@ const FLAGS = [
 /** Where the service listens. */
 export const ORIGIN = process.env.PAGE_ORIGIN ?? "";
 
-/** @type {import("playwright-core").Browser} */
-let browser;
-before(async () => {
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
-});
-after(() => browser.close());
-
-/**
- * A scenario in a fresh profile. Whatever else it shows, it fails by an error on the console, and by
- * a request that leaves the origin.
- * @param {string} name
- * @param {(page: import("playwright-core").Page) => Promise<void>} act
- * @param {import("playwright-core").BrowserContextOptions} [options]
- */
-export function scenario(name, act, options = {}) {
-  test(name, async () => {
-    const context = await browser.newContext({ viewport: { width: 1360, height: 900 }, ...options });
-    context.setDefaultTimeout(15_000);
-    const page = await context.newPage();
-    /** @type {string[]} */
-    const wrong = [];
-    page.on("pageerror", (error) => wrong.push(String(error)));
-    page.on("console", (message) => {
-      if (["error", "warning"].includes(message.type()) && !isRefusal(message)) wrong.push(message.text());
-    });
-    page.on("request", (request) => {
-      const { origin, protocol } = new URL(request.url());
-      if (origin !== ORIGIN && !["blob:", "data:"].includes(protocol)) wrong.push(`left for ${request.url()}`);
-    });
-    try {
-      await act(page);
-      assert.deepEqual(wrong, []);
-    } finally {
-      await context.close();
-    }
-  });
-}
-
-/** The browser logs every 4xx; a refused question is one. @param {import("playwright-core").ConsoleMessage} message */
-function isRefusal(message) {
-  return /status of 4\d\d/.test(message.text()) && message.location().url.includes("/v1/");
+/** A new browser, with a profile of its own. */
+export function launched() {
+  return chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
 }
 
 /**

@@ -1,7 +1,8 @@
 /** Comparing, applying a suggestion, and the map. */
 
 import assert from "node:assert/strict";
-import { chip, number, open, scenario, settled, verdict } from "./browser.js";
+import { chip, number, open, settled, verdict } from "./browser.js";
+import { scenario } from "./scenario.js";
 
 const DEEPSEEK =
   "model.hf_id=deepseek-ai/DeepSeek-V3&parallelism.num_gpus=128&parallelism.tp=4&parallelism.pp=4" +

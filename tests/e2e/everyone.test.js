@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { number, open, scenario, settled, verdict } from "./browser.js";
+import { number, open, settled, verdict } from "./browser.js";
+import { scenario } from "./scenario.js";
 
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const PIPELINE = "model.hf_id=Qwen/Qwen3-30B-A3B&parallelism.num_gpus=64&parallelism.pp=4&parallelism.vpp=2&parallelism.ep=8&gpu=H100-80GB-SXM&map=/parallelism/tp,/parallelism/pp";

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFile } from "node:fs/promises";
-import { chip, number, open, ORIGIN, scenario, settled, verdict } from "./browser.js";
+import { chip, number, open, ORIGIN, settled, verdict } from "./browser.js";
+import { scenario } from "./scenario.js";
 
 scenario("a shared address reopens the same state", async (page) => {
   await open(page);
