@@ -20,8 +20,8 @@ from tests.serving import free_port, start, wait_until_ready
 from trainfit.api.app import create_app
 from trainfit.api.kubernetes.annotations import JOB as JOB_ANNOTATION
 from trainfit.api.kubernetes.reviewing import SUGGESTING_SECONDS
-from trainfit.api.kubernetes.workloads import KINDS
 from trainfit.api.settings import Settings
+from trainfit.kubernetes.workloads import KINDS
 
 ROOT = Path(__file__).parents[2]
 WITH_WEBHOOK = ["air-gapped", "production"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from dataclasses import replace
 from typing import Any
 
+from trainfit.catalog.gpus import UnknownGpuError, find_gpu
 from trainfit.launch.commands.unwrap import Unwrapped, programs_of
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
@@ -22,9 +23,9 @@ def read_launch(launch: Launch) -> LaunchReading:
     """
     draft = Draft(launch.accept_unsupported, launch.overrides)
     found, program = _the_one(programs_of(launch), launch.format)
-    if program.num_gpus:
-        number = prod(each.value for each in program.num_gpus if each.unknown is None)
-        draft.put("/parallelism/num_gpus", number, *program.num_gpus)
+    if draft.overridden("/parallelism/num_gpus") is not None:
+        program = _without_unknown_gpus(program)
+    _put_gpu(program, draft)
     found.read(program, draft, launch.framework_version)
     for setting in program.irrelevant:
         draft.ignore(setting)
@@ -62,6 +63,27 @@ def recognised(
         for program in programs
         if (known := [each for each in formats if each.recognises(program)])
     ]
+
+
+def _put_gpu(program: Program, draft: Draft) -> None:
+    """The GPU that a scheduler is asked for, where it is one that is known by that name."""
+    gpu = program.allocation.gpu
+    if gpu is None:
+        return
+    try:
+        find_gpu(str(gpu.value))
+    except UnknownGpuError:
+        draft.ignore(gpu)
+    else:
+        draft.put("/gpu", gpu.value, gpu)
+
+
+def _without_unknown_gpus(program: Program) -> Program:
+    """A program whose number of GPUs is said otherwise need not tell it."""
+    unknown = [each for each in program.num_gpus if each.unknown is not None]
+    if not unknown:
+        return program
+    return replace(program, num_gpus=(), irrelevant=(*program.irrelevant, *program.num_gpus))
 
 
 def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format, Program]:

@@ -20,12 +20,12 @@ from trainfit.api.kubernetes.review import (
     Refusal,
 )
 from trainfit.api.kubernetes.warnings import line, mismatch, not_checked, reasons
-from trainfit.api.kubernetes.workloads import workload
 from trainfit.api.problems import Problem
 from trainfit.decisions.verdict import Verdict
 from trainfit.dimensions import Find, from_package
 from trainfit.estimator.results import Estimate
 from trainfit.fit import FitCheckAnswer, check_fit
+from trainfit.kubernetes.workloads import workload
 from trainfit.pricing import Pricing
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job

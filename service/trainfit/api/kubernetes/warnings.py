@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainfit.api.kubernetes.workloads import Workload
 from trainfit.decisions.words import VERDICTS, suggested
 from trainfit.estimator.results import Binding
 from trainfit.fit import FitCheckAnswer
+from trainfit.kubernetes.workloads import Workload
 from trainfit.quantities import gib, gib_range, plain
 
 MAX_LENGTH = 256

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from trainfit.documents.document import Document, FileError, parse_documents
 from trainfit.launch.commands import launchers, slurm
+from trainfit.launch.commands.compose import Compose, is_compose
 from trainfit.launch.commands.interfaces import SLURM
+from trainfit.launch.commands.manifests import Manifest, files_of, is_manifest
 from trainfit.launch.commands.shell.script import Script
 from trainfit.launch.commands.shell.source import Source
 from trainfit.launch.commands.shell.state import Budget, State, Variable
@@ -25,6 +29,7 @@ MAX_WRAPPED = 20
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
 _SHEBANG = re.compile(r"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:ba|z|da)?sh\b")
 _SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm")
+_DOCUMENTS = (".yaml", ".yml", ".json")
 _PYTHON = re.compile(r"python[\d.]*")
 
 _LAUNCHERS: Mapping[str, Callable[[Sequence[Word], Program], launchers.Step]] = {
@@ -108,23 +113,55 @@ class _Unwrapping:
         )
 
     def _of_files(self) -> Iterator[Program]:
-        """What the scripts start that no other script calls."""
+        """What manifests start, and the scripts that nothing else calls."""
+        yield from list(self._of_manifests())
         asked = self._script_of_arguments()
-        argv = self._launch.argv
         found: dict[str, list[Program]] = {}
         for file in self._launch.files:
-            if not is_script(file):
-                continue
-            arguments: Sequence[Word] | None = None
-            if asked is file:
-                texts = argv.split() if isinstance(argv, str) else argv or ()
-                arguments = [Word(text, "argv", None) for text in texts]
-            outer, self._called = self._called, set()
-            found[file.path] = list(self._of_script(file, arguments, self._bare, 0))
-            self._called = outer | (self._called - {file.path})
+            if is_script(file):
+                arguments = self._arguments() if asked is file else None
+                outer, self._called = self._called, set()
+                found[file.path] = list(self._of_script(file, arguments, self._bare, 0))
+                self._called = outer | (self._called - {file.path})
         for path, programs in found.items():
             if path not in self._called:
                 yield from programs
+
+    def _arguments(self) -> Sequence[Word]:
+        """`argv` as the arguments of the script that was sent."""
+        argv = self._launch.argv
+        texts = argv.split() if isinstance(argv, str) else argv or ()
+        return [Word(text, "argv", None) for text in texts]
+
+    def _of_manifests(self) -> Iterator[Program]:
+        """What objects of Kubernetes and services of compose files start."""
+        read = [
+            (file, document)
+            for file in self._launch.files
+            if file.path.endswith(_DOCUMENTS)
+            for document in _documents(file)
+        ]
+        manifests = [each for each in read if is_manifest(each[1].value)]
+        held = [each for file, document in manifests for each in files_of(document, file.path)]
+        files = {each.path: each for each in (*held, *self._launch.files)}
+        self._bare = replace(self._bare, files=files)
+        for file, document in read:
+            if is_compose(document.value):
+                yield from self._of_document(Compose(document, file.path))
+            elif (file, document) in manifests:
+                yield from self._of_document(Manifest(document, file.path))
+
+    def _of_document(self, document: Compose | Manifest) -> Iterator[Program]:
+        found = list(document.programs(self._bare))
+        kind = document.document.value.get("kind")
+        if not found and isinstance(document, Manifest) and kind != "ConfigMap":
+            message = f"has a {kind} with no command that is read; give the command in argv"
+            self._note(Word("", document.file, document.document.line_of("/kind")), message)
+        for command, program in found:
+            if isinstance(command, Source):
+                yield from self._of_source(command, program, None)
+            else:
+                yield from self._of_words(command, program, 0)
 
     def _of_script(
         self,
@@ -255,6 +292,14 @@ class _Unwrapping:
         self._notes.append(Complaint(f"{where}: {message}", at.file, at.line))
 
 
+def _documents(file: LaunchFile) -> Sequence[Document]:
+    """The documents of a file. One that cannot be read is left to what asks for its keys."""
+    try:
+        return parse_documents(PurePosixPath(file.path).suffix, file.content)
+    except FileError:
+        return ()
+
+
 def _text(setting: Setting) -> Text:
     return Text.of(str(setting.value), setting.file, setting.line, setting.unknown)
 
@@ -310,7 +355,9 @@ def _finished(words: Sequence[Word], program: Program) -> Program:
     if _PYTHON.fullmatch(name.text.rpartition("/")[2]):
         script, arguments = _of_python(words)
         name = script or name
-    deciding = {(each.file, each.line, each.key) for each in program.num_gpus}
+    gpu = program.allocation.gpu
+    settings = program.num_gpus if gpu is None else (*program.num_gpus, gpu)
+    deciding = {(each.file, each.line, each.key) for each in settings}
     irrelevant = tuple(
         each for each in program.irrelevant if (each.file, each.line, each.key) not in deciding
     )

@@ -59,8 +59,22 @@ def expanded(node: Node, shell: Expander, fields: Fields, *, quoted: bool) -> Va
         return shell.source.unknown(text_of(node).strip(), node, str(why))
 
 
+def is_joined(node: Node) -> bool:
+    """Whether an expansion in quotes is one word of all items: $* and ${X[*]}."""
+    parts = _parts(node)
+    if parts is None:
+        return False
+    target = parts.target
+    index = target.child_by_field_name("index") if target.type == "subscript" else target
+    return index is not None and text_of(index) == "*"
+
+
 def _parts(node: Node) -> _Parts | None:
-    inner = [child for child in node.children if text_of(child).strip() not in ("$", "${", "}", "")]
+    inner = [
+        child
+        for child in node.children
+        if child.is_named or text_of(child).strip() not in ("$", "${", "}")
+    ]
     places = [index for index, child in enumerate(inner) if child.type in _TARGETS]
     if not places or places[0] > 1:
         return None
@@ -96,7 +110,10 @@ def _index(target: Node, shell: Expander) -> str | None:
 
 
 def _looked_up(target: Node, shell: Expander) -> Values | None:
-    """A variable as it stands, None where it is not set. Raises NotKnownError."""
+    """A variable as it stands, None where it is not set. Raises NotKnownError.
+
+    An array cannot come from the environment: one that no file sets has no items.
+    """
     name = _name(target)
     if target.type == "special_variable_name" and not name.isdecimal():
         return _special(name, target, shell)
@@ -105,7 +122,8 @@ def _looked_up(target: Node, shell: Expander) -> Values | None:
     if isinstance(value, Text):
         return value if index in (None, "0", "@", "*") else None
     if value is None:
-        return None
+        of_array = index in ("@", "*") and not shell.state.missing
+        return () if of_array else None
     if index in ("@", "*"):
         return list(value.items.values())
     found = value.items.get(index or "0")
@@ -185,8 +203,8 @@ def _indirect(target: Node, found: Values | None, shell: Expander) -> Values:
 def _slice(parts: _Parts, found: Values, shell: Expander) -> Values:
     """${X:start:length}."""
     numbers = [arithmetic.evaluate(node, shell) for node in parts.rest if node.is_named]
-    if not numbers:
-        raise NotKnownError("a part of a value without its start is not read")
+    if not numbers or not parts.rest[0].is_named:
+        numbers.insert(0, 0)
     if isinstance(found, Text):
         known = found.known()
         return shell.source.text(known[_range(len(known), numbers)], parts.target)

@@ -136,7 +136,9 @@ def _common(name: str, values: Sequence[Value | None], at: Word, why: str) -> Va
             if all(first.same(text) for text in texts):
                 return first
             pieces = _prefix([text.pieces for text in texts], _same_word)
-            return Text((*pieces, *rest.pieces))
+            ends = [str(Text(text.pieces[len(pieces) :])) for text in texts]
+            apart = (Word(" ", at.file, at.line),) if _stand_apart(ends) else ()
+            return Text((*pieces, *apart, *rest.pieces))
     elif isinstance(first, Array):
         arrays = [value for value in values if isinstance(value, Array)]
         if len(arrays) == len(values):
@@ -145,6 +147,11 @@ def _common(name: str, values: Sequence[Value | None], at: Word, why: str) -> Va
             items = _prefix([tuple(array.items.values()) for array in arrays], Text.same)
             return Array.of((*items, rest))
     return rest
+
+
+def _stand_apart(ends: Sequence[str]) -> bool:
+    """Whether what follows begins a new word, whichever of these it is."""
+    return all(not end or end[0].isspace() for end in ends)
 
 
 def _same_word(one: Word, two: Word) -> bool:

@@ -84,8 +84,11 @@ class Expander:
         return self.missing(name, node) if value is None else value
 
     def missing(self, name: str, node: Node) -> Text:
-        """What a variable stands for that is not set."""
-        if self._unset_is_empty and not name.isdecimal():
+        """What a variable stands for that is not set; all parameters are given, or none."""
+        is_empty = self._unset_is_empty
+        if name.isdecimal():
+            is_empty = self.state.parameters is not None
+        if is_empty:
             return self.source.text("", node)
         return self.source.unknown(f"${{{name}}}", node, self.state.unset(name))
 
@@ -159,6 +162,8 @@ class Expander:
         values = parameters.expanded(node, self, fields, quoted=quoted)
         if isinstance(values, Text):
             fields.add(values, quoted=quoted)
+        elif quoted and parameters.is_joined(node):
+            fields.add(joined(values, self.source.text(" ", node)), quoted=True)
         else:
             for index, text in enumerate(values):
                 if index:

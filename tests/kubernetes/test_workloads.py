@@ -17,7 +17,7 @@ from tests.api.kubernetes.objects import (
     TEMPLATE,
     TRAIN_JOB,
 )
-from trainfit.api.kubernetes.workloads import Workload, workload
+from trainfit.kubernetes.workloads import Workload, workload
 
 
 def of(document: Mapping[str, Any]) -> Workload:
