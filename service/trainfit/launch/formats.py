@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from trainfit.launch.draft import Draft
+from trainfit.launch.megatron import bridge, yaml_cfg
 from trainfit.launch.megatron import programs as megatron
 from trainfit.launch.program import Program
 from trainfit.launch.torchtitan import read as torchtitan
@@ -23,6 +24,8 @@ class Format(NamedTuple):
 
 
 FORMATS: Sequence[Format] = (
+    Format("megatron_yaml", yaml_cfg.recognises, yaml_cfg.read),
+    Format("megatron_bridge", bridge.recognises, bridge.read),
     Format("megatron", megatron.recognises, megatron.read),
     Format("torchtitan", torchtitan.recognises, torchtitan.read),
     Format("transformers", transformers.is_transformers, transformers.read),

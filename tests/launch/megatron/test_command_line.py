@@ -125,3 +125,24 @@ def test_the_number_of_gpus_is_demanded() -> None:
 def test_a_program_that_trains_another_kind_of_model_is_refused() -> None:
     with pytest.raises(LaunchError, match=r"pretrain_t5\.py trains an encoder and a decoder"):
         read_launch(Launch(argv=("pretrain_t5.py", *SMALL.split())))
+
+
+def test_the_environment_of_a_rank_is_read() -> None:
+    reading = read(
+        SMALL,
+        PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True",
+        NVTE_FLASH_ATTN="0",
+        NCCL_BUFFSIZE="8388608",
+        NCCL_IB_TIMEOUT="19",
+        NVTE_SOMETHING="1",
+        HOME="/root",
+    )
+    assert reading.job["framework"]["expandable_segments"] is True
+    assert became(reading, "NVTE_FLASH_ATTN") == {"/training/attention/backend": "fused"}
+    assert set(unsupported(reading)) == {"NCCL_BUFFSIZE", "NVTE_SOMETHING"}
+    assert [each.key for each in reading.launch.account.irrelevant] == ["NCCL_IB_TIMEOUT"]
+
+
+def test_an_argument_counts_before_the_environment() -> None:
+    job = read(f"{SMALL} --attention-backend unfused", NVTE_FLASH_ATTN="0").job
+    assert job["training"]["attention"]["backend"] == "unfused"

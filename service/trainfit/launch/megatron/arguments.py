@@ -15,9 +15,16 @@ from typing import Any, get_args
 
 from trainfit.launch.draft import Reading
 from trainfit.launch.fields import as_field
-from trainfit.launch.megatron.known import IRRELEVANT, UNSUPPORTED, WITHOUT_EFFECT
+from trainfit.launch.megatron.known import (
+    CONFIG_DEFAULTS,
+    CONFIG_IRRELEVANT,
+    CONFIG_UNSUPPORTED,
+    IRRELEVANT,
+    UNSUPPORTED,
+    WITHOUT_EFFECT,
+)
 from trainfit.launch.megatron.layer_flags import layer_flags
-from trainfit.launch.megatron.options import Defaults
+from trainfit.launch.megatron.options import Defaults, Parser
 from trainfit.launch.settings import Setting
 from trainfit.specs.training import OffloadModule, RecomputeModule
 
@@ -98,21 +105,59 @@ FRAMEWORK = {
 }
 """Arguments whose value is that of a field of the job."""
 
+OTHER_DIMENSIONS = (
+    "add_position_embedding",
+    "encoder_num_layers",
+    "group_query_attention",
+    "moe_layer_freq",
+    "num_experts",
+    "num_query_groups",
+    "pad_vocab_size",
+    "padded_vocab_size",
+    "quick_geglu",
+    "squared_relu",
+    "tokenizer_type",
+    "use_rotary_position_embeddings",
+    "vocab_size",
+    "window_size",
+)
+"""Arguments of the model that are read together with others."""
+
 OFFLOAD_MODULES = frozenset(get_args(OffloadModule))
 RECOMPUTE_MODULES = frozenset(get_args(RecomputeModule))
 
 
 def read_arguments(reading: Reading, defaults: Defaults) -> None:
     """Put a reading's arguments into its draft, and sort out those that are not read."""
-    _read_model(reading, defaults)
+    of_the_hub = reading.draft.get("/model/hf_id") is not None
+    if of_the_hub:
+        _leave_out_dimensions(reading)
+    else:
+        _read_model(reading, defaults)
     _read_parallelism(reading, defaults)
     _read_training(reading, defaults)
     _read_framework(reading, defaults)
-    _read_vocabulary(reading, defaults)
+    if not of_the_hub:
+        _read_vocabulary(reading, defaults)
+    latest = Parser(None).defaults()
     without_effect = {
-        name: (defaults.get(name), *WITHOUT_EFFECT.get(name, ())) for name in UNSUPPORTED
+        name: (defaults.get(name), latest.get(name), *WITHOUT_EFFECT.get(name, ()))
+        for name in UNSUPPORTED
     }
-    reading.close(IRRELEVANT, without_effect, UNSUPPORTED)
+    of_configs = {name: (CONFIG_DEFAULTS.get(name, False),) for name in CONFIG_UNSUPPORTED}
+    reading.close(
+        IRRELEVANT | CONFIG_IRRELEVANT,
+        without_effect | of_configs,
+        UNSUPPORTED | CONFIG_UNSUPPORTED,
+    )
+
+
+def _leave_out_dimensions(reading: Reading) -> None:
+    """What changes the model that the Hub describes."""
+    for name in (*MODEL, *EXPERTS, *LATENT_ATTENTION, *OTHER_DIMENSIONS):
+        if (setting := reading.get(name)) is not None:
+            why = "a dimension that differs from the model's config.json is not read"
+            reading.draft.leave_out(setting, why)
 
 
 def _read_model(reading: Reading, defaults: Defaults) -> None:
@@ -255,8 +300,8 @@ def _read_training(reading: Reading, defaults: Defaults) -> None:
     _read_offloading(reading)
     _read_attention(reading, defaults)
     _read_loss(reading)
-    experts = reading.value("num_experts") is not None
-    _copy(reading, MOE, "/training/moe", applies=experts)
+    experts = reading.draft.get("/model/hf_id") or reading.value("num_experts") is not None
+    _copy(reading, MOE, "/training/moe", applies=bool(experts))
     if experts:
         for name in ("moe_token_dispatcher_type", "moe_grouped_gemm", "moe_permute_fusion"):
             _default(reading, defaults, name, f"/training/moe/{MOE[name]}")
@@ -422,6 +467,11 @@ def _read_framework(reading: Reading, defaults: Defaults) -> None:
     _copy(reading, FRAMEWORK, framework)
     for name in ("transformer_impl", "overlap_grad_reduce", "overlap_param_gather"):
         _default(reading, defaults, name, f"{framework}/{FRAMEWORK[name]}")
+    _copy(reading, {"deallocate_pipeline_outputs": "deallocate_pipeline_outputs"}, framework)
+    softmax = reading.get("masked_softmax_fusion")
+    local = draft.get(f"{framework}/transformer_impl") == "local"
+    if softmax is not None and local and not reading.value("masked_softmax_fusion"):
+        draft.leave_out(softmax, "what the unfused softmax keeps is not modelled")
     mask = f"{framework}/create_attention_mask_in_dataloader"
     _copy(reading, {"create_attention_mask_in_dataloader": mask.rpartition("/")[2]}, framework)
     masking = reading.get("dataloader_inter_document_masking")

@@ -223,9 +223,10 @@ IRRELEVANT = frozenset(
         moe_router_topk_scaling_factor moe_shared_expert_glu_interleave_size moe_token_drop_policy
         moe_z_loss_coeff
         """,
-        # Arithmetic with the same tensors. The unfused rope and GeLU let go of what they read.
+        # Arithmetic with the same tensors. The unfused rope, GeLU and dropout keep no more.
         """
-        apply_query_key_layer_scaling apply_rope_fusion attention_softmax_in_fp32 bias_gelu_fusion
+        apply_query_key_layer_scaling apply_rope_fusion attention_softmax_in_fp32
+        bias_dropout_fusion bias_gelu_fusion
         calculate_per_token_loss deprecated_use_mcore_models disable_bf16_reduced_precision_matmul
         embedding_init_method_std flash_attention_version fp8_amax_compute_algo fp8_amax_history_len
         fp8_interval fp8_margin glu_linear_offset init_method_std init_method_xavier_uniform
@@ -247,6 +248,7 @@ WITHOUT_EFFECT = {
     "megatron_fsdp_grad_comm_dtype": ("fp32",),
     "megatron_fsdp_main_grads_dtype": ("fp32",),
     "megatron_fsdp_main_params_dtype": ("fp32",),
+    "onnx_safe": (False,),
 }
 """Options that are not modelled, at values that change nothing beside a release's own default."""
 
@@ -339,9 +341,9 @@ UNSUPPORTED = {
             logit_dtype
             """,
         "what this kernel, or its absence, keeps is not modelled": """
-            activation_func_clamp_value batch_invariant_mode bias_dropout_fusion bias_swiglu_fusion
+            activation_func_clamp_value batch_invariant_mode bias_swiglu_fusion
             clone_scatter_output_in_embedding disable_jit_fuser enable_gpt_oss
-            fused_residual_rmsnorm masked_softmax_fusion mla_down_proj_fusion
+            fused_residual_rmsnorm mla_down_proj_fusion
             mlp_chunks_for_training onnx_safe openai_gelu qk_l2_norm use_fused_weighted_squared_relu
             use_grouped_gemm_for_dense_mlp use_grouped_gemm_for_shared_expert use_te_activation_func
             use_transformer_engine_op_fuser
@@ -404,3 +406,72 @@ UNSUPPORTED = {
     for word in words.split()
 }
 """Why an option that may change memory is not read."""
+
+CONFIG_IRRELEVANT = frozenset(
+    word
+    for words in (
+        """
+        timers finalize_model_grads_func grad_scale_func moe_grad_scale_func mtp_grad_scale_func
+        no_sync_func grad_sync_func param_sync_func params_dtype enable_autocast autocast_dtype
+        autocast_enabled pipeline_dtype variable_seq_lengths batch_p2p_comm batch_p2p_sync
+        tp_comm_atomic_ag tp_comm_atomic_rs tp_comm_overlap_disable_qkv tp_comm_overlap_disable_fc1
+        _cpu_offloading_context cpu_offloading_activations cpu_offloading_weights softmax_scale
+        experimental_attention_variant_loss_scale_func init_method output_layer_init_method
+        embedding_init_method fused_single_qkv_rope tp_only_amax_red use_te_rng_tracker
+        moe_router_topk_limited_devices cuda_graph_use_single_mempool
+        cuda_graph_retain_backward_graph cuda_graph_scope inference_sampling_seed
+        hetereogenous_dist_checkpoint parallel_output rope_scaling seq_len_interpolation_factor
+        yarn_rotary_scaling_factor yarn_mscale yarn_mscale_all_dim original_max_position_embeddings
+        beta_fast beta_slow scatter_embedding_sequence_parallel hf_model_revision mtp_enabled
+        _pg_collection use_arbitrary_attention_mask num_epochs _train_iters_from_num_epochs
+        check_optimizer_step_success skip_sync_grad_norm_across_mp decoupled_weight_decay
+        soap_shampoo_beta soap_use_kl_shampoo adaptive_muon_moment2_method adaptive_muon_beta2
+        adaptive_muon_eps grad_norm_skip_threshold finetune_lr external_gpu_device_mapping
+        enable_megatron_core_experimental lazy_init data_parallel_size bias_activation_fusion
+        """,
+    )
+    for word in words.split()
+)
+"""Fields of the config dataclasses that no option sets, and that do not change the peak."""
+
+CONFIG_UNSUPPORTED = {
+    word: why
+    for why, words in {
+        "this choice of what is kept is not modelled": """
+            memory_efficient_layer_norm activation_func_fp8_input_store fp8_dot_product_attention
+            fp8_multi_head_attention disable_parameter_transpose_cache store_param_remainders
+            """,
+        "activations that are kept for some micro-batches only are not modelled": """
+            num_microbatches_with_partial_activation_checkpoints
+            """,
+        "whole layers whose activations wait in host memory are not modelled": """
+            cpu_offloading cpu_offloading_double_buffering
+            """,
+        "precision that differs from layer to layer is not modelled": """
+            use_kitchen quant_recipe
+            """,
+        "layers of a custom spec are not known": """
+            transformer_layer_spec use_transformer_engine_full_layer_spec heterogeneous_block_specs
+            dense_grouped_gemm use_inference_optimized_layers
+            """,
+        "ModelOpt's teachers, quantizers and speculative heads are not modelled": """
+            restore_modelopt_state
+            """,
+        "this choice of Megatron-FSDP is not modelled": """
+            fsdp_all_gather_in_start_param_sync megatron_fsdp_use_decoupled_grad
+            megatron_fsdp_cuda_graph_mode
+            """,
+        "groups of ranks of one's own are not modelled": """
+            use_decentralized_pg eval_context_parallel_size use_layer_wise_distributed_optimizer
+            """,
+    }.items()
+    for word in words.split()
+}
+"""Why such a field is not read."""
+
+CONFIG_DEFAULTS = {
+    "cpu_offloading": False,
+    "fsdp_all_gather_in_start_param_sync": True,
+    "store_param_remainders": True,
+}
+"""Values of such fields that the dataclasses have by themselves; the others are false."""

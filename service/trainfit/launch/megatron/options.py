@@ -151,8 +151,7 @@ class Parser:
 
     def defaults(self) -> Defaults:
         """What the release sets where nothing is given."""
-        release = releases().latest if self.release is None else self.release
-        return Defaults(self.name, _defaults(release), self.release)
+        return Defaults(self.name, _defaults(self.release), self.release)
 
     def why_not(self, spelling: str) -> str:
         """Why the release has no option of this spelling."""
@@ -170,11 +169,12 @@ class Parser:
 
 
 @cache
-def _defaults(release: int) -> Mapping[str, Any]:
+def _defaults(release: int | None) -> Mapping[str, Any]:
+    """Those of a release; without one, of the latest that has the option."""
     return {
         option.dest: option.default
-        for option in _every_option()
-        if option.since <= release <= option.until
+        for option in sorted(_every_option(), key=lambda option: option.until)
+        if release is None or option.since <= release <= option.until
     }
 
 

@@ -8,6 +8,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.command_line import read_words
+from trainfit.launch.megatron.environment import read_environment
 from trainfit.launch.megatron.options import Parser, UnknownReleaseError, release_of
 from trainfit.launch.program import Program
 
@@ -64,7 +65,8 @@ def refuse_other_models(program: Program) -> None:
 
 
 def read_machine(program: Program, draft: Draft) -> None:
-    """How many GPUs there are."""
+    """How many GPUs there are, and what their environment decides."""
+    read_environment(program.environment, draft)
     pointer = "/parallelism/num_gpus"
     world = program.environment.get("WORLD_SIZE")
     settings = program.num_gpus or (() if world is None else (world,))

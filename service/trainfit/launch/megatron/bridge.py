@@ -1,0 +1,317 @@
+"""Megatron-Bridge: a ConfigContainer in YAML, and overrides of one on a command line.
+
+A section of the container holds fields of one of Megatron's dataclasses. Overrides of a recipe say
+only what differs from it; the recipe is a program, and is not read.
+
+Sources: src/megatron/bridge/training/config.py, mixed_precision.py and models/gpt_provider.py of
+Megatron-Bridge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from trainfit.launch.documents import document_of
+from trainfit.launch.draft import Draft
+from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.megatron.arguments import read_arguments
+from trainfit.launch.megatron.configs import Field, is_argument, reading_of
+from trainfit.launch.megatron.hydra import is_override, overrides_of
+from trainfit.launch.megatron.nemo import is_nemo, read_nemo
+from trainfit.launch.megatron.options import Defaults, Parser
+from trainfit.launch.megatron.programs import read_machine
+from trainfit.launch.program import Program, Word
+from trainfit.launch.settings import Setting, settings_of
+from trainfit.specs.launch import LaunchFile
+
+SECTIONS = ("model", "train", "optimizer", "ddp", "dist", "mixed_precision", "comm_overlap")
+"""Sections whose fields have the names of arguments."""
+IRRELEVANT_SECTIONS = (
+    "checkpoint",
+    "ft",
+    "inprocess_restart",
+    "logger",
+    "nvrx_straggler",
+    "optimizer_config_override_provider",
+    "profiling",
+    "rerun_state_machine",
+    "rng",
+    "scheduler",
+    "straggler",
+    "tokenizer",
+    "validation",
+)
+IRRELEVANT_DATASET = frozenset(
+    word
+    for words in (
+        """
+        add_extra_token_to_sequence blend blend_per_split chat_template data_path data_sharding
+        data_parallel_size dataloader_load dataloader_save dataloader_type dataset_kwargs
+        dataset_name dataset_root defer_npy_index_mmap do_test do_validation drop_last
+        drop_last_partial_validation_sequence eod_mask_loss fast_cache_load full_validation
+        hf_dataset hf_output_root hf_rewrite hf_test_dataset hf_validation_dataset
+        hf_validation_proportion max_train_samples memmap_workers mid_level_dataset_surplus
+        mmap_bin_files mock multiple_validation_sets num_dataset_builder_threads num_workers
+        object_storage_cache_path offline_packing_specs path_to_cache persistent_workers pin_memory
+        preprocessing random_seed reset_attention_mask reset_position_ids seed sequences_per_dataset
+        skip_getting_attention_mask_from_dataset split split_matrix token_dtype_code tokenizer
+        trust_remote_code allow_ambiguous_pad_tokens _target_
+        """,
+    )
+    for word in words.split()
+)
+UNSUPPORTED_SECTIONS = {
+    "peft": "parameter-efficient fine-tuning under Megatron is not modelled",
+    "tensor_inspect": "tensors that are kept for inspection are not modelled",
+}
+FIELDS = {
+    "dataset.create_attention_mask": "create_attention_mask_in_dataloader",
+    "dataset.seq_length": "seq_length",
+    "dataset.sequence_length": "seq_length",
+    "dataset.enable_offline_packing": "sft",
+    "model.bias_activation_fusion": "bias_swiglu_fusion",
+    "validation.eval_micro_batch_size": "eval_micro_batch_size",
+}
+"""Fields that stand under another name, or that count though their section does not."""
+UNSUPPORTED_FIELDS = {
+    "model.kd_config": "a teacher beside the model is not modelled",
+    "model.teacher": "a teacher beside the model is not modelled",
+}
+MODEL_IDS = ("model.hf_model_id", "model.hf_path", "hf_path", "hf_model_id")
+
+PRECISIONS: Mapping[str, Mapping[str, Any]] = {
+    "bf16_mixed": {"bf16": True},
+    "fp16_mixed": {"fp16": True},
+    "bf16_with_fp8_delayed_scaling_mixed": {
+        "bf16": True,
+        "fp8": "hybrid",
+        "fp8_recipe": "delayed",
+        "fp8_param_gather": True,
+    },
+    "bf16_with_mxfp8_mixed": {
+        "bf16": True,
+        "fp8": "e4m3",
+        "fp8_recipe": "mxfp8",
+        "fp8_param_gather": True,
+        "reuse_grad_buf_for_mxfp8_param_ag": True,
+    },
+    "bf16_with_fp8_current_scaling_mixed": {
+        "bf16": True,
+        "fp8": "hybrid",
+        "fp8_recipe": "tensorwise",
+        "fp8_param_gather": True,
+        "first_last_layers_bf16": True,
+    },
+    "bf16_with_fp8_subchannel_scaling_mixed": {
+        "bf16": True,
+        "fp8": "hybrid",
+        "fp8_recipe": "blockwise",
+    },
+    "bf16_with_nvfp4_mixed": {"bf16": True, "fp4": "e2m1"},
+}
+"""What the recipes of mixed precision set."""
+
+DIFFERING: Mapping[str, Any] = {
+    "create_attention_mask_in_dataloader": False,
+    "cross_entropy_loss_fusion": True,
+    "data_parallel_sharding_strategy": "no_shard",
+    "kv_lora_rank": 512,
+    "q_lora_rank": 512,
+}
+"""Defaults of the dataclasses that differ from those of Megatron-LM's arguments."""
+
+OPTIONS = {
+    "-cp": "model.context_parallel_size",
+    "-ep": "model.expert_model_parallel_size",
+    "-etp": "model.expert_tensor_parallel_size",
+    "-gb": "train.global_batch_size",
+    "-mb": "train.micro_batch_size",
+    "-ms": "train.train_iters",
+    "-pp": "model.pipeline_model_parallel_size",
+    "-sl": "dataset.seq_length",
+    "-tp": "model.tensor_model_parallel_size",
+    "-vp": "model.virtual_pipeline_model_parallel_size",
+    "--context_parallel_size": "model.context_parallel_size",
+    "--expert_model_parallel_size": "model.expert_model_parallel_size",
+    "--expert_tensor_parallel_size": "model.expert_tensor_parallel_size",
+    "--global_batch_size": "train.global_batch_size",
+    "--hf-path": "hf_path",
+    "--hf_path": "hf_path",
+    "--lr": "optimizer.lr",
+    "--max_steps": "train.train_iters",
+    "--micro_batch_size": "train.micro_batch_size",
+    "--min_lr": "optimizer.min_lr",
+    "--pipeline_model_parallel_size": "model.pipeline_model_parallel_size",
+    "--pretrained_checkpoint": "checkpoint.pretrained_checkpoint",
+    "--save_dir": "checkpoint.save",
+    "--load_dir": "checkpoint.load",
+    "--save_interval": "checkpoint.save_interval",
+    "--seq_length": "dataset.seq_length",
+    "--tensor_model_parallel_size": "model.tensor_model_parallel_size",
+    "--virtual_pipeline_model_parallel_size": "model.virtual_pipeline_model_parallel_size",
+    "--warmup_iters": "scheduler.lr_warmup_iters",
+}
+"""Options of its scripts that stand for an override."""
+FILE_OPTIONS = ("--config-file", "--config_file", "--config", "--yaml_file")
+RECIPE_OPTIONS = ("--recipe", "--recipe_name", "--model")
+IRRELEVANT_OPTIONS = ("--mode", "--dataset", "--step_func", "--debug")
+
+_TOP = re.compile(r"^(\w+):", re.MULTILINE)
+
+
+def recognises(program: Program) -> bool:
+    """By overrides of its fields on the command line, or by the sections of a file."""
+    keys = [word.text.lstrip("+~") for word in program.arguments if is_override(word.text)]
+    if any(_is_field(key.partition("=")[0]) for key in keys):
+        return True
+    return program.name in (None, "run_recipe.py") and _files(program) != []
+
+
+def _is_field(key: str) -> bool:
+    """Whether this is the key of an argument in one of the sections that others have not."""
+    section, _, name = key.partition(".")
+    return section in ("model", "train", "ddp", "dist") and is_argument(name)
+
+
+def _files(program: Program) -> list[LaunchFile]:
+    """Files with a section of the model beside one of training."""
+    return [
+        file
+        for file in program.files.values()
+        if "model" in (tops := set(_TOP.findall(file.content)))
+        and tops & {"train", "ddp", "mixed_precision", "trainer"}
+        and "actor" not in tops
+    ]
+
+
+def read(program: Program, draft: Draft, version: str | None) -> None:  # noqa: ARG001
+    """Put a container, with its overrides, into a draft. Raises LaunchError."""
+    paths, words = _sort(program, draft)
+    files = [_file(program, path) for path in paths] or _files(program)
+    settings: dict[str, Setting] = {}
+    for file in files:
+        settings |= settings_of(document_of(file, ".yaml"), file.path)
+    if not settings and not words:
+        raise LaunchError(Complaint("holds no config of Megatron-Bridge or NeMo"))
+    for key, setting in overrides_of(words, draft):
+        if (before := settings.pop(key, None)) is not None:
+            draft.ignore(before)
+        settings[key] = setting
+    if is_nemo(settings):
+        read_nemo(settings, draft)
+    else:
+        _read_container(settings, draft)
+    if draft.get("/parallelism/num_gpus") is None:
+        read_machine(program, draft)
+
+
+def _sort(program: Program, draft: Draft) -> tuple[list[Word], list[Word]]:
+    """The files that a command line names, and the overrides on it."""
+    paths: list[Word] = []
+    overrides: list[Word] = []
+    words = list(program.arguments)
+    while words:
+        word = words.pop(0)
+        if is_override(word.text):
+            overrides.append(word)
+            continue
+        name, equals, inline = word.text.partition("=")
+        value = replace(word, text=inline) if equals else None
+        if not equals and words and _is_value(words[0]):
+            value = words.pop(0)
+        unknown = None if value is None else value.unknown
+        said = None if value is None else value.text
+        setting = Setting(name, said, word.file, word.line, unknown)
+        if name in FILE_OPTIONS and value is not None:
+            draft.recognise(setting)
+            paths.append(value)
+        elif name in OPTIONS and value is not None:
+            overrides.append(replace(value, text=f"{OPTIONS[name]}={value.text}"))
+        elif name in RECIPE_OPTIONS:
+            draft.leave_out(setting, "a recipe is a program; what only it says is not read")
+        elif name in IRRELEVANT_OPTIONS:
+            draft.ignore(setting)
+        else:
+            draft.leave_out(setting, "no list of this format has this option")
+    return paths, overrides
+
+
+def _is_value(word: Word) -> bool:
+    return not word.text.startswith("-") and not is_override(word.text)
+
+
+def _file(program: Program, path: Word) -> LaunchFile:
+    if (file := program.file(path.text)) is None:
+        raise LaunchError(Complaint(f"{path.text}: this file was not sent", path.file, path.line))
+    return file
+
+
+def _read_container(settings: Mapping[str, Setting], draft: Draft) -> None:
+    defaults = Parser(None).defaults()
+    fields = list(_fields(settings, draft))
+    if not draft.get("/model/hf_id"):
+        _demand_dimensions({field.name for field in fields}, draft)
+    bridge = Defaults("Megatron-Bridge", {**defaults.values, **DIFFERING}, None)
+    read_arguments(reading_of(fields, draft), bridge)
+
+
+def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
+    """Settings under the names of fields; those of sections that do not matter are sorted out."""
+    for key, setting in settings.items():
+        section, _, name = key.partition(".")
+        if key in MODEL_IDS:
+            draft.put("/model/hf_id", setting.value, setting)
+        elif key in FIELDS:
+            yield Field(FIELDS[key], setting, setting.value)
+        elif why := next(
+            (why for field, why in UNSUPPORTED_FIELDS.items() if key.startswith(field)), None
+        ):
+            draft.leave_out(setting, why)
+        elif _is_irrelevant(key, setting.value):
+            draft.ignore(setting)
+        elif section in UNSUPPORTED_SECTIONS:
+            draft.leave_out(setting, UNSUPPORTED_SECTIONS[section])
+        elif key == "mixed_precision":
+            yield from _precision(setting, draft)
+        elif section in SECTIONS:
+            yield Field(name.rpartition(".")[2], setting, setting.value)
+        else:
+            draft.leave_out(setting, "no list of this format has this key")
+
+
+def _is_irrelevant(key: str, value: Any) -> bool:
+    """Whether a key is known not to matter; a section that is null is not there."""
+    section, _, name = key.partition(".")
+    if section == "dataset":
+        return name.partition(".")[0] in IRRELEVANT_DATASET
+    if value is None and key in ("comm_overlap", *UNSUPPORTED_SECTIONS):
+        return True
+    return section in IRRELEVANT_SECTIONS or name == "_target_"
+
+
+def _precision(setting: Setting, draft: Draft) -> Iterator[Field]:
+    """A recipe of mixed precision by its name, as the fields that it sets."""
+    if setting.value is None:
+        draft.ignore(setting)
+        return
+    name = str(setting.value).replace("-", "_")
+    if name not in PRECISIONS:
+        draft.leave_out(setting, "this recipe of mixed precision is not modelled")
+        return
+    for field, value in PRECISIONS[name].items():
+        yield Field(field, setting, value)
+
+
+def _demand_dimensions(fields: Container[str], draft: Draft) -> None:
+    dimensions = ("num_layers", "hidden_size", "num_attention_heads")
+    missing = [f"model.{name}" for name in dimensions if name not in fields]
+    if missing and not draft.overridden("/model/hf_id"):
+        given = ", ".join(missing)
+        message = (
+            f"{given} would come from a recipe, which is not read; give them, or the model as "
+            'overrides {"model": {"hf_id": ...}}'
+        )
+        draft.require("/model/spec/num_layers", message)

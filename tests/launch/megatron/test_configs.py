@@ -1,0 +1,158 @@
+"""Megatron's arguments in files: --yaml-cfg, Megatron-Bridge and NeMo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.launch.launches import DATA, Read, launch_of, read
+from tests.launch.mutations import check_every_key
+from trainfit.launch.errors import LaunchError
+from trainfit.specs.job import Job
+
+GPUS = {"WORLD_SIZE": "8"}
+VOCABULARY = {"model": {"spec": {"vocab_size": 32000}}}
+
+
+def config(name: str, **others: Any) -> Read:
+    path = DATA / name
+    return read(launch_of({path.name: path.read_text()}, **others))
+
+
+@pytest.mark.parametrize(
+    ("name", "unsupported"),
+    [
+        ("megatron_yaml/gpt_core_v0.9.0.yaml", set()),
+        ("megatron_yaml/gpt_core_v0.16.0.yaml", set()),
+        ("megatron_bridge/llama3_8b_container.yaml", set()),
+        ("megatron_bridge/nemo_gpt3_5b.yaml", {"model.optim.name"}),
+        ("megatron_bridge/nemo_llama2_7b.yaml", {"model.optim.name"}),
+        (
+            "megatron_bridge/nemo_llama3_1_70b.yaml",
+            {"model.optim.name", "model.ub_tp_comm_overlap"},
+        ),
+    ],
+)
+def test_a_real_config_is_read_to_its_last_key(name: str, unsupported: set[str]) -> None:
+    found = config(name, env=GPUS, overrides=VOCABULARY)
+    assert found.unsupported == unsupported
+    Job.model_validate(found.job)
+
+
+def test_a_yaml_takes_the_place_of_the_command_line() -> None:
+    path = DATA / "megatron_yaml/gpt_core_v0.16.0.yaml"
+    words = ("pretrain_gpt.py", "--yaml-cfg", f"configs/{path.name}", "--seq-length", "1")
+    found = read(launch_of({path.name: path.read_text()}, words, env=GPUS, overrides=VOCABULARY))
+    assert found.field("/training/seq_length") == 4096
+    assert "--seq-length" in found.irrelevant
+    assert found.field("/model/spec/swiglu") is True
+    assert found.field("/training/precision") == "bf16"
+    assert found.field("/parallelism/sequence_parallel") is False, "there is no tensor parallelism"
+
+
+def test_a_container_is_a_job() -> None:
+    found = config("megatron_bridge/llama3_8b_container.yaml", env=GPUS)
+    spec = found.job["model"]["spec"]
+    assert (spec["swiglu"], spec["vocab_size"], spec["num_query_groups"]) == (True, 128256, 8)
+    assert spec["untie_embeddings_and_output_weights"] is True
+    assert found.field("/training/precision") == "bf16"
+    assert found.field("/parallelism/data_parallel_sharding_strategy") == "optim"
+    assert found.field("/training/loss/cross_entropy") == "native_fused"
+    assert found.defaulted["/framework/create_attention_mask_in_dataloader"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "pointer", "value"),
+    [
+        ("model.tensor_model_parallel_size=4", "/parallelism/tp", 4),
+        ("++model.seq_length=4096", "/training/seq_length", 4096),
+        ("-mb 2", "/training/micro_batch_size", 2),
+        ("--seq_length 2048", "/training/seq_length", 2048),
+        ("model.num_moe_experts=8", "/model/spec/num_moe_experts", 8),
+        (
+            "mixed_precision=bf16_with_fp8_delayed_scaling_mixed",
+            "/training/precision/fp8_recipe",
+            "delayed",
+        ),
+    ],
+)
+def test_a_command_line_overrides_a_container(words: str, pointer: str, value: Any) -> None:
+    argv = ("run_recipe.py", *words.split())
+    found = config("megatron_bridge/llama3_8b_container.yaml", env=GPUS, argv=argv)
+    assert found.field(pointer) == value
+
+
+def test_what_is_taken_away_is_not_known() -> None:
+    argv = ("run_recipe.py", "~model.kv_channels")
+    found = config("megatron_bridge/llama3_8b_container.yaml", env=GPUS, argv=argv)
+    assert found.unsupported == {"model.kv_channels"}
+
+
+def test_overrides_alone_need_their_base() -> None:
+    argv = ("run_recipe.py", "--recipe", "qwen3_next_80b_a3b_finetune_config")
+    with pytest.raises(LaunchError, match=r"model.num_layers, .* would come from a recipe"):
+        config("megatron_bridge/qwen3_next_finetune.yaml", env=GPUS, argv=argv)
+    hub = {"model": {"hf_id": "Qwen/Qwen3-Next-80B-A3B-Instruct"}}
+    found = config("megatron_bridge/qwen3_next_finetune.yaml", env=GPUS, argv=argv, overrides=hub)
+    assert found.unsupported == {"--recipe"}
+
+
+def test_a_model_of_the_hub_keeps_its_dimensions() -> None:
+    argv = ("run_recipe.py", "--hf-path", "meta-llama/Llama-3.1-8B", "model.num_layers=4")
+    found = config("megatron_bridge/qwen3_next_finetune.yaml", env=GPUS, argv=argv)
+    assert found.job["model"] == {"hf_id": "meta-llama/Llama-3.1-8B"}
+    assert found.unsupported == {"model.num_layers"}
+
+
+def test_a_teacher_is_not_modelled() -> None:
+    hub = {"model": {"hf_id": "meta-llama/Llama-3.2-1B"}}
+    found = config("megatron_bridge/llama32_distill.yaml", env=GPUS, overrides=hub)
+    assert found.unsupported == {
+        "model.kd_config.kd_loss_scale",
+        "model.kd_config.skip_lm_loss",
+        "model.teacher.seq_length",
+        "model.teacher.tensor_model_parallel_size",
+    }
+
+
+def test_a_trainer_says_how_many_gpus_there_are() -> None:
+    found = config("megatron_bridge/nemo_gpt3_5b.yaml", overrides=VOCABULARY)
+    assert found.field("/parallelism/num_gpus") == 128
+    assert found.field("/model/spec/ffn_hidden_size") == 16384, "a product of OmegaConf's"
+    assert found.field("/framework/transformer_impl") == "local"
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ("num_layers: many", "model.num_layers: must be a whole number"),
+        ("num_layers: [1]", "model.num_layers: must be a whole number"),
+        ("num_layers: ${layers}", "model.num_layers: .* is not known: is worked out by OmegaConf"),
+        ("add_qkv_bias: often", "model.add_qkv_bias: must be true or false"),
+        ("hidden_dropout: much", "model.hidden_dropout: must be a number"),
+        ("attention_backend: {}", "model.attention_backend: must be one value"),
+    ],
+)
+def test_a_value_of_a_wrong_kind_is_an_error(changed: str, complaint: str) -> None:
+    content = (DATA / "megatron_bridge/nemo_llama2_7b.yaml").read_text()
+    name = changed.partition(":")[0]
+    lines = [line for line in content.split("\n") if not line.startswith(f"  {name}:")]
+    with pytest.raises(LaunchError, match=complaint):
+        read(launch_of({"nemo.yaml": "\n".join((*lines, f"  {changed}"))}, overrides=VOCABULARY))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "megatron_yaml/gpt_core_v0.16.0.yaml",
+        "megatron_bridge/llama3_8b_container.yaml",
+        "megatron_bridge/nemo_llama2_7b.yaml",
+    ],
+)
+def test_no_key_that_decides_goes_unnoticed(name: str) -> None:
+    path = DATA / name
+    gpus = {} if "trainer:" in path.read_text() else {"parallelism": {"num_gpus": 8}}
+    vocabulary = {} if "vocab_size: 1" in path.read_text() else VOCABULARY
+    launch = launch_of({path.name: path.read_text()}, overrides=gpus | vocabulary)
+    assert check_every_key(launch) >= 15
