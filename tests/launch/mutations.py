@@ -36,7 +36,8 @@ def _check_dropped(launch: Launch, before: Read, key: Recognised) -> None:
         after = read(_without(launch, key))
     except LaunchError:
         return
-    assert key.key not in after.recognised | after.irrelevant
+    left = (*after.account.recognised, *after.account.irrelevant)
+    assert (key.file, key.key) not in {(each.file, each.key) for each in left}
     for became in key.became:
         pointer = became.pointer
         others = [

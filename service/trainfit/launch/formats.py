@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from trainfit.launch.draft import Draft
+from trainfit.launch.llama_factory import read as llama_factory
 from trainfit.launch.megatron import bridge, yaml_cfg
 from trainfit.launch.megatron import programs as megatron
 from trainfit.launch.program import Program
@@ -28,6 +29,7 @@ FORMATS: Sequence[Format] = (
     Format("megatron_bridge", bridge.recognises, bridge.read),
     Format("megatron", megatron.recognises, megatron.read),
     Format("torchtitan", torchtitan.recognises, torchtitan.read),
+    Format("llama_factory", llama_factory.recognises, llama_factory.read),
     Format("transformers", transformers.is_transformers, transformers.read),
     Format("accelerate", transformers.is_accelerate, transformers.read),
     Format("deepspeed", transformers.is_deepspeed, transformers.read),

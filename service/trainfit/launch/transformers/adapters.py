@@ -89,10 +89,7 @@ def _put_quantised(run: Run, engine: Engine) -> bool:
     arguments.get("bnb_4bit_quant_type")
     arguments.get("bnb_4bit_compute_dtype")
     if four is not None and arguments.is_on("load_in_4bit"):
-        draft.put(f"{PEFT}/quantization", "nf4", four)
-        nested = arguments.get("use_bnb_nested_quant")
-        if nested is not None:
-            draft.put(f"{PEFT}/double_quantization", nested.value, nested)
+        put_stored(run, "nf4", four, arguments.get("use_bnb_nested_quant"))
         if engine.sharded and engine.name != "deepspeed" and storage is None:
             draft.leave_out(four, "FSDP shares nothing out that is stored in bytes: not modelled")
         return True
@@ -101,6 +98,13 @@ def _put_quantised(run: Run, engine: Engine) -> bool:
         return True
     arguments.get("use_bnb_nested_quant")
     return False
+
+
+def put_stored(run: Run, kind: str, setting: Setting, nested: Setting | None) -> None:
+    """Set how frozen weights are stored, and whether the scales of 4 bits are quantised too."""
+    run.draft.put(f"{PEFT}/quantization", kind, setting)
+    if nested is not None and kind == "nf4":
+        run.draft.put(f"{PEFT}/double_quantization", nested.value, nested)
 
 
 def _refuse_quantised(run: Run) -> None:

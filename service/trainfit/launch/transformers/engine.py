@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.releases import Release
 from trainfit.launch.transformers.run import Run, need
@@ -59,11 +60,25 @@ def put_num_gpus(run: Run, engine: Engine) -> int | None:
         total *= count
     if counts:
         draft.put(NUM_GPUS, total, *counts)
-    elif engine.name == "ddp" and program.name is not None and program.launcher is None:
+    elif engine.name == "ddp" and _starts_itself(program):
         _one_gpu(run)
     need(draft, NUM_GPUS, "nothing says on how many GPUs it runs")
     overridden = as_int(draft.overridden(NUM_GPUS))
     return overridden if overridden is not None else draft.get(NUM_GPUS)
+
+
+def _exported(program: Program) -> tuple[Setting, ...]:
+    """The number of processes as the environment says it: torchrun's, or that of LLaMA-Factory."""
+    environment = program.environment
+    if world := environment.get("WORLD_SIZE"):
+        return (world,)
+    each_node, nodes = environment.get("NPROC_PER_NODE"), environment.get("NNODES")
+    return () if each_node is None else (each_node,) if nodes is None else (each_node, nodes)
+
+
+def _starts_itself(program: Program) -> bool:
+    """Whether the command is python's own; tools with one of their own start several processes."""
+    return program.launcher is None and (program.name or "").endswith((".py", "sft", "dpo", "trl"))
 
 
 def _one_gpu(run: Run) -> None:

@@ -26,8 +26,8 @@ TRAINERS = (
 
 def is_transformers(program: Program) -> bool:
     """A program that is given Trainer's arguments, or a file of them."""
-    return bool(_flags(program).intersection(TRAINERS)) or any(
-        mark in keys for keys in _files(program) for mark in TRAINERS
+    return bool(flags_of_program(program).intersection(TRAINERS)) or any(
+        mark in keys for keys in files_of(program) for mark in TRAINERS
     )
 
 
@@ -36,14 +36,14 @@ def is_accelerate(program: Program) -> bool:
     if program.launcher == "accelerate":
         return True
     return program.name is None and any(
-        mark in keys for keys in _files(program) for mark in ACCELERATES
+        mark in keys for keys in files_of(program) for mark in ACCELERATES
     )
 
 
 def is_deepspeed(program: Program) -> bool:
     """A program that is given a config of DeepSpeed, or such a config alone."""
-    named = _flags(program).intersection(("deepspeed", "deepspeed_config"))
-    return bool(named) or any(is_config(keys) for keys in _files(program))
+    named = flags_of_program(program).intersection(("deepspeed", "deepspeed_config"))
+    return bool(named) or any(is_config(keys) for keys in files_of(program))
 
 
 def read(program: Program, draft: Draft, version: str | None) -> None:
@@ -51,11 +51,12 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     read_run(program, draft, releases_of(version))
 
 
-def _flags(program: Program) -> set[str]:
+def flags_of_program(program: Program) -> set[str]:
+    """The names of the flags that a program is given."""
     return {flag.name for flag in flags_of(program.arguments)[0]}
 
 
-def _files(program: Program) -> list[dict[str, object]]:
+def files_of(program: Program) -> list[dict[str, object]]:
     """The keys of the files that were sent, of those that are files of keys."""
     found = []
     for path, file in program.files.items():

@@ -28,9 +28,15 @@ DTYPES = {
 MIXED = ("no", "bf16", "fp16", "fp8")
 
 
-def put_precision(run: Run, engine: Engine, *, adapters: bool) -> None:
-    """Set the data types. Complains where the weights' own decides and is that of a checkpoint
-    whose config.json is not known.
+Weights = tuple[str | None, Setting | None]
+"""The data type of weights, None where it is not known, and the setting that says so."""
+
+
+def put_precision(
+    run: Run, engine: Engine, *, adapters: bool, loaded: Weights | None = None
+) -> None:
+    """Set the data types. `loaded` are the weights of a tool that loads them in its own way.
+    Complains where the weights' type decides and is not known.
     """
     if engine.name == "deepspeed":
         _weights(run)
@@ -38,9 +44,9 @@ def put_precision(run: Run, engine: Engine, *, adapters: bool) -> None:
             return
         value, settings = decided
     else:
-        mixed, mixing = _mixed(run)
-        weights, loaded = _weights(run)
-        settings = tuple(each for each in (mixing, loaded) if each is not None)
+        mixed, mixing = mixed_precision(run)
+        weights, loading = loaded or _weights(run)
+        settings = tuple(each for each in (mixing, loading) if each is not None)
         if mixed == "fp8":
             assert mixing is not None
             run.draft.leave_out(mixing, "fp8 under accelerate is not modelled")
@@ -48,7 +54,7 @@ def put_precision(run: Run, engine: Engine, *, adapters: bool) -> None:
         widened = engine.sharded and mixed != "no" and not adapters
         if weights is None and not widened:
             message = "the data type of the loaded weights is not known"
-            need(run.draft, PRECISION, message, loaded)
+            need(run.draft, PRECISION, message, loading)
             return
         value = _value(mixed, weights or "fp32", engine, widened=widened)
     if settings:
@@ -75,7 +81,7 @@ def _each(params: str, compute: str, gradients: str) -> dict[str, str]:
     return {"params": params, "compute": compute, "gradients": gradients, "main_params": main}
 
 
-def _mixed(run: Run) -> tuple[str, Setting | None]:
+def mixed_precision(run: Run) -> tuple[str, Setting | None]:
     """Mixed precision: TrainingArguments' switches, else what the launcher sets."""
     for name in ("bf16", "fp16"):
         if run.arguments.is_on(name):
@@ -93,7 +99,7 @@ def _mixed(run: Run) -> tuple[str, Setting | None]:
     return "no", launched or off
 
 
-def _weights(run: Run) -> tuple[str | None, Setting | None]:
+def _weights(run: Run) -> Weights:
     """The data type in which weights are loaded; None where it is the checkpoint's, unknown here.
 
     Source of the defaults: from_pretrained takes fp32 before release 5 and the checkpoint's own
@@ -126,9 +132,9 @@ def _deepspeed(run: Run) -> tuple[Any, tuple[Setting, ...]] | None:
     where a section says auto and there is no run to ask.
     """
     off: tuple[Setting, ...] = ()
-    for name, sections in {"bf16": ("bf16", "bfloat16"), "fp16": ("fp16",)}.items():
-        enabled = _enabled(run, sections)
-        mixed, mixing = _mixed(run)
+    switches = {"bf16": _enabled(run, ("bf16", "bfloat16")), "fp16": _enabled(run, ("fp16",))}
+    for name, enabled in switches.items():
+        mixed, mixing = mixed_precision(run)
         asked = enabled is None or enabled.value == "auto"
         if enabled is not None and asked and run.trainer.kind == "script":
             need(run.draft, PRECISION, f"auto is what --{name} says, which is not given", enabled)

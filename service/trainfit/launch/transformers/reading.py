@@ -25,11 +25,16 @@ from trainfit.launch.transformers.command_line import (
     sent,
     settings_in,
 )
-from trainfit.launch.transformers.engine import put_engine, put_num_gpus, put_parallel_sizes
+from trainfit.launch.transformers.engine import (
+    Engine,
+    put_engine,
+    put_num_gpus,
+    put_parallel_sizes,
+)
 from trainfit.launch.transformers.keys import RENAMED
 from trainfit.launch.transformers.precision import put_precision
 from trainfit.launch.transformers.releases import Releases
-from trainfit.launch.transformers.run import Run, need
+from trainfit.launch.transformers.run import Run, Trainer, need
 from trainfit.launch.transformers.source import Source
 from trainfit.launch.transformers.step import put_step
 from trainfit.launch.transformers.trainers import KEYS, check_trainer, trainer_of
@@ -45,8 +50,16 @@ def read_run(program: Program, draft: Draft, releases: Releases) -> None:
     finish(run, KEYS[run.trainer.kind])
 
 
-def gathered(program: Program, draft: Draft, releases: Releases) -> Run:
-    """The sources of a run: those that the command names, else every file by what it is."""
+def gathered(
+    program: Program,
+    draft: Draft,
+    releases: Releases,
+    renamed: Mapping[str, str] = RENAMED,
+    trainer: Trainer | None = None,
+) -> Run:
+    """The sources of a run: those that the command names, else every file by what it is. `renamed`
+    are arguments that have another name here, and that name.
+    """
     arguments, accelerate = arguments_of(program, draft), launched(program, draft)
     deepspeed: dict[str, Setting] | None = None
     if program.name is None:
@@ -59,12 +72,12 @@ def gathered(program: Program, draft: Draft, releases: Releases) -> Run:
                 _put_config(draft, path, keys)
             else:
                 arguments |= settings_in(program.files[path])
-    arguments = _canonical(_with_files(program, arguments))
+    arguments = _canonical(_with_files(program, arguments), renamed)
     deepspeed = _deepspeeds(program, arguments, accelerate) or deepspeed
     return Run(
         draft,
         program,
-        trainer_of(program, arguments),
+        trainer or trainer_of(program, arguments),
         Source(arguments, draft),
         Source(accelerate, draft),
         None if deepspeed is None else Source(deepspeed, draft),
@@ -75,10 +88,8 @@ def gathered(program: Program, draft: Draft, releases: Releases) -> Run:
 def put_run(run: Run) -> None:
     """Set every field of the job that the sources decide."""
     run.draft.default("/framework/name", "transformers", "the format of the launch")
-    _put_model(run)
-    engine = put_engine(run)
-    num_gpus = put_num_gpus(run, engine)
-    put_parallel_sizes(run)
+    put_named_model(run)
+    engine, num_gpus = put_layout(run)
     put_step(run, num_gpus)
     put_precision(run, engine, adapters=has_adapters(run))
     put_adapters(run, engine)
@@ -86,6 +97,14 @@ def put_run(run: Run) -> None:
         put_zero(run)
     check_trainer(run)
     grows_segments(run.program.environment, run.draft)
+
+
+def put_layout(run: Run) -> tuple[Engine, int | None]:
+    """Set who shares out what over how many GPUs."""
+    engine = put_engine(run)
+    num_gpus = put_num_gpus(run, engine)
+    put_parallel_sizes(run)
+    return engine, num_gpus
 
 
 def finish(run: Run, keys: Keys) -> None:
@@ -116,7 +135,8 @@ def _put_config(draft: Draft, path: str, config: dict[str, object]) -> None:
     draft.put("/model/hf_config", config, kind)
 
 
-def _put_model(run: Run) -> None:
+def put_named_model(run: Run) -> None:
+    """Set the model."""
     given = [each for name in MODEL if (each := run.arguments.get(name)) is not None]
     revision = run.arguments.get("model_revision")
     if given:
@@ -134,12 +154,12 @@ def _with_files(program: Program, arguments: dict[str, Setting]) -> dict[str, Se
     return {**arguments, **{f"fsdp_config.{key}": each for key, each in keys.items()}}
 
 
-def _canonical(arguments: dict[str, Setting]) -> dict[str, Setting]:
+def _canonical(arguments: Mapping[str, Setting], renamed: Mapping[str, str]) -> dict[str, Setting]:
     """The arguments by the names that they are read by; a name itself counts before another."""
-    found = {name: each for name, each in arguments.items() if name not in RENAMED}
+    found = {name: each for name, each in arguments.items() if name not in renamed}
     for name, setting in arguments.items():
-        if name in RENAMED:
-            found.setdefault(RENAMED[name], setting)
+        if name in renamed:
+            found.setdefault(renamed[name] if renamed[name] not in found else name, setting)
     return found
 
 

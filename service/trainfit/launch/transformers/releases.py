@@ -17,8 +17,6 @@ class Releases(NamedTuple):
 
     transformers: Release = LATEST
     trl: Release = LATEST
-    own: Release = LATEST
-    """Of a tool with a release of its own: LLaMA-Factory, axolotl."""
 
 
 def releases_of(version: str | None, project: str = "transformers") -> Releases:
@@ -27,6 +25,4 @@ def releases_of(version: str | None, project: str = "transformers") -> Releases:
     for name, number in _ONE.findall(version or ""):
         release = tuple(int(part) for part in number.split("."))
         found[name.lower() or project] = release
-    return Releases(
-        found.get("transformers", LATEST), found.get("trl", LATEST), found.get(project, LATEST)
-    )
+    return Releases(found.get("transformers", LATEST), found.get("trl", LATEST))

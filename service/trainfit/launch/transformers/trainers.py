@@ -44,7 +44,7 @@ ONLY_OTHERS = (
 TRAINERS_OWN = ("per_device_train_batch_size", "per_gpu_train_batch_size", "output_dir")
 
 OTHER = (
-    "of TRL's loops only SFT is modelled. What an inference engine beside it takes can be given as "
+    "of such loops only supervised training is modelled. What an inference engine beside it takes can be given as "
     "reserved_other_bytes, and this key accepted"
 )
 PREFERENCES = (

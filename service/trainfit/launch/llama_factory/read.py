@@ -1,0 +1,198 @@
+"""A run of LLaMA-Factory: its own keys where they differ from Trainer's, on Trainer's reading."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainfit.launch.allocator import grows_segments
+from trainfit.launch.deepspeed.zero import put_zero
+from trainfit.launch.draft import Draft
+from trainfit.launch.llama_factory.keys import KEYS, RENAMED
+from trainfit.launch.models import config_of
+from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.adapters import PEFT, put_stored
+from trainfit.launch.transformers.engine import Engine
+from trainfit.launch.transformers.format import files_of, flags_of_program
+from trainfit.launch.transformers.precision import Weights, mixed_precision, put_precision
+from trainfit.launch.transformers.reading import finish, gathered, put_layout, put_named_model
+from trainfit.launch.transformers.releases import releases_of
+from trainfit.launch.transformers.run import Run, Trainer
+from trainfit.launch.transformers.source import as_int
+from trainfit.launch.transformers.step import (
+    LENGTH,
+    RECOMPUTE,
+    check_evaluation,
+    put_batch,
+    put_communication,
+    put_loss,
+    put_optimizer,
+)
+from trainfit.launch.transformers.trainers import OTHER, PREFERENCES
+
+WHOSE = "LLaMA-Factory"
+OWN_KEYS = ("finetuning_type", "cutoff_len", "lora_target", "template")
+COMMANDS = ("llamafactory-cli", "lmf", "llamafactory")
+LENGTH_BY_DEFAULT = 2048
+RANK_BY_DEFAULT = 8
+
+
+def recognises(program: Program) -> bool:
+    """Its command, its train.py, or a file with keys of its own."""
+    name = (program.name or "").rpartition("/")[2]
+    if name in COMMANDS or name.startswith("llamafactory"):
+        return True
+    own = set(OWN_KEYS)
+    return len(flags_of_program(program) & own) > 1 or any(
+        len(keys.keys() & own) > 1 for keys in files_of(program)
+    )
+
+
+def read(program: Program, draft: Draft, version: str | None) -> None:
+    """Read a run. A version without a name is that of LLaMA-Factory."""
+    run = gathered(
+        program, draft, releases_of(version, "llamafactory"), RENAMED, Trainer("trainer")
+    )
+    draft.default("/framework/name", "transformers", "the format of the launch")
+    put_named_model(run)
+    engine, num_gpus = put_layout(run)
+    run = _staged(run)
+    size = put_batch(run, num_gpus)
+    length = _put_length(run)
+    put_optimizer(run)
+    _put_recompute(run)
+    _put_attention(run)
+    put_loss(run, size, length)
+    put_communication(run)
+    check_evaluation(run, size)
+    adapters = _put_tuning(run, engine)
+    put_precision(run, engine, adapters=adapters, loaded=_loaded(run, adapters=adapters))
+    if engine.name == "deepspeed":
+        put_zero(run)
+        if adapters:
+            draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts its weights")
+    _check_vision(run)
+    grows_segments(program.environment, draft)
+    finish(run, KEYS)
+
+
+def _staged(run: Run) -> Run:
+    """The run with the loop of its stage. pt and sft are Trainer's own."""
+    stage = run.arguments.get("stage")
+    if stage is None or stage.value in ("sft", "pt"):
+        return run
+    pairs = stage.value in ("dpo", "rm")
+    run.draft.leave_out(stage, PREFERENCES if pairs else OTHER)
+    return replace(run, trainer=Trainer("dpo" if pairs else "other", stage))
+
+
+def _put_length(run: Run) -> int | None:
+    run.arguments.get("model_max_length")
+    setting = run.arguments.get("max_length")
+    if setting is None:
+        run.draft.default(LENGTH, LENGTH_BY_DEFAULT, WHOSE)
+        return LENGTH_BY_DEFAULT
+    run.draft.put(LENGTH, setting.value, setting)
+    return as_int(setting.value)
+
+
+def _put_recompute(run: Run) -> None:
+    """Every layer is made again unless that is switched off."""
+    setting = run.arguments.get("disable_gradient_checkpointing")
+    run.arguments.get("gradient_checkpointing")
+    if not run.arguments.is_on("disable_gradient_checkpointing"):
+        if setting is None:
+            run.draft.default(RECOMPUTE, "full", WHOSE)
+        else:
+            run.draft.put(RECOMPUTE, "full", setting)
+
+
+FLASH_ATTN = {"disabled": "eager", "sdpa": "sdpa", "fa2": "flash", "fa3": "flash", "auto": "auto"}
+
+
+def _put_attention(run: Run) -> None:
+    setting = run.arguments.get("flash_attn")
+    if setting is None:
+        return
+    backend = FLASH_ATTN.get(run.arguments.word("flash_attn"))
+    if backend is None:
+        run.draft.complain(setting, f"{setting.value!r} is none of {', '.join(FLASH_ATTN)}")
+    else:
+        run.draft.put("/training/attention/backend", backend, setting)
+
+
+def _put_tuning(run: Run, engine: Engine) -> bool:
+    """Set what is trained, and tell whether that is adapters; they are the default."""
+    arguments, draft = run.arguments, run.draft
+    kind = arguments.get("finetuning_type")
+    name = "lora" if kind is None else str(kind.value)
+    if name not in ("lora", "full"):
+        assert kind is not None
+        draft.leave_out(kind, f"training by {name} is not modelled")
+    if name != "lora":
+        for key in ("lora_r", "lora_dropout", "lora_target_modules", "lora_modules_to_save"):
+            arguments.get(key)
+        _put_quantised(run, engine, adapters=False)
+        return False
+    if kind is None:
+        draft.default(f"{PEFT}/method", "lora", WHOSE)
+    else:
+        draft.put(f"{PEFT}/method", "lora", kind)
+    if not arguments.copy("lora_r", f"{PEFT}/r"):
+        draft.default(f"{PEFT}/r", RANK_BY_DEFAULT, WHOSE)
+    arguments.copy("lora_dropout", f"{PEFT}/dropout")
+    _put_names(run, "lora_target_modules", "target_modules")
+    if arguments.get("lora_target_modules") is None:
+        draft.default(f"{PEFT}/target_modules", "all-linear", WHOSE)
+    _put_names(run, "lora_modules_to_save", "modules_to_save")
+    _put_quantised(run, engine, adapters=True)
+    return True
+
+
+def _put_names(run: Run, key: str, field: str) -> None:
+    setting = run.arguments.get(key)
+    if setting is not None:
+        words = run.arguments.words(key)
+        run.draft.put(f"{PEFT}/{field}", "all-linear" if words == ["all"] else words, setting)
+
+
+def _put_quantised(run: Run, engine: Engine, *, adapters: bool) -> None:
+    """Set how frozen weights are stored. FSDP can share out 4 bits as they are stored."""
+    arguments, draft = run.arguments, run.draft
+    bits = arguments.get("quantization_bit")
+    method = arguments.word("quantization_method", "bnb")
+    arguments.get("quantization_type")
+    nested = arguments.get("use_bnb_nested_quant")
+    if bits is None:
+        return
+    number = as_int(bits.value)
+    if not adapters or number not in (4, 8) or method not in ("bnb", "bitsandbytes"):
+        draft.leave_out(bits, "only bitsandbytes' 4 and 8 bits below adapters are modelled")
+        return
+    put_stored(run, "nf4" if number == 4 else "int8", bits, nested)
+    if number == 4 and nested is None:
+        draft.default(f"{PEFT}/double_quantization", True, WHOSE)
+    if number == 8 and engine.sharded:
+        draft.leave_out(bits, "8 bits under FSDP or DeepSpeed are not modelled")
+
+
+def _loaded(run: Run, *, adapters: bool) -> Weights:
+    """Frozen weights are in the type of the arithmetic; what is trained is widened, unless pure."""
+    pure = run.arguments.get("pure_bf16")
+    if run.arguments.is_on("pure_bf16"):
+        return "bf16", pure
+    mixed, mixing = mixed_precision(run)
+    return (mixed, mixing) if adapters and mixed in ("bf16", "fp16") else ("fp32", None)
+
+
+VISION = ("freeze_vision_tower", "freeze_multi_modal_projector", "freeze_language_model")
+
+
+def _check_vision(run: Run) -> None:
+    """Towers beside a language model; without one, what is said of them changes nothing."""
+    config = config_of(run.draft)
+    plain = config is not None and not {"vision_config", "audio_config"} & config.keys()
+    for key in VISION:
+        setting: Setting | None = run.arguments.get(key)
+        if setting is not None and not plain:
+            run.draft.leave_out(setting, "what is frozen of a vision model is not modelled")
