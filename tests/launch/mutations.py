@@ -36,8 +36,9 @@ def _check_dropped(launch: Launch, before: Read, key: Recognised) -> None:
         after = read(_without(launch, key))
     except LaunchError:
         return
-    left = (*after.account.recognised, *after.account.irrelevant)
-    assert (key.file, key.key) not in {(each.file, each.key) for each in left}
+    places = [(each.file, each.key) for each in after.account.recognised]
+    places += [(each.file, each.key) for each in after.account.irrelevant]
+    assert (key.file, key.key) not in places
     for became in key.became:
         pointer = became.pointer
         others = [

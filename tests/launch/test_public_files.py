@@ -14,7 +14,7 @@ from trainfit.launch.settings import settings_of
 from trainfit.specs.job import Job
 from trainfit.specs.launch import Launch
 
-FORMATS = ("transformers", "accelerate", "deepspeed", "llama_factory")
+FORMATS = ("transformers", "accelerate", "deepspeed", "llama_factory", "axolotl")
 Case = dict[str, Any]
 
 

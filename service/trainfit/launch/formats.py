@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from trainfit.launch.axolotl import read as axolotl
 from trainfit.launch.draft import Draft
 from trainfit.launch.llama_factory import read as llama_factory
 from trainfit.launch.megatron import bridge, yaml_cfg
@@ -29,6 +30,7 @@ FORMATS: Sequence[Format] = (
     Format("megatron_bridge", bridge.recognises, bridge.read),
     Format("megatron", megatron.recognises, megatron.read),
     Format("torchtitan", torchtitan.recognises, torchtitan.read),
+    Format("axolotl", axolotl.recognises, axolotl.read),
     Format("llama_factory", llama_factory.recognises, llama_factory.read),
     Format("transformers", transformers.is_transformers, transformers.read),
     Format("accelerate", transformers.is_accelerate, transformers.read),

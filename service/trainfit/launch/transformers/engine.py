@@ -174,7 +174,7 @@ def _launched_fsdp(run: Run, named: Setting) -> Engine:
     accelerate, draft = run.accelerate, run.draft
     version = _version(run, accelerate.get("fsdp_version"), "1")
     given = accelerate.get("fsdp_sharding_strategy")
-    strategy = "FULL_SHARD" if given is None else str(given.value).upper()
+    strategy = str(accelerate.value("fsdp_sharding_strategy", "FULL_SHARD")).upper()
     if strategy in map(str, range(1, len(STRATEGIES) + 1)):
         strategy = STRATEGIES[int(strategy) - 1]
     if accelerate.is_on("fsdp_offload_params"):

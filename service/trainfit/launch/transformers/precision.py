@@ -83,6 +83,8 @@ def _each(params: str, compute: str, gradients: str) -> dict[str, str]:
 
 def mixed_precision(run: Run) -> tuple[str, Setting | None]:
     """Mixed precision: TrainingArguments' switches, else what the launcher sets."""
+    if run.mixed is not None:
+        return run.mixed
     for name in ("bf16", "fp16"):
         if run.arguments.is_on(name):
             return name, run.arguments.get(name)

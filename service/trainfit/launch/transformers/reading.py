@@ -13,7 +13,7 @@ from trainfit.launch.deepspeed.keys import KEYS as DEEPSPEED
 from trainfit.launch.deepspeed.zero import is_config, put_zero
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.models import put_model
+from trainfit.launch.models import CONFIG, put_model
 from trainfit.launch.names import Keys
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting, settings_of
@@ -68,7 +68,7 @@ def gathered(
                 accelerate |= by_flag(settings_in(program.files[path]))
             elif is_config(keys):
                 deepspeed = settings_in(program.files[path])
-            elif "model_type" in keys:
+            elif "model_type" in keys and ("architectures" in keys or path.endswith(CONFIG)):
                 _put_config(draft, path, keys)
             else:
                 arguments |= settings_in(program.files[path])

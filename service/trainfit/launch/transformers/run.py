@@ -33,6 +33,8 @@ class Run:
     accelerate: Source
     deepspeed: Source | None
     releases: Releases
+    mixed: tuple[str, Setting | None] | None = None
+    """The mixed precision of a tool that has switches of its own, and what says so."""
 
 
 def is_trl(run: Run) -> bool:

@@ -25,7 +25,7 @@ class Source(Reading):
         setting = self.get(key)
         if setting is None:
             return default
-        value = as_bool(setting.value)
+        value = as_bool(self.value(key))
         if value is None:
             self.draft.complain(setting, f"{setting.value!r} is neither true nor false")
         return bool(value)

@@ -44,8 +44,8 @@ ONLY_OTHERS = (
 TRAINERS_OWN = ("per_device_train_batch_size", "per_gpu_train_batch_size", "output_dir")
 
 OTHER = (
-    "of such loops only supervised training is modelled. What an inference engine beside it takes can be given as "
-    "reserved_other_bytes, and this key accepted"
+    "of such loops only supervised training is modelled. What an inference engine beside it takes "
+    "can be given as reserved_other_bytes, and this key accepted"
 )
 PREFERENCES = (
     "the log-probabilities that a preference loss keeps are not modelled, nor the reference model "

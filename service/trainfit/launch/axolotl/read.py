@@ -1,0 +1,288 @@
+"""A run of axolotl: its own keys where they differ from Trainer's, on Trainer's reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from trainfit.launch.accelerate.keys import DECIDING
+from trainfit.launch.allocator import grows_segments
+from trainfit.launch.axolotl.keys import FSDP, KEYS, LAUNCHED, RENAMED
+from trainfit.launch.deepspeed.zero import put_zero
+from trainfit.launch.draft import Draft
+from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.adapters import PEFT, put_stored
+from trainfit.launch.transformers.engine import STRATEGIES, Engine
+from trainfit.launch.transformers.format import files_of, flags_of_program
+from trainfit.launch.transformers.precision import Weights, put_precision
+from trainfit.launch.transformers.reading import finish, gathered, put_layout, put_named_model
+from trainfit.launch.transformers.releases import releases_of
+from trainfit.launch.transformers.run import Run, Trainer
+from trainfit.launch.transformers.source import Source, as_bool
+from trainfit.launch.transformers.step import (
+    LENGTH,
+    MICRO_BATCH,
+    RECOMPUTE,
+    check_evaluation,
+    put_attention,
+    put_batch,
+    put_length,
+    put_loss,
+    put_optimizer,
+)
+from trainfit.launch.transformers.trainers import OTHER, PREFERENCES
+
+WHOSE = "axolotl"
+OWN_KEYS = ("micro_batch_size", "sequence_len", "sample_packing", "lora_target_linear")
+LENGTH_BY_DEFAULT = 512
+
+
+def recognises(program: Program) -> bool:
+    """Its command, its module, or a file with a base_model and keys of its own."""
+    if (program.name or "").rpartition("/")[2].startswith("axolotl"):
+        return True
+    if len(flags_of_program(program).intersection(OWN_KEYS)) > 1:
+        return True
+    return any(
+        "base_model" in keys and any(own in keys for own in OWN_KEYS) for keys in files_of(program)
+    )
+
+
+def read(program: Program, draft: Draft, version: str | None) -> None:
+    """Read a run. A version without a name is that of axolotl."""
+    releases = releases_of(version, "axolotl")
+    run = _launched(gathered(program, draft, releases, RENAMED, Trainer("trainer")))
+    draft.default("/framework/name", "transformers", "the format of the launch")
+    put_named_model(run)
+    engine, num_gpus = put_layout(run)
+    run = replace(_rewarded(run), mixed=_mixed(run))
+    if run.arguments.get("per_device_train_batch_size") is None:
+        draft.default(MICRO_BATCH, 1, WHOSE)
+    size = put_batch(run, num_gpus) or 1
+    if run.arguments.get("max_length") is None:
+        draft.default(LENGTH, LENGTH_BY_DEFAULT, WHOSE)
+    length = put_length(run)
+    run.arguments.get("sample_packing")
+    put_optimizer(run)
+    _put_recompute(run)
+    _put_kernels(run)
+    put_loss(run, size, length)
+    if run.arguments.get("per_device_eval_batch_size") is None:
+        run.arguments.get("eval_strategy")
+    else:
+        check_evaluation(run, size)
+    adapters = _put_adapters(run, engine)
+    put_precision(run, engine, adapters=adapters, loaded=_loaded(run))
+    if engine.name == "deepspeed":
+        put_zero(run)
+    grows_segments(program.environment, draft)
+    finish(run, KEYS)
+
+
+def _launched(run: Run) -> Run:
+    """The run with what axolotl hands to accelerate among accelerate's settings."""
+    arguments = dict(run.arguments.settings)
+    accelerate = dict(run.accelerate.settings)
+    values: dict[str, Any] = {}
+    for name in tuple(arguments):
+        flag = LAUNCHED.get(name)
+        if name.startswith(FSDP):
+            flag = "fsdp_" + name[len(FSDP) :].removeprefix("fsdp_")
+        if flag is not None:
+            accelerate[flag] = arguments.pop(name)
+    listed = arguments.pop("fsdp", None)
+    shards = (each for name, each in accelerate.items() if name in DECIDING and "fsdp" in name)
+    named = listed if listed is not None and listed.value else next(shards, None)
+    if named is not None and "deepspeed" not in arguments:
+        accelerate["distributed_type"] = named
+        values["distributed_type"] = "FSDP"
+    elif listed is not None:
+        run.draft.recognise(listed)
+    for word in map(str.upper, _words(listed.value) if listed is not None else ()):
+        flag = "fsdp_sharding_strategy" if word in STRATEGIES else "fsdp_offload_params"
+        if listed is not None and flag not in accelerate and word in (*STRATEGIES, "OFFLOAD"):
+            accelerate[flag] = listed
+            values[flag] = word if word in STRATEGIES else True
+    source = Source(accelerate, run.draft, values)
+    return replace(run, arguments=Source(arguments, run.draft), accelerate=source)
+
+
+def _words(value: Any) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else str(value).split()
+
+
+def _rewarded(run: Run) -> Run:
+    """The run with the loop that rl names."""
+    rl = run.arguments.get("rl")
+    if rl is None:
+        return run
+    pairs = rl.value in ("dpo", "ipo", "simpo", "orpo")
+    run.draft.leave_out(rl, PREFERENCES if pairs else OTHER)
+    return replace(run, trainer=Trainer("dpo" if pairs else "other", rl))
+
+
+def _put_recompute(run: Run) -> None:
+    """Checkpoints stay on the GPU with true alone; axolotl has three ways to the host."""
+    setting = run.arguments.get("gradient_checkpointing")
+    offloading = run.arguments.get("activation_offloading")
+    if offloading is not None and as_bool(offloading.value) is None:
+        run.draft.leave_out(offloading, "activations on a disk or in other ways are not modelled")
+    elif offloading is not None and as_bool(offloading.value):
+        run.draft.put("/training/offload_activations", True, offloading)
+    if setting is None:
+        return
+    switch = as_bool(setting.value)
+    if switch is None:
+        run.draft.leave_out(setting, "checkpoints that wait on the host are not modelled")
+    elif switch:
+        run.draft.put(RECOMPUTE, "full", setting)
+
+
+ATTENTION: Mapping[str, str] = {
+    "flash_attention": "flash",
+    "sdp_attention": "sdpa",
+    "eager_attention": "eager",
+}
+OTHER_ATTENTION = ("xformers_attention", "flex_attention", "sage_attention")
+PLUGINS = {"LigerPlugin", "SwanLabPlugin", "LMEvalPlugin"}
+"""Those that are modelled or change no memory of a step."""
+LIGER = ("liger_rms_norm", "liger_fused_linear_cross_entropy")
+LIGER_GLU = ("liger_glu_activation", "liger_swiglu")
+LIGER_REST = ("liger_rope", "liger_layer_norm", "liger_cross_entropy", "liger_rms_norm_gated")
+
+
+def _put_kernels(run: Run) -> None:
+    """Set the kernel of attention, and what plugins bring along."""
+    put_attention(run)
+    for key, backend in ATTENTION.items():
+        setting = run.arguments.get(key)
+        if setting is not None and run.arguments.is_on(key):
+            run.draft.put("/training/attention/backend", backend, setting)
+    for key in OTHER_ATTENTION:
+        setting = run.arguments.get(key)
+        if setting is not None and run.arguments.is_on(key):
+            run.draft.leave_out(setting, "what this kernel of attention keeps is not modelled")
+    plugins = run.arguments.get("plugins")
+    listed = [each.rpartition(".")[2] for each in run.arguments.words("plugins")]
+    if plugins is not None and (others := sorted(set(listed) - PLUGINS)):
+        run.draft.leave_out(plugins, f"not modelled: {', '.join(others)}")
+    _put_liger(run, loaded="LigerPlugin" in listed)
+
+
+def _put_liger(run: Run, *, loaded: bool) -> None:
+    """Liger's kernels are modelled all together, or its loss alone. Without the plugin the keys do
+    nothing.
+    """
+    given = {key: run.arguments.get(key) for key in (*LIGER, *LIGER_GLU, *LIGER_REST)}
+    on = {key: each for key, each in given.items() if each and run.arguments.is_on(key) and loaded}
+    loss, norms = on.get("liger_fused_linear_cross_entropy"), on.get("liger_rms_norm")
+    glu = on.get("liger_glu_activation") or on.get("liger_swiglu")
+    if loss and norms and glu:
+        run.draft.put("/framework/liger_kernel", True, loss, norms, glu)
+        return
+    if loss:
+        run.draft.put("/training/loss/cross_entropy", "liger", loss)
+    for key in ("liger_rms_norm", *LIGER_GLU, "liger_cross_entropy"):
+        if key in on:
+            run.draft.leave_out(on[key], "Liger's kernels are modelled all together only")
+
+
+def _put_adapters(run: Run, engine: Engine) -> bool:
+    """Set the adapters, if there are any, and tell it."""
+    arguments, draft = run.arguments, run.draft
+    kind = arguments.get("adapter")
+    quantised = [key for key in ("load_in_4bit", "load_in_8bit") if arguments.is_on(key)]
+    if kind is None or kind.value not in ("lora", "qlora"):
+        for key in ("lora_r", "lora_dropout", *TARGETS, "lora_modules_to_save"):
+            arguments.get(key)
+        if kind is not None:
+            draft.leave_out(kind, f"adapters of {kind.value} are not modelled")
+        for key in quantised:
+            setting = arguments.get(key)
+            assert setting is not None
+            draft.leave_out(setting, "quantised weights are frozen, and there are no adapters")
+        return False
+    draft.put(f"{PEFT}/method", "lora", kind)
+    arguments.copy("lora_r", f"{PEFT}/r")
+    arguments.copy("lora_dropout", f"{PEFT}/dropout")
+    _put_targets(run)
+    saved = arguments.get("lora_modules_to_save")
+    if saved is not None:
+        draft.put(f"{PEFT}/modules_to_save", arguments.words("lora_modules_to_save"), saved)
+    for key in quantised:
+        _put_stored(run, engine, key)
+    if engine.name == "deepspeed":
+        draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts its weights")
+    if _turns_kernels_on(run, engine):
+        draft.leave_out(kind, KERNELS)
+    return True
+
+
+def _put_stored(run: Run, engine: Engine, key: str) -> None:
+    """4 bits are nf4 with quantised scales, stored so that FSDP can share them out."""
+    setting = run.arguments.get(key)
+    assert setting is not None
+    put_stored(run, "nf4" if key == "load_in_4bit" else "int8", setting, None)
+    if key == "load_in_4bit":
+        run.draft.default(f"{PEFT}/double_quantization", True, WHOSE)
+    elif engine.sharded:
+        run.draft.leave_out(setting, "8 bits under FSDP or DeepSpeed are not modelled")
+
+
+TARGETS = ("lora_target_modules", "lora_target_linear")
+
+
+def _put_targets(run: Run) -> None:
+    arguments, pointer = run.arguments, f"{PEFT}/target_modules"
+    listed, linear = (arguments.get(key) for key in TARGETS)
+    if linear is not None and arguments.is_on("lora_target_linear"):
+        run.draft.put(pointer, "all-linear", linear)
+    elif listed is not None:
+        run.draft.put(pointer, arguments.words("lora_target_modules"), listed)
+    else:
+        run.draft.require(pointer, f"nothing says what is adapted; give {pointer} in overrides")
+
+
+KERNEL_KEYS = ("lora_mlp_kernel", "lora_qkv_kernel", "lora_o_kernel", "lora_embedding_kernel")
+KERNELS = (
+    "axolotl turns its kernels for LoRA on where nothing says otherwise (lora_mlp_kernel: false), "
+    "and they are not modelled"
+)
+
+
+def _turns_kernels_on(run: Run, engine: Engine) -> bool:
+    """Source: check_auto_enable_lora_kernels of the schema, since 0.9.2."""
+    settings = run.arguments.settings
+    plain = any(settings[key].value is not None for key in KERNEL_KEYS if key in settings)
+    eight = run.arguments.is_on("load_in_8bit") and run.arguments.word("adapter") == "lora"
+    remote = settings.get("trust_remote_code")
+    trusted = remote is not None and as_bool(remote.value) is True
+    return not (plain or eight or trusted or engine.name == "fsdp1" or "rl" in settings)
+
+
+def _mixed(run: Run) -> tuple[str, Setting | None]:
+    """The arithmetic. bf16 is auto where nothing is said, which is on for a card that has it, and
+    full is arithmetic in the weights' own type.
+    """
+    arguments = run.arguments
+    arguments.get("fp16")
+    for kind in ("bf16", "fp16"):
+        alone, setting = arguments.get(f"{kind}_alone"), arguments.get(kind)
+        if alone is not None and arguments.is_on(f"{kind}_alone"):
+            return kind, alone
+        if setting is not None and setting.value == "full":
+            return "no", setting
+        if setting is not None and (setting.value == "auto" or arguments.is_on(kind)):
+            return kind, setting
+        if kind == "bf16" and setting is None and not arguments.is_on("fp16"):
+            return "bf16", None
+    return "no", arguments.get("bf16")
+
+
+def _loaded(run: Run) -> Weights:
+    """Weights are loaded in the type of the arithmetic."""
+    mixed, setting = _mixed(run)
+    full = setting is not None and setting.value == "full"
+    return ("bf16" if full else mixed if mixed != "no" else "fp32"), setting
