@@ -12,6 +12,7 @@ from trainfit.launch.megatron import bridge, yaml_cfg
 from trainfit.launch.megatron import programs as megatron
 from trainfit.launch.program import Program
 from trainfit.launch.torchtitan import read as torchtitan
+from trainfit.launch.torchtune import read as torchtune
 from trainfit.launch.transformers import format as transformers
 from trainfit.specs.launch import LaunchFormat
 
@@ -32,6 +33,7 @@ FORMATS: Sequence[Format] = (
     Format("torchtitan", torchtitan.recognises, torchtitan.read),
     Format("axolotl", axolotl.recognises, axolotl.read),
     Format("llama_factory", llama_factory.recognises, llama_factory.read),
+    Format("torchtune", torchtune.recognises, torchtune.read),
     Format("transformers", transformers.is_transformers, transformers.read),
     Format("accelerate", transformers.is_accelerate, transformers.read),
     Format("deepspeed", transformers.is_deepspeed, transformers.read),

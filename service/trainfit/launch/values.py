@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from trainfit.documents.document import FileError, parse_documents
+
 WHOLE = re.compile(r"[+-]?\d{1,18}")
 
 
@@ -41,3 +43,12 @@ def names(value: Any) -> list[str]:
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return value
     raise ValueError("must be a list of names")
+
+
+def scalar(text: str) -> Any:
+    """What a word means where words are YAML: a number, true, null, a list, or itself."""
+    try:
+        documents = parse_documents(".yaml", text)
+    except FileError:
+        return text
+    return documents[0].value if len(documents) == 1 else text

@@ -1,0 +1,46 @@
+"""Words that set the keys of a configuration, as OmegaConf and Hydra read them: model.path=gpt2."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.program import Word
+from trainfit.launch.settings import Setting
+from trainfit.launch.values import scalar
+
+ASSIGNMENT = re.compile(r"(?P<sign>\+{0,2})(?P<key>[\w@/-]+(\.[\w@/-]+)*)=(?P<value>.*)", re.DOTALL)
+REMOVAL = re.compile(r"~(?P<key>\w+(\.\w+)*)(=.*)?", re.DOTALL)
+REFERENCE = re.compile(r"\$\{(?P<key>[\w.]+)\}")
+MAX_REFERENCES = 16
+
+
+def assignments(words: Sequence[Word]) -> Iterator[Setting]:
+    """`key=value`, with + or ++ before it where it adds a key; `~key` takes one away: its value is
+    None. Raises LaunchError for anything else.
+    """
+    for word in words:
+        if removed := REMOVAL.fullmatch(word.text):
+            yield Setting(removed["key"], None, word.file, word.line, word.unknown)
+        elif found := ASSIGNMENT.fullmatch(word.text):
+            value = scalar(found["value"]) if word.unknown is None else found["value"]
+            yield Setting(found["key"], value, word.file, word.line, word.unknown)
+        else:
+            line = f"{word.file}{'' if word.line is None else f':{word.line}'}"
+            message = f"{line}: {word.text[:80]!r} is no key=value"
+            raise LaunchError(Complaint(message, word.file, word.line))
+
+
+def values_of(settings: Mapping[str, Setting]) -> dict[str, object]:
+    """What settings mean where one says `${other.key}`: the value of the other."""
+    return {key: _followed(setting.value, settings) for key, setting in settings.items()}
+
+
+def _followed(value: object, settings: Mapping[str, Setting]) -> object:
+    for _ in range(MAX_REFERENCES):
+        found = REFERENCE.fullmatch(value) if isinstance(value, str) else None
+        if found is None or found["key"] not in settings:
+            break
+        value = settings[found["key"]].value
+    return value
