@@ -126,6 +126,7 @@ def traffic(url: str) -> None:
             client.post("/v1/admission", json=review(annotated(JOB, job)))
             client.post("/v1/admission/enforce", json=review(annotated(JOB, job)))
         client.post("/v1/estimate", json={"model": {"hf_id": f"acme/{uuid4().hex}"}})
+        client.post("/v1/jobs:from-launch", json={"argv": "pretrain_gpt.py"})
         client.get("/v1/gpus")
         client.get("/nowhere")
         begun, over = threading.Event(), threading.Event()

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from trainfit.api.jobs import AnyJob, answered, not_a_job, read_job
 from trainfit.api.problems import INVALID_LAUNCH, MAX_ERRORS, Problem, problem, summary
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.read import read_launch
 from trainfit.launch.reading import LaunchReading, ReadLaunch, place_in
 from trainfit.resolve.findings import Finding
 from trainfit.specs.job import Job
@@ -79,6 +78,9 @@ def job_from(launch: Launch, prefix: str = "") -> Asked[Job] | Problem:
 def _read(
     launch: Launch, kind: type[AnyJob], beside: dict[str, Any], prefix: str
 ) -> Asked[AnyJob] | Problem:
+    # A command about a job in its own words does without the tables of all formats.
+    from trainfit.launch.read import read_launch
+
     try:
         reading = read_launch(launch)
     except LaunchError as error:
