@@ -27,7 +27,7 @@ REFUSED = {
     "train_rl.py": "a policy with rollouts",
 }
 """Programs with Megatron-LM's arguments that train what is not modelled."""
-MARKS = ("--tensor-model-parallel-size", "--num-attention-heads")
+MARKS = ("--hidden-size", "--num-attention-heads")
 """What a command line of Megatron-LM's has, whatever its program is called."""
 
 
