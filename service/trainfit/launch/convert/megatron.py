@@ -11,16 +11,11 @@ from functools import cache, reduce
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from trainfit.launch.megatron.arguments import (
-    EXPERTS,
-    FRAMEWORK,
-    LATENT_ATTENTION,
-    MODEL,
-    MOE,
-    PARALLELISM,
-    RECOMPUTE,
-)
+from trainfit.launch.megatron.dimensions import EXPERTS, LATENT_ATTENTION, MODEL
+from trainfit.launch.megatron.layout import PARALLELISM
 from trainfit.launch.megatron.options import Option, Parser, releases
+from trainfit.launch.megatron.step import MOE, RECOMPUTE
+from trainfit.launch.megatron.switches import FRAMEWORK
 from trainfit.resolve.findings import Findings, RefusedError
 from trainfit.resolve.layout import sharding_strategy
 from trainfit.resolve.pipeline import virtual_pipeline_size

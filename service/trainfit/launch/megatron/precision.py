@@ -1,0 +1,63 @@
+"""Arguments of the data types in which a step computes and keeps its states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainfit.launch.draft import Reading
+from trainfit.launch.megatron.options import Defaults
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "bf16": {"gradients": "fp32", "main_params": "fp32"},
+    "fp16": {"params": "fp16", "compute": "fp16", "gradients": "fp16", "main_params": "fp32"},
+    "fp32": {"params": "fp32", "compute": "fp32", "gradients": "fp32", "main_params": "fp32"},
+}
+"""The data types of a job's presets under Megatron."""
+
+
+def read_precision(reading: Reading, defaults: Defaults) -> None:
+    """bf16 accumulates gradients in fp32 unless told otherwise, fp16 in fp16."""
+    pointer, draft = "/training/precision", reading.draft
+    told = [
+        setting
+        for name in (
+            "fp8",
+            "bf16",
+            "fp16",
+            "fp8_recipe",
+            "fp8_param_gather",
+            "accumulate_allreduce_grads_in_fp32",
+            "grad_reduce_in_bf16",
+            "main_grads_dtype",
+            "main_params_dtype",
+        )
+        if (setting := reading.get(name)) is not None
+    ]
+    precision = _dtypes(reading)
+    if reading.value("fp8") is not None:
+        precision["fp8_recipe"] = reading.value("fp8_recipe") or defaults.get("fp8_recipe")
+        precision["fp8_param_gather"] = bool(reading.value("fp8_param_gather"))
+    if precision.get("fp8_recipe") == "custom":
+        draft.leave_out(reading.settings["fp8_recipe"], "a custom recipe is not modelled")
+        del precision["fp8_recipe"]
+    preset = next((name for name, dtypes in PRESETS.items() if dtypes == precision), None)
+    if told:
+        draft.put(pointer, preset or precision, *told)
+    else:
+        draft.default(pointer, preset or precision, defaults.name)
+
+
+def _dtypes(reading: Reading) -> dict[str, Any]:
+    """fp8 is read with bf16 where neither bf16 nor fp16 is asked for, though Megatron-LM then holds
+    fp32 weights: what linears in fp8 keep between activations in fp32 is not modelled.
+    """
+    without = "fp32" if reading.value("fp8") is None else "bf16"
+    held = next((dtype for dtype in ("bf16", "fp16") if reading.value(dtype)), without)
+    reduced = reading.value("grad_reduce_in_bf16") or reading.value("main_grads_dtype") == "bf16"
+    gradients = held if held != "bf16" or reduced else "fp32"
+    if reading.value("accumulate_allreduce_grads_in_fp32"):
+        gradients = "fp32"
+    main = reading.value("main_params_dtype") or "fp32"
+    dtypes = {"gradients": gradients, "main_params": main}
+    return dtypes if held == "bf16" else {"params": held, "compute": held} | dtypes

@@ -1,0 +1,154 @@
+"""Arguments of one training step: batch, optimizer, recompute, attention, loss, experts."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+from trainfit.launch.draft import Reading
+from trainfit.launch.megatron.fields import copy, put_default
+from trainfit.launch.megatron.options import Defaults
+from trainfit.launch.megatron.precision import read_precision
+from trainfit.specs.training import OffloadModule, RecomputeModule
+
+RECOMPUTE = {
+    "recompute_granularity": "granularity",
+    "recompute_method": "method",
+    "recompute_num_layers": "num_layers",
+    "distribute_saved_activations": "distribute_saved_activations",
+}
+MOE = {
+    "moe_token_dispatcher_type": "token_dispatcher_type",
+    "moe_grouped_gemm": "grouped_gemm",
+    "moe_permute_fusion": "permute_fusion",
+    "moe_router_dtype": "router_dtype",
+    "moe_expert_capacity_factor": "expert_capacity_factor",
+    "moe_pad_expert_input_to_capacity": "pad_expert_input_to_capacity",
+    "moe_shared_expert_overlap": "shared_expert_overlap",
+}
+"""Arguments whose value is that of a field of the job."""
+
+OFFLOAD_MODULES = frozenset(get_args(OffloadModule))
+RECOMPUTE_MODULES = frozenset(get_args(RecomputeModule))
+
+
+def read_step(reading: Reading, defaults: Defaults) -> None:
+    draft = reading.draft
+    copy(reading, {"batch_size": "micro_batch_size"}, "/training")
+    copy(reading, {"micro_batch_size": "micro_batch_size"}, "/training")
+    copy(reading, {"encoder_seq_length": "seq_length"}, "/training")
+    copy(reading, {"seq_length": "seq_length"}, "/training")
+    _read_batch(reading, defaults)
+    read_precision(reading, defaults)
+    _read_optimizer(reading)
+    _read_recompute(reading)
+    _read_offloading(reading)
+    _read_attention(reading, defaults)
+    _read_loss(reading)
+    experts = reading.draft.get("/model/hf_id") or reading.value("num_experts") is not None
+    copy(reading, MOE, "/training/moe", applies=bool(experts))
+    if experts:
+        for name in ("moe_token_dispatcher_type", "moe_grouped_gemm", "moe_permute_fusion"):
+            put_default(reading, defaults, name, f"/training/moe/{MOE[name]}")
+    draft.require("/training/micro_batch_size", "there is no micro-batch size")
+    draft.require("/training/seq_length", "there is no sequence length")
+
+
+def _read_batch(reading: Reading, defaults: Defaults) -> None:
+    """A step has one micro-batch unless it is told; of a schedule, the largest batch counts."""
+    schedule = reading.get("step_batch_size_schedule")
+    if reading.copy("global_batch_size", "/training/global_batch_size"):
+        return
+    if schedule is None:
+        reading.draft.default("/training/num_microbatches", 1, defaults.name)
+        return
+    sizes = re.findall(r":(\d+)", str(schedule.value))
+    if sizes:
+        reading.draft.put("/training/global_batch_size", max(map(int, sizes)), schedule)
+    else:
+        reading.draft.complain(schedule, "must be starts and batch sizes: 0:384 200B:768")
+
+
+def _read_optimizer(reading: Reading) -> None:
+    optimizer = "/training/optimizer"
+    if reading.value("optimizer") == "dist_muon":
+        reading.draft.put(f"{optimizer}/name", "muon", reading.settings["optimizer"])
+    else:
+        copy(reading, {"optimizer": "name"}, optimizer)
+    copy(
+        reading,
+        {
+            "exp_avg_dtype": "exp_avg_dtype",
+            "exp_avg_sq_dtype": "exp_avg_sq_dtype",
+            "use_precision_aware_optimizer": "precision_aware",
+        },
+        optimizer,
+    )
+    copy(
+        reading,
+        {"sgd_momentum": "momentum"},
+        optimizer,
+        applies=reading.value("optimizer") == "sgd",
+    )
+    offload = reading.get("optimizer_cpu_offload")
+    fraction = reading.get("optimizer_offload_fraction")
+    if offload is not None and reading.value("optimizer_cpu_offload"):
+        told = [offload] if fraction is None else [offload, fraction]
+        share = reading.value("optimizer_offload_fraction", 1.0)
+        reading.draft.put(f"{optimizer}/cpu_offload_fraction", share, *told)
+
+
+def _read_recompute(reading: Reading) -> None:
+    draft, recompute = reading.draft, "/training/recompute"
+    for name in ("recompute_activations", "moe_layer_recompute"):
+        setting = reading.get(name)
+        if setting is not None and reading.value(name):
+            draft.put(f"{recompute}/granularity", "selective", setting)
+    copy(reading, RECOMPUTE, recompute)
+    modules, layer = reading.get("recompute_modules"), reading.get("moe_layer_recompute")
+    named = reading.value("recompute_modules") or []
+    told = [each for each in (modules, layer) if each is not None]
+    if layer is not None and reading.value("moe_layer_recompute"):
+        named = [*(named or ["core_attn"]), "moe"]
+    if not named:
+        return
+    if unknown := sorted(set(named) - RECOMPUTE_MODULES):
+        draft.leave_out(told[0], f"recompute of {', '.join(unknown)} is not modelled")
+    else:
+        draft.put(f"{recompute}/modules", named, *told)
+
+
+def _read_offloading(reading: Reading) -> None:
+    """Modules are offloaded where offloading is on."""
+    modules = reading.get("offload_modules")
+    switch = reading.get("fine_grained_activation_offloading")
+    if modules is None or not reading.value("fine_grained_activation_offloading"):
+        return
+    if unknown := sorted(set(reading.value("offload_modules")) - OFFLOAD_MODULES):
+        reading.draft.leave_out(modules, f"offloading of {', '.join(unknown)} is not modelled")
+    elif switch is not None:
+        told = reading.value("offload_modules")
+        reading.draft.put("/training/offload_modules", told, modules, switch)
+
+
+def _read_attention(reading: Reading, defaults: Defaults) -> None:
+    """--use-flash-attn is the older way to ask for a kernel."""
+    backend = "/training/attention/backend"
+    flash = reading.get("use_flash_attn")
+    copy(reading, {"attention_backend": "backend"}, "/training/attention")
+    chosen = reading.draft.get(backend) not in (None, "auto")
+    if flash is not None and reading.value("use_flash_attn") and not chosen:
+        reading.draft.put(backend, "flash", flash)
+    copy(reading, {"attention_dropout": "dropout"}, "/training/attention")
+    put_default(reading, defaults, "attention_dropout", "/training/attention/dropout")
+    copy(reading, {"hidden_dropout": "hidden_dropout"}, "/training")
+    put_default(reading, defaults, "hidden_dropout", "/training/hidden_dropout")
+
+
+def _read_loss(reading: Reading) -> None:
+    fused = reading.get("cross_entropy_loss_fusion")
+    kernel = reading.get("cross_entropy_fusion_impl")
+    if fused is not None and reading.value("cross_entropy_loss_fusion"):
+        fusion = f"{reading.value('cross_entropy_fusion_impl', 'native')}_fused"
+        told = [fused] if kernel is None else [fused, kernel]
+        reading.draft.put("/training/loss/cross_entropy", fusion, *told)
