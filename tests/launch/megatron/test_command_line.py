@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.launch.megatron.command_lines import SMALL, became, read, unsupported
+from tests.launch.megatron.command_lines import SMALL, became, launch_of, read, unsupported
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.read import read_launch
 from trainfit.specs.launch import Launch
@@ -146,3 +146,15 @@ def test_the_environment_of_a_rank_is_read() -> None:
 def test_an_argument_counts_before_the_environment() -> None:
     job = read(f"{SMALL} --attention-backend unfused", NVTE_FLASH_ATTN="0").job
     assert job["training"]["attention"]["backend"] == "unfused"
+
+
+def test_overrides_may_name_a_model_of_the_hub_in_the_place_of_dimensions() -> None:
+    words = SMALL.replace("--vocab-size 32000", "--num-experts 8 --moe-grouped-gemm")
+    launch = launch_of(words).model_copy(
+        update={"overrides": {"model": {"hf_id": "Qwen/Qwen3-30B-A3B"}}}
+    )
+    reading = read_launch(launch)
+    assert reading.job["model"] == {"hf_id": "Qwen/Qwen3-30B-A3B"}
+    assert reading.job["training"]["moe"]["grouped_gemm"] is True
+    assert not unsupported(reading)
+    assert "--hidden-size" in {each.key for each in reading.launch.account.irrelevant}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -81,6 +82,31 @@ def test_a_command_line_overrides_a_container(words: str, pointer: str, value: A
     argv = ("run_recipe.py", *words.split())
     found = config("megatron_bridge/llama3_8b_container.yaml", env=GPUS, argv=argv)
     assert found.field(pointer) == value
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    text = (DATA / f"megatron_bridge/{name}.args").read_text()
+    return ("run.py", *shlex.split(text, comments=True))
+
+
+def test_overrides_of_a_config_that_was_sent() -> None:
+    base = (DATA / "megatron_bridge/nemo_gpt3_5b.yaml").read_text()
+    words = words_of("nemo_gpt_5b_debug")
+    found = read(launch_of({"conf/gpt_5b.yaml": base}, words, overrides=VOCABULARY))
+    assert found.unsupported == {"model.megatron_amp_O2"}
+    assert found.field("/parallelism/num_gpus") == 1
+    assert found.field("/training/seq_length") == 512
+    assert found.field("/parallelism/data_parallel_sharding_strategy") == "no_shard"
+    with pytest.raises(LaunchError, match="would come from a config that was not sent"):
+        read(launch_of(None, words, overrides=VOCABULARY))
+
+
+def test_overrides_of_a_recipe() -> None:
+    hub = {"model": {"hf_id": "openai/gpt-oss-20b"}}
+    found = read(launch_of(None, words_of("gpt_oss_pretrain"), env=GPUS, overrides=hub))
+    assert found.unsupported == {"--recipe"}
+    assert found.field("/parallelism/ep") == 4
+    assert found.field("/parallelism/sequence_parallel") is True
 
 
 def test_what_is_taken_away_is_not_known() -> None:

@@ -80,3 +80,29 @@ def test_an_expression_does_not_grow_without_bound() -> None:
             continue
         assert isinstance(flags, list)
         assert len(flags) <= MAX_LAYERS
+
+
+OVERRIDES = st.one_of(
+    st.sampled_from(
+        [
+            "++train.micro_batch_size=",
+            "--config-name",
+            "--hf-path",
+            "-mb",
+            "mixed_precision=fp8",
+            "model.num_layers=4",
+            "model.seq_length=${.a}",
+            "model.tensor_model_parallel_size=[1]",
+            "trainer.devices=8",
+            "trainer.num_nodes=0",
+            "~model.x",
+        ]
+    ),
+    VALUES,
+)
+
+
+@given(st.lists(OVERRIDES, max_size=12))
+@settings(deadline=None)
+def test_any_overrides(words: list[str]) -> None:
+    read_or_refuse(launch_of(None, ("run_recipe.py", *words), format="megatron_bridge"))

@@ -10,7 +10,12 @@ Sources: validate_args and core_transformer_config_from_args of megatron/trainin
 from __future__ import annotations
 
 from trainfit.launch.draft import Reading
-from trainfit.launch.megatron.dimensions import leave_out_dimensions, read_model, read_vocabulary
+from trainfit.launch.megatron.dimensions import (
+    is_of_the_hub,
+    leave_out_dimensions,
+    read_model,
+    read_vocabulary,
+)
 from trainfit.launch.megatron.known import (
     CONFIG_DEFAULTS,
     CONFIG_IRRELEVANT,
@@ -27,15 +32,15 @@ from trainfit.launch.megatron.switches import read_switches
 
 def read_arguments(reading: Reading, defaults: Defaults) -> None:
     """Put a reading's arguments into its draft, and sort out those that are not read."""
-    of_the_hub = reading.draft.get("/model/hf_id") is not None
-    if of_the_hub:
-        leave_out_dimensions(reading)
-    else:
+    spelled_out = not is_of_the_hub(reading.draft)
+    if spelled_out:
         read_model(reading, defaults)
+    else:
+        leave_out_dimensions(reading)
     read_layout(reading, defaults)
     read_step(reading, defaults)
     read_switches(reading, defaults)
-    if not of_the_hub:
+    if spelled_out:
         read_vocabulary(reading, defaults)
     latest = Parser(None).defaults()
     without_effect = {

@@ -7,7 +7,7 @@ only what differs from it; the recipe is a program, and is not read.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from trainfit.launch.megatron.bridge_names import (
     UNSUPPORTED_FIELDS,
     UNSUPPORTED_SECTIONS,
 )
-from trainfit.launch.megatron.configs import Field, is_argument, reading_of
+from trainfit.launch.megatron.configs import Field, demand_dimensions, is_argument, reading_of
 from trainfit.launch.megatron.hydra import is_override, overrides_of
 from trainfit.launch.megatron.nemo import is_nemo, read_nemo
 from trainfit.launch.megatron.options import Defaults, Parser
@@ -108,6 +108,8 @@ def _sort(program: Program, draft: Draft) -> tuple[list[Word], list[Word]]:
         if name in FILE_OPTIONS and value is not None:
             draft.recognise(setting)
             paths.append(value)
+        elif name == "--config-name" and value is not None:
+            _name_config(program, value, setting, paths, draft)
         elif name in OPTIONS and value is not None:
             overrides.append(replace(value, text=f"{OPTIONS[name]}={value.text}"))
         elif name in RECIPE_OPTIONS:
@@ -117,6 +119,18 @@ def _sort(program: Program, draft: Draft) -> tuple[list[Word], list[Word]]:
         else:
             draft.leave_out(setting, "no list of this format has this option")
     return paths, overrides
+
+
+def _name_config(
+    program: Program, value: Word, setting: Setting, paths: list[Word], draft: Draft
+) -> None:
+    """Hydra's base of all overrides, which may be left out where these say everything."""
+    name = value.text.removesuffix(".yaml") + ".yaml"
+    if program.file(name) is None:
+        draft.leave_out(setting, f"{name} was not sent; what only it says is not read")
+    else:
+        draft.recognise(setting)
+        paths.append(replace(value, text=name))
 
 
 def _is_value(word: Word) -> bool:
@@ -132,8 +146,7 @@ def _file(program: Program, path: Word) -> LaunchFile:
 def _read_container(settings: Mapping[str, Setting], draft: Draft) -> None:
     defaults = Parser(None).defaults()
     fields = list(_fields(settings, draft))
-    if not draft.get("/model/hf_id"):
-        _demand_dimensions({field.name for field in fields}, draft)
+    demand_dimensions(fields, draft, "a recipe")
     bridge = Defaults("Megatron-Bridge", {**defaults.values, **DIFFERING}, None)
     read_arguments(reading_of(fields, draft), bridge)
 
@@ -183,15 +196,3 @@ def _precision(setting: Setting, draft: Draft) -> Iterator[Field]:
         return
     for field, value in PRECISIONS[name].items():
         yield Field(field, setting, value)
-
-
-def _demand_dimensions(fields: Container[str], draft: Draft) -> None:
-    dimensions = ("num_layers", "hidden_size", "num_attention_heads")
-    missing = [f"model.{name}" for name in dimensions if name not in fields]
-    if missing and not draft.overridden("/model/hf_id"):
-        given = ", ".join(missing)
-        message = (
-            f"{given} would come from a recipe, which is not read; give them, or the model as "
-            'overrides {"model": {"hf_id": ...}}'
-        )
-        draft.require("/model/spec/num_layers", message)

@@ -139,4 +139,4 @@ OPTIONS = {
 """Options of its scripts that stand for an override."""
 FILE_OPTIONS = ("--config-file", "--config_file", "--config", "--yaml_file")
 RECIPE_OPTIONS = ("--recipe", "--recipe_name", "--model")
-IRRELEVANT_OPTIONS = ("--mode", "--dataset", "--step_func", "--debug")
+IRRELEVANT_OPTIONS = ("--config-path", "--mode", "--dataset", "--step_func", "--debug")

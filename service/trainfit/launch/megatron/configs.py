@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from trainfit.launch.draft import Draft, Reading
+from trainfit.launch.megatron.dimensions import is_of_the_hub
 from trainfit.launch.megatron.options import Option, releases
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import flag, whole
@@ -94,12 +95,26 @@ def reading_of(fields: Iterable[Field], draft: Draft) -> Reading:
             value = _value(dest, said)
         except ValueError as error:
             draft.complain(setting, str(error))
+            del named[dest]
             continue
         values[dest] = not value if field in OPPOSITES else value
     _say_activation(named, values, draft)
     if (groups := named.get("num_query_groups")) is not None:
         named["group_query_attention"], values["group_query_attention"] = groups, True
     return Reading(named, draft, values)
+
+
+def demand_dimensions(fields: Iterable[Field], draft: Draft, base: str) -> None:
+    """Complain where overrides of a base that is not read leave the model's dimensions to it."""
+    given = {field.name for field in fields if field.value is not None}
+    dimensions = ("num_layers", "hidden_size", "num_attention_heads")
+    missing = [f"model.{name}" for name in dimensions if name not in given]
+    if missing and not is_of_the_hub(draft):
+        message = (
+            f"{', '.join(missing)} would come from {base}, which is not read; give them, or the "
+            'model as overrides {"model": {"hf_id": ...}}'
+        )
+        draft.require("/model/spec/num_layers", message)
 
 
 def is_argument(field: str) -> bool:

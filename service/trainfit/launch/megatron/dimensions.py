@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trainfit.launch.draft import Reading
+from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.megatron.fields import copy, put_default
 from trainfit.launch.megatron.layer_flags import layer_flags
 from trainfit.launch.megatron.options import Defaults
@@ -62,10 +62,28 @@ OTHER_DIMENSIONS = (
 """Arguments of the model that are read together with others."""
 
 
+def is_of_the_hub(draft: Draft) -> bool:
+    """Whether a config.json describes the model, as the launch or its overrides name it."""
+    return draft.get("/model/hf_id") is not None or _is_overridden(draft)
+
+
+def _is_overridden(draft: Draft) -> bool:
+    """Whether overrides name another model in the place of that of the launch."""
+    sources = ("/model/hf_id", "/model/hf_config")
+    return any(draft.overridden(source) is not None for source in sources)
+
+
 def leave_out_dimensions(reading: Reading) -> None:
-    """What changes the model that the Hub describes."""
+    """What changes the model that the Hub describes. Where overrides name that model, they take the
+    place of all dimensions.
+    """
     for name in (*MODEL, *EXPERTS, *LATENT_ATTENTION, *OTHER_DIMENSIONS):
-        if (setting := reading.get(name)) is not None:
+        setting = reading.get(name)
+        if setting is None:
+            continue
+        if _is_overridden(reading.draft):
+            reading.draft.ignore(setting)
+        else:
             why = "a dimension that differs from the model's config.json is not read"
             reading.draft.leave_out(setting, why)
 
@@ -136,9 +154,8 @@ def read_vocabulary(reading: Reading, defaults: Defaults) -> None:
         draft.put("/model/spec/vocab_size", reading.value("vocab_size") + end_of_document, size)
     if unpadded is not None and not reading.value("pad_vocab_size"):
         draft.put(divisor, 1, unpadded)
-    if not draft.overridden("/model/hf_id"):
-        draft.require(
-            "/model/spec/vocab_size",
-            "the size of the vocabulary is the tokenizer's, which is not read; give it as "
-            'overrides {"model": {"spec": {"vocab_size": ...}}}, or as --vocab-size',
-        )
+    draft.require(
+        "/model/spec/vocab_size",
+        "the size of the vocabulary is the tokenizer's, which is not read; give it as "
+        'overrides {"model": {"spec": {"vocab_size": ...}}}, or as --vocab-size',
+    )

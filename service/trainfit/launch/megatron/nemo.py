@@ -13,7 +13,7 @@ from typing import Any
 
 from trainfit.launch.draft import Draft
 from trainfit.launch.megatron.arguments import read_arguments
-from trainfit.launch.megatron.configs import Field, reading_of
+from trainfit.launch.megatron.configs import Field, demand_dimensions, reading_of
 from trainfit.launch.megatron.options import Defaults, Parser
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import WHOLE, size
@@ -130,7 +130,9 @@ def read_nemo(settings: Mapping[str, Setting], draft: Draft) -> None:
     _read_trainer(settings, draft)
     defaults = Parser(None).defaults()
     nemo = Defaults("NeMo", {**defaults.values, **DIFFERING}, None)
-    read_arguments(reading_of(_fields(settings, draft), draft), nemo)
+    fields = list(_fields(settings, draft))
+    demand_dimensions(fields, draft, "a config that was not sent")
+    read_arguments(reading_of(fields, draft), nemo)
 
 
 _REFERENCE = re.compile(r"\$\{\.(\w+)\}")

@@ -6,6 +6,7 @@ import re
 from typing import get_args
 
 from trainfit.launch.draft import Reading
+from trainfit.launch.megatron.dimensions import is_of_the_hub
 from trainfit.launch.megatron.fields import copy, put_default
 from trainfit.launch.megatron.options import Defaults
 from trainfit.launch.megatron.precision import read_precision
@@ -45,8 +46,8 @@ def read_step(reading: Reading, defaults: Defaults) -> None:
     _read_offloading(reading)
     _read_attention(reading, defaults)
     _read_loss(reading)
-    experts = reading.draft.get("/model/hf_id") or reading.value("num_experts") is not None
-    copy(reading, MOE, "/training/moe", applies=bool(experts))
+    experts = is_of_the_hub(draft) or reading.value("num_experts") is not None
+    copy(reading, MOE, "/training/moe", applies=experts)
     if experts:
         for name in ("moe_token_dispatcher_type", "moe_grouped_gemm", "moe_permute_fusion"):
             put_default(reading, defaults, name, f"/training/moe/{MOE[name]}")
