@@ -46,13 +46,15 @@ class Command:
 class Allocation:
     """What a scheduler gives a program: nodes, GPUs of each, and the model of a GPU.
 
-    `tasks` are settings whose product is how often it starts the program.
+    `tasks` are settings whose product is how often a program is started by what is `started` on it,
+    srun or mpirun.
     """
 
     nodes: Setting | None = None
     gpus_per_node: Setting | None = None
     gpu: Setting | None = None
     tasks: tuple[Setting, ...] = ()
+    started: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
+from time import thread_time
 
 import pytest
 from hypothesis import given, settings
@@ -83,7 +83,7 @@ def test_what_nobody_gave_is_unknown_with_what_to_give() -> None:
     assert unknown("train --a $A --b=x$B $1 $(date) k") == {
         "${A}": "A is not set; give it in env",
         "--b=x${B}": "B is not set; give it in env",
-        "${1}": "$1 is not given; give the arguments of the script in argv",
+        "${1}": "$1 is not given; give the arguments of the script in argv, [] for none",
         "$(...)": "$(date) is not run; write what it prints in its place",
     }
     assert unknown("train --a $A --b=x$B $1 k", "3", A="1", B="2") == {}
@@ -181,7 +181,7 @@ def test_variables_of_a_command_are_its_environment() -> None:
     ],
 )
 def test_work_is_bounded(script: str) -> None:
-    started = monotonic()
+    started = thread_time()
     with suppress(LaunchError):
         commands(script)
-    assert monotonic() - started < 5
+    assert thread_time() - started < 5

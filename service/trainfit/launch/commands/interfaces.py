@@ -122,6 +122,7 @@ SLURM = Interface(
         "G": "gpus",
         "tasks_per_node": "ntasks_per_node",
     },
+    abbreviated=True,
 )
 """srun, sbatch and salloc of Slurm 25.05, and the container options of Pyxis."""
 

@@ -86,24 +86,37 @@ def srun(words: Sequence[Word], program: Program) -> Step:
     parsed = SLURM.parse(words[1:])
     given = slurm.allocation(parsed, program.allocation)
     program = noted(parsed, program, "srun")
-    return parsed.rest, replace(program, allocation=given, num_gpus=given.tasks)
+    return parsed.rest, replace(program, allocation=replace(given, started=True))
+
+
+def axolotl(words: Sequence[Word], program: Program) -> Step | None:
+    """axolotl train config -- options of its launcher, which is accelerate unless it is named."""
+    texts = [word.text for word in words]
+    if "--" not in texts:
+        return None
+    at = texts.index("--")
+    name, options = words[0], words[at + 1 :]
+    if any(text.removeprefix("--launcher=") == "torchrun" for text in texts[:at]):
+        _, program = torchrun([name, *options], program)
+    else:
+        _, program = accelerate([name, name, *options], program)
+    return words[:at], program
 
 
 def mpirun(words: Sequence[Word], program: Program) -> Step:
     """mpirun and mpiexec: so many processes."""
     parsed = MPIRUN.parse(words[1:])
     processes = parsed.get("n")
-    num_gpus = () if processes is None else (counts.counted(processes),)
-    return parsed.rest, replace(noted(parsed, program, "mpirun"), num_gpus=num_gpus)
+    tasks = () if processes is None else (counts.counted(processes),)
+    given = replace(program.allocation, tasks=tasks, started=True)
+    return parsed.rest, replace(noted(parsed, program, "mpirun"), allocation=given)
 
 
 def noted(parsed: Parsed, program: Program, name: str) -> Program:
     """The program with the options of what wraps it in their places of the account."""
-    irrelevant = [each for key, each in parsed.options.items() if key not in DECIDES_ELSEWHERE]
+    irrelevant = [each for key, each in parsed.given if key not in DECIDES_ELSEWHERE]
     elsewhere = [
-        (each, DECIDES_ELSEWHERE[key])
-        for key, each in parsed.options.items()
-        if key in DECIDES_ELSEWHERE
+        (each, DECIDES_ELSEWHERE[key]) for key, each in parsed.given if key in DECIDES_ELSEWHERE
     ]
     program = replace(
         program,

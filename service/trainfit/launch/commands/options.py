@@ -11,22 +11,22 @@ from trainfit.launch.settings import Setting
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Options by their names without dashes, and the words behind them.
+    """Options as they are given, by their names without dashes, and the words behind them.
 
     `stray` are options that the program does not have and words where an option should stand.
     """
 
-    options: Mapping[str, Setting]
+    given: Sequence[tuple[str, Setting]]
     rest: Sequence[Word]
     stray: Sequence[Setting] = ()
 
-    def get(self, *names: str) -> Setting | None:
-        """The first of these options that is given."""
-        return next((self.options[name] for name in names if name in self.options), None)
+    @property
+    def options(self) -> Mapping[str, Setting]:
+        """The options by their names; of one that is given twice, the last counts."""
+        return dict(self.given)
 
-    def others(self, *names: str) -> tuple[Setting, ...]:
-        """The options but these."""
-        return tuple(each for name, each in self.options.items() if name not in names)
+    def get(self, name: str) -> Setting | None:
+        return self.options.get(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class Interface:
 
     def parse(self, words: Sequence[Word]) -> Parsed:
         """Read options up to the first word that is none; `--` ends them."""
-        options: dict[str, Setting] = {}
+        given: list[tuple[str, Setting]] = []
         stray: list[Setting] = []
         at = 0
         while at < len(words):
             word = words[at]
             if word.text == "--":
-                return Parsed(options, words[at + 1 :], stray)
+                return Parsed(given, words[at + 1 :], stray)
             if not word.text.startswith("-") or word.text == "-":
                 if not _may_be_options(word, words[at + 1 :]):
                     break
@@ -64,11 +64,11 @@ class Interface:
                 continue
             name, setting, length = self.option(words[at : at + 3])
             if name in self.names:
-                options[name] = setting
+                given.append((name, setting))
             else:
                 stray.append(setting)
             at += length
-        return Parsed(options, words[at:], stray)
+        return Parsed(given, words[at:], stray)
 
     def option(self, words: Sequence[Word]) -> tuple[str, Setting, int]:
         """The name of the option that begins here, its setting and its length in words."""

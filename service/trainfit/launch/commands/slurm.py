@@ -39,9 +39,8 @@ def allocation(parsed: Parsed, outer: Allocation) -> Allocation:
     nodes = parsed.get("nodes")
     nodes = outer.nodes if nodes is None else counts.nodes(nodes)
     gpus, gpu = _gpus(parsed, nodes)
-    return Allocation(
-        nodes, gpus or outer.gpus_per_node, gpu or outer.gpu, _tasks(parsed, nodes) or outer.tasks
-    )
+    tasks = _tasks(parsed, nodes, outer)
+    return Allocation(nodes, gpus or outer.gpus_per_node, gpu or outer.gpu, tasks)
 
 
 def _gpus(parsed: Parsed, nodes: Setting | None) -> tuple[Setting | None, Setting | None]:
@@ -75,11 +74,17 @@ def _shared(parsed: Parsed, nodes: Setting | None) -> Setting | None:
     return None
 
 
-def _tasks(parsed: Parsed, nodes: Setting | None) -> tuple[Setting, ...]:
+def _tasks(parsed: Parsed, nodes: Setting | None, outer: Allocation) -> tuple[Setting, ...]:
+    """As many as are asked for, or so many on each node, or one."""
     total, each = parsed.get("ntasks"), parsed.get("ntasks_per_node")
     if total is not None:
         return (counts.counted(total),)
-    return () if nodes is None else counts.known((nodes, each and counts.counted(each)))
+    if each is None and parsed.get("nodes") is None:
+        return outer.tasks or counts.known((nodes,))
+    of_node = counts.counted(each) if each is not None else None
+    if of_node is None and len(outer.tasks) == 2:
+        of_node = outer.tasks[1]
+    return () if nodes is None else counts.known((nodes, of_node))
 
 
 def variables(given: Allocation) -> Mapping[str, Setting]:

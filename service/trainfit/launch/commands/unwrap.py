@@ -29,6 +29,8 @@ MAX_WRAPPED = 20
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
 _SHEBANG = re.compile(r"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:ba|z|da)?sh\b")
 _SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm")
+_MARKS = re.compile(r"\bapiVersion\b|\bservices\b")
+"""What manifests and compose files have in them, and few others."""
 _DOCUMENTS = (".yaml", ".yml", ".json")
 _PYTHON = re.compile(r"python[\d.]*")
 
@@ -96,11 +98,10 @@ class _Unwrapping:
     def _script_of_arguments(self) -> LaunchFile | None:
         """The script whose arguments `argv` holds: the only one, where `argv` starts nothing."""
         scripts = [file for file in self._launch.files if is_script(file)]
-        argv = self._launch.argv
-        first = (argv.split() if isinstance(argv, str) else list(argv or ()))[:1]
-        if len(scripts) != 1 or not first or self._starts_something(first[0]):
+        first = self._arguments()[:1]
+        if self._launch.argv is None or len(scripts) != 1:
             return None
-        return scripts[0]
+        return None if first and self._starts_something(first[0].text) else scripts[0]
 
     def _starts_something(self, word: str) -> bool:
         name = word.rpartition("/")[2]
@@ -138,7 +139,7 @@ class _Unwrapping:
         read = [
             (file, document)
             for file in self._launch.files
-            if file.path.endswith(_DOCUMENTS)
+            if file.path.endswith(_DOCUMENTS) and _MARKS.search(file.content)
             for document in _documents(file)
         ]
         manifests = [each for each in read if is_manifest(each[1].value)]
@@ -315,6 +316,8 @@ def _step(name: str, words: Sequence[Word], program: Program) -> launchers.Step 
         return _LAUNCHERS[name](words, program)
     if name == "accelerate" and len(words) > 1 and words[1].text == "launch":
         return launchers.accelerate(words, program)
+    if name == "axolotl":
+        return launchers.axolotl(words, program)
     if name in WRAPPERS:
         return WRAPPERS[name].unwrapped(words, program)
     if _PYTHON.fullmatch(name):
@@ -355,6 +358,8 @@ def _finished(words: Sequence[Word], program: Program) -> Program:
     if _PYTHON.fullmatch(name.text.rpartition("/")[2]):
         script, arguments = _of_python(words)
         name = script or name
+        if program.launcher is None and program.allocation.started:
+            program = replace(program, num_gpus=program.allocation.tasks)
     gpu = program.allocation.gpu
     settings = program.num_gpus if gpu is None else (*program.num_gpus, gpu)
     deciding = {(each.file, each.line, each.key) for each in settings}

@@ -23,17 +23,16 @@ class Wrapper:
     """
 
     interface: Interface
-    subcommand: str | None = None
+    subcommand: tuple[str, ...] = ()
     positionals: int = 0
     variables: str | None = None
 
     def unwrapped(self, words: Sequence[Word], program: Program) -> Step | None:
         """What it starts; None where it does something else."""
         name, *rest = words
-        if self.subcommand is not None:
-            if not rest or rest[0].text != self.subcommand:
-                return None
-            rest = rest[1:]
+        if tuple(word.text for word in rest[: len(self.subcommand)]) != self.subcommand:
+            return None
+        rest = rest[len(self.subcommand) :]
         parsed = self.interface.parse(rest)
         program = noted(parsed, program, name.text.rpartition("/")[2])
         if self.variables is not None:
@@ -112,23 +111,29 @@ _NSYS = _options(
     "samples_per_backtrace session_new stats stop_on_exit t trace trace_fork_before_exec w wait x "
     "y cuda_graph_trace",
 )
+_RAY_JOB_SUBMIT = _options(
+    "address entrypoint_memory entrypoint_num_cpus entrypoint_num_gpus entrypoint_resources "
+    "headers job_id log_color log_style metadata_json runtime_env runtime_env_json submission_id "
+    "verify working_dir",
+    "no_wait v verbose",
+)
 _PLAIN = _options()
 
 WRAPPERS: Mapping[str, Wrapper] = {
-    "apptainer": Wrapper(_APPTAINER, "exec", positionals=1, variables="env"),
+    "apptainer": Wrapper(_APPTAINER, ("exec",), positionals=1, variables="env"),
     "catchsegv": Wrapper(_PLAIN),
     "command": Wrapper(_PLAIN),
-    "conda": Wrapper(_CONDA_RUN, "run"),
-    "docker": Wrapper(_CONTAINER, "run", positionals=1, variables="env"),
-    "enroot": Wrapper(_options("c conf e env m mount", "r rw root"), "start", 1, "env"),
+    "conda": Wrapper(_CONDA_RUN, ("run",)),
+    "docker": Wrapper(_CONTAINER, ("run",), positionals=1, variables="env"),
+    "enroot": Wrapper(_options("c conf e env m mount", "r rw root"), ("start",), 1, "env"),
     "env": Wrapper(_options("C chdir S split_string u unset", "0 i ignore_environment null v")),
     "exec": Wrapper(_options("a", "c l")),
     "ionice": Wrapper(_options("c class n classdata", "t ignore")),
-    "mamba": Wrapper(_CONDA_RUN, "run"),
-    "micromamba": Wrapper(_CONDA_RUN, "run"),
+    "mamba": Wrapper(_CONDA_RUN, ("run",)),
+    "micromamba": Wrapper(_CONDA_RUN, ("run",)),
     "nice": Wrapper(_options("adjustment n")),
     "nohup": Wrapper(_PLAIN),
-    "nsys": Wrapper(_NSYS, "profile"),
+    "nsys": Wrapper(_NSYS, ("profile",)),
     "numactl": Wrapper(
         _options(
             "C N P cpunodebind i interleave m membind p physcpubind preferred w "
@@ -136,21 +141,22 @@ WRAPPERS: Mapping[str, Wrapper] = {
             "a all b balancing l localalloc",
         )
     ),
-    "nvidia-docker": Wrapper(_CONTAINER, "run", positionals=1, variables="env"),
-    "pdm": Wrapper(_PLAIN, "run"),
-    "pipenv": Wrapper(_PLAIN, "run"),
-    "podman": Wrapper(_CONTAINER, "run", positionals=1, variables="env"),
-    "poetry": Wrapper(_PLAIN, "run"),
+    "nvidia-docker": Wrapper(_CONTAINER, ("run",), positionals=1, variables="env"),
+    "pdm": Wrapper(_PLAIN, ("run",)),
+    "pipenv": Wrapper(_PLAIN, ("run",)),
+    "podman": Wrapper(_CONTAINER, ("run",), positionals=1, variables="env"),
+    "poetry": Wrapper(_PLAIN, ("run",)),
+    "ray": Wrapper(_RAY_JOB_SUBMIT, ("job", "submit")),
     "setsid": Wrapper(_options("", "c ctty f fork w wait")),
-    "singularity": Wrapper(_APPTAINER, "exec", positionals=1, variables="env"),
+    "singularity": Wrapper(_APPTAINER, ("exec",), positionals=1, variables="env"),
     "stdbuf": Wrapper(_options("e error i input o output")),
     "sudo": Wrapper(_options("C D g group h host p prompt u user", "E H b k n preserve_env S")),
     "taskset": Wrapper(_options("c cpu_list p pid", "a all_tasks")),
     "time": Wrapper(_options("f format o output", "a append p portability v verbose")),
     "timeout": Wrapper(
-        _options("k kill_after s signal", "foreground preserve_status v verbose"), None, 1
+        _options("k kill_after s signal", "foreground preserve_status v verbose"), (), 1
     ),
     "tini": Wrapper(_options("e p", "g s v w")),
-    "uv": Wrapper(_UV_RUN, "run"),
+    "uv": Wrapper(_UV_RUN, ("run",)),
 }
 """By the name of the program."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SUCCEEDING = frozenset(
     (
-        *("cd", "chmod", "conda", "cp", "date", "echo", "export", "ln", "ls", "mkdir", "module"),
+        *("cd", "chmod", "cp", "date", "echo", "export", "ln", "ls", "mkdir", "module"),
         *("mv", "popd", "printf", "pushd", "pwd", "rm", "sleep", "trap", "ulimit", "umask"),
     )
 )

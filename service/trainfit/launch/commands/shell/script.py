@@ -101,6 +101,7 @@ class Script:
     def _within(self, source: Source) -> Iterator[None]:
         if self._depth >= MAX_CALLS:
             raise source.complaint(source.root, f"calls more than {MAX_CALLS} levels deep")
+        self._budget.spend(source.length)
         outer, self._source = self._source, source
         self._depth += 1
         try:

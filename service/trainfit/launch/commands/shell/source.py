@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -70,6 +71,10 @@ class Source:
         root = Parser(_bash()).parse(bytes(content)).root_node
         return cls(root, bytes(content), pieces, tuple(starts))
 
+    @property
+    def length(self) -> int:
+        return len(self._content)
+
     def piece(self, node: Node) -> Word:
         """The piece of the text in which a node begins: its place, and whether it is known."""
         return self._pieces[bisect_right(self._starts, node.start_byte) - 1]
@@ -127,11 +132,14 @@ class Source:
 
     def _repaired(self, places: list[int]) -> Iterator[Word]:
         """The pieces with ${} around the names that are misread."""
-        for piece, start in zip(self._pieces, self._starts, strict=True):
+        within: dict[int, list[int]] = defaultdict(list)
+        for place in sorted(places, reverse=True):
+            index = bisect_right(self._starts, place) - 1
+            within[index].append(place - self._starts[index])
+        for index, piece in enumerate(self._pieces):
             content = piece.text.encode("utf-8", "replace")
-            for place in sorted(places, reverse=True):
-                at = place - start
-                if 0 <= at < len(content) and (found := _NAME.match(content, at + 1)):
+            for at in within[index]:
+                if found := _NAME.match(content, at + 1):
                     content = b"%b${%b}%b" % (content[:at], found[0], content[found.end() :])
             yield replace(piece, text=content.decode("utf-8", "replace"))
 

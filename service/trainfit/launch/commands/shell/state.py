@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 Value = Text | Array
 
-MAX_STEPS = 50_000
+MAX_STEPS = 20_000
 """Statements that are followed and words that are put together; a long script has a thousand."""
 
 
@@ -31,7 +31,7 @@ class Budget:
         self._length = 0
 
     def spend(self, length: int = 0) -> None:
-        """One step, and what it put together. Raises LaunchError."""
+        """One step, and the length of what it reads or puts together. Raises LaunchError."""
         self._steps += 1
         self._length += length
         if self._steps > MAX_STEPS or self._length > MAX_LENGTH:
@@ -79,7 +79,7 @@ class State:
     def unset(self, name: str) -> str:
         """Why a name that is not set is not known, and what to give."""
         if name.isdecimal():
-            return f"${name} is not given; give the arguments of the script in argv"
+            return f"${name} is not given; give the arguments of the script in argv, [] for none"
         hint = f" ({', '.join(self.missing)} may set it and was not sent)" if self.missing else ""
         return f"{name} is not set{hint}; give it in env"
 

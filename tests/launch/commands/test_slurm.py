@@ -1,0 +1,68 @@
+"""What Slurm scripts ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.commands.programs import command_line, launch, num_gpus, program
+from trainfit.launch.read import read_launch
+
+
+def script(*directives: str, body: str = "srun python t.py") -> str:
+    return "\n".join(["#!/bin/bash", *(f"#SBATCH {each}" for each in directives), body])
+
+
+@pytest.mark.parametrize(
+    ("directives", "gpus"),
+    [
+        (["--nodes=2", "--ntasks-per-node=8"], 16),
+        (["-N 2", "-n 12"], 12),
+        (["-N2 --tasks-per-node 4  # so many"], 8),
+        (["--ntasks=4"], 4),
+        (["--nodes=3"], 3),
+        (["--nodes=2-4", "--ntasks-per-node=8"], None),
+        ([], None),
+    ],
+)
+def test_tasks_of_srun_are_gpus(directives: list[str], gpus: int | None) -> None:
+    assert num_gpus(program(run_slurm=script(*directives))) == gpus
+
+
+@pytest.mark.parametrize(
+    ("directive", "gpus"),
+    [
+        ("--gres=gpu:8", "8"),
+        ("--gres=gpu:h100:4", "4"),
+        ("--gres gpu", "1"),
+        ("--gpus-per-node=a100:4", "4"),
+        ("--gpus=16", "8"),
+        ("-G h100:16", "8"),
+        ("--gpus-per-task=8", "8"),
+    ],
+)
+def test_variables_follow_from_what_is_asked_for(directive: str, gpus: str) -> None:
+    body = "torchrun --nnodes $SLURM_NNODES --nproc_per_node $SLURM_GPUS_ON_NODE t.py"
+    found = program(run_slurm=script("--nodes=2", directive, body=body))
+    assert [each.value for each in found.num_gpus] == [int(gpus), 2]
+
+
+def test_what_sbatch_is_told_counts_over_the_script() -> None:
+    text = script("--nodes=2", "--ntasks-per-node=8")
+    assert num_gpus(program("sbatch --nodes=4 run.slurm", run_slurm=text)) == 32
+    assert num_gpus(program("sbatch -N1 -n 3 --wrap 'srun python t.py'")) is None
+    found = program("sbatch run.slurm a b", run_slurm=script(body="torchrun t.py $2 $1"))
+    assert command_line(found) == "t.py b a"
+
+
+def test_directives_end_with_the_first_command() -> None:
+    text = script("--nodes=2", body="export A=1\n#SBATCH --nodes=9\nsrun python t.py")
+    assert num_gpus(program(run_slurm=text)) == 2
+
+
+def test_the_model_of_a_gpu_becomes_the_card_where_it_is_one() -> None:
+    body = "srun torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --vocab-size 1024 "
+    body += "--hidden-size 256 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1"
+    known = read_launch(launch(run_slurm=script("--gres=gpu:h100:8", body=body)))
+    assert known.job["gpu"] == "h100"
+    of_two_sizes = read_launch(launch(run_slurm=script("--gres=gpu:a100:8", body=body)))
+    assert "gpu" not in of_two_sizes.job
