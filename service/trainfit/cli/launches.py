@@ -123,7 +123,9 @@ def _formats(path: Path, text: str) -> list[str]:
 
 
 def _is_script(path: Path, text: str) -> bool:
-    return path.suffix in (".sh", ".bash", ".sbatch", ".slurm") or text.startswith("#!")
+    from trainfit.launch.commands.unwrap import is_script
+
+    return is_script(path.as_posix(), text)
 
 
 def _holds_jobs(path: Path, text: str) -> bool:

@@ -65,9 +65,9 @@ def programs_of(launch: Launch) -> Unwrapped:
     return _Unwrapping(launch).unwrapped()
 
 
-def is_script(file: LaunchFile) -> bool:
+def is_script(path: str, content: str) -> bool:
     """Whether a file is a shell script: by its suffix, or by what its first line names."""
-    return file.path.endswith(_SUFFIXES) or _SHEBANG.match(file.content) is not None
+    return path.endswith(_SUFFIXES) or _SHEBANG.match(content) is not None
 
 
 class _Unwrapping:
@@ -97,7 +97,7 @@ class _Unwrapping:
 
     def _script_of_arguments(self) -> LaunchFile | None:
         """The script whose arguments `argv` holds: the only one, where `argv` starts nothing."""
-        scripts = [file for file in self._launch.files if is_script(file)]
+        scripts = [file for file in self._launch.files if is_script(file.path, file.content)]
         first = self._arguments()[:1]
         if self._launch.argv is None or len(scripts) != 1:
             return None
@@ -119,7 +119,7 @@ class _Unwrapping:
         asked = self._script_of_arguments()
         found: dict[str, list[Program]] = {}
         for file in self._launch.files:
-            if is_script(file):
+            if is_script(file.path, file.content):
                 arguments = self._arguments() if asked is file else None
                 outer, self._called = self._called, set()
                 found[file.path] = list(self._of_script(file, arguments, self._bare, 0))
@@ -236,7 +236,7 @@ class _Unwrapping:
         if "/" not in text and not text.endswith(_SUFFIXES):
             return None
         file = self._bare.file(text)
-        return file if file is not None and is_script(file) else None
+        return file if file is not None and is_script(file.path, file.content) else None
 
     def _of_shell(
         self, words: Sequence[Word], script: LaunchFile | None, program: Program, depth: int
