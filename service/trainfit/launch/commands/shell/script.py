@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from trainfit.specs.launch import LaunchFile
 
-MAX_ROUNDS = 1000
+MAX_ROUNDS = 200
 """Of a loop; one that waits for something never ends."""
 
 MAX_CALLS = 20
