@@ -20,11 +20,11 @@ from trainfit.cli.lookup import looking_up
 from trainfit.cli.refusals import refusal
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.launch.account import Account
-from trainfit.launch.convert.targets import write
 from trainfit.launch.reading import JobFromLaunch
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchTarget
 from trainfit.wire import to_json
+from trainfit.written import written
 
 JOBS = Parameter(help="A job in JSON, YAML or TOML, or launch files.")
 TO = Parameter(help="Whose keys.")
@@ -68,18 +68,18 @@ def convert(
     asked = _read(files, launch)
     with looking_up(online=True) as look_up:
         find = look_up([asked.job.model])
-    written = asked.answered(lambda job, _: write(job, to, find(job.model).spec))
-    if isinstance(written, Problem):
-        raise RefusedCommandError(refusal(written, {}))
+    result = asked.answered(lambda job, _: written(job, to, find))
+    if isinstance(result, Problem):
+        raise RefusedCommandError(refusal(result, {}))
     if as_json:
-        print_json(to_json(written))
+        print_json(to_json(result))
         return
-    for name, value in written.environment.items():
+    for name, value in result.environment.items():
         print(f"export {name}={value}")
-    for file in written.files:
+    for file in result.files:
         print(f"# {file.path}\n{file.content}")
-    if not written.files:
-        print(shlex.join(written.arguments).replace(" --", " \\\n  --"))
+    if not result.files:
+        print(shlex.join(result.arguments).replace(" --", " \\\n  --"))
 
 
 def _read(files: list[Path], options: LaunchOptions) -> Asked[Job]:

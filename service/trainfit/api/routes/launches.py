@@ -14,9 +14,10 @@ from trainfit.api.launches import job_from
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
 from trainfit.api.problems import BODY_PROBLEMS, INVALID_LAUNCH, JOB_PROBLEMS, Problem, within
-from trainfit.launch.convert.targets import WrittenLaunch, write
+from trainfit.launch.convert.targets import WrittenLaunch
 from trainfit.launch.reading import JobFromLaunch
 from trainfit.specs.launch import Launch, ToLaunch
+from trainfit.written import written
 
 router = APIRouter(prefix="/v1", tags=["launches"], route_class=JsonRoute)
 
@@ -38,9 +39,7 @@ async def job_to_launch(
     """
     job = question.job
     find = await look_up(request, [job.model], hf_token)
-    result = await run_in_threadpool(
-        answered, job, lambda job: write(job, question.to, find(job.model).spec)
-    )
+    result = await run_in_threadpool(answered, job, lambda job: written(job, question.to, find))
     if isinstance(result, Problem):
         raise ProblemError(within("/job", result))
     return result

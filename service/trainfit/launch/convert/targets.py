@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from trainfit.architectures.as_megatron import as_transformer_config
 from trainfit.launch.convert.megatron import megatron_arguments
 from trainfit.launch.convert.torchtitan import torchtitan_options, torchtitan_toml
-from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchFile, LaunchTarget
-from trainfit.specs.model import Model
 
 ALLOCATOR = "PYTORCH_ALLOC_CONF"
 """Sets up PyTorch's allocator, since torch 2.9."""
@@ -30,30 +26,27 @@ class WrittenLaunch:
     environment: dict[str, str] = field(default_factory=dict)
 
 
-def write(job: Job, to: LaunchTarget, model: ModelSpec) -> WrittenLaunch:
-    """The job, whose model was looked up, in the keys of a framework.
+def write(job: Job, to: LaunchTarget) -> WrittenLaunch:
+    """The job in the keys of a framework. Read back with the same number of GPUs it is the same.
 
-    Read back with the same number of GPUs it is the same job. Raises RefusedError, or ConfigError
-    for the model, with every field that those keys cannot say.
+    Raises RefusedError with every field that those keys cannot say.
     """
-    written = WRITERS[to](job, model)
+    written = WRITERS[to](job)
     if not job.framework.expandable_segments:
         return written
     return replace(written, environment={ALLOCATOR: "expandable_segments:True"})
 
 
-def _megatron(job: Job, model: ModelSpec) -> WrittenLaunch:
-    if job.model.spec is None and isinstance(job.framework, Megatron):
-        job = job.model_copy(update={"model": Model(spec=as_transformer_config(model))})
+def _megatron(job: Job) -> WrittenLaunch:
     return WrittenLaunch("megatron-args", megatron_arguments(job))
 
 
-def _torchtitan(job: Job, _: ModelSpec) -> WrittenLaunch:
+def _torchtitan(job: Job) -> WrittenLaunch:
     file = LaunchFile(path="train.toml", content=torchtitan_toml(job))
     return WrittenLaunch("torchtitan", torchtitan_options(job), [file])
 
 
-WRITERS: Mapping[LaunchTarget, Callable[[Job, ModelSpec], WrittenLaunch]] = {
+WRITERS: Mapping[LaunchTarget, Callable[[Job], WrittenLaunch]] = {
     "megatron-args": _megatron,
     "torchtitan": _torchtitan,
 }
