@@ -40,10 +40,13 @@ class Keys:
     unsupported: Mapping[str, str] = field(default_factory=dict)
 
     def why(self, name: str) -> str | None:
-        """Why a key is not read; a reason whose name ends in a dot is that of every key below."""
+        """Why a key is not read. A reason whose name ends in a dot is that of every key below, and
+        one whose name ends in a star of every key that begins so.
+        """
         path = name.split(".")
         below = (".".join(path[:depth]) + "." for depth in range(len(path), 0, -1))
-        known = (self.unsupported.get(each) for each in (name, *below))
+        stars = (name[:length] + "*" for length in range(len(name), 0, -1))
+        known = (self.unsupported.get(each) for each in (name, *below, *stars))
         return next((why for why in known if why is not None), None)
 
     def __or__(self, other: Keys) -> Keys:

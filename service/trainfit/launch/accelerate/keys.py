@@ -61,6 +61,8 @@ parallelism_config_sp_attn_implementation
         "enable_msamp": "MS-AMP is not modelled",
         "use_megatron_lm": MEGATRON,
         "megatron_lm_config.": MEGATRON,
+        "megatron_lm_*": MEGATRON,
+        "fp8_*": "fp8 under accelerate is not modelled",
         "fp8_config.": "fp8 under accelerate is not modelled",
         "fsdp_ignored_modules": "modules that are not shared out are not modelled",
         "fsdp_min_num_params": "wrapping by size makes units that are not modelled",

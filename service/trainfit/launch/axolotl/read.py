@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from trainfit.launch.accelerate.keys import DECIDING
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.axolotl.keys import FSDP, KEYS, LAUNCHED, RENAMED
 from trainfit.launch.deepspeed.zero import put_zero
@@ -81,6 +80,15 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     finish(run, KEYS)
 
 
+SHARDING = (
+    "fsdp_version",
+    "fsdp_auto_wrap_policy",
+    "fsdp_sharding_strategy",
+    "fsdp_use_orig_params",
+)
+"""Keys of fsdp_config any of which tells that FSDP runs, where no list does."""
+
+
 def _launched(run: Run) -> Run:
     """The run with what axolotl hands to accelerate among accelerate's settings."""
     arguments = dict(run.arguments.settings)
@@ -93,7 +101,7 @@ def _launched(run: Run) -> Run:
         if flag is not None:
             accelerate[flag] = arguments.pop(name)
     listed = arguments.pop("fsdp", None)
-    shards = (each for name, each in accelerate.items() if name in DECIDING and "fsdp" in name)
+    shards = (accelerate[name] for name in SHARDING if name in accelerate)
     named = listed if listed is not None and listed.value else next(shards, None)
     if named is not None and "deepspeed" not in arguments:
         accelerate["distributed_type"] = named

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from trainfit.launch.convert.accelerate import PATH as ACCELERATE_PATH
+from trainfit.launch.convert.accelerate import accelerate_arguments, accelerate_config
+from trainfit.launch.convert.deepspeed import PATH as DEEPSPEED_PATH
+from trainfit.launch.convert.deepspeed import deepspeed_arguments, deepspeed_config
 from trainfit.launch.convert.megatron import megatron_arguments
 from trainfit.launch.convert.torchtitan import torchtitan_options, torchtitan_toml
+from trainfit.launch.convert.transformers import model_files
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchFile, LaunchTarget
 
@@ -46,7 +52,31 @@ def _torchtitan(job: Job) -> WrittenLaunch:
     return WrittenLaunch("torchtitan", torchtitan_options(job), [file])
 
 
+def _deepspeed(job: Job) -> WrittenLaunch:
+    words = deepspeed_arguments(job)
+    return WrittenLaunch("deepspeed", words, [*model_files(job), _deepspeed_file(job)])
+
+
+def _accelerate(job: Job) -> WrittenLaunch:
+    import yaml
+
+    words = accelerate_arguments(job)
+    config = accelerate_config(job)
+    text = yaml.safe_dump(config, sort_keys=False)
+    files = [LaunchFile(path=ACCELERATE_PATH, content=text), *model_files(job)]
+    if "deepspeed_config" in config:
+        files.append(_deepspeed_file(job))
+    return WrittenLaunch("accelerate", words, files)
+
+
+def _deepspeed_file(job: Job) -> LaunchFile:
+    text = json.dumps(deepspeed_config(job), indent=2) + "\n"
+    return LaunchFile(path=DEEPSPEED_PATH, content=text)
+
+
 WRITERS: Mapping[LaunchTarget, Callable[[Job], WrittenLaunch]] = {
     "megatron-args": _megatron,
     "torchtitan": _torchtitan,
+    "deepspeed": _deepspeed,
+    "accelerate": _accelerate,
 }

@@ -204,6 +204,13 @@ reward_model_path sft_model_path missing_eos_penalty total_episodes rloo_k vllm_
 )
 """Of loops that are refused as a whole, which one key in the account says."""
 
+DECIDING = names("""
+bf16 fp16 dtype do_eval eval_strategy per_device_eval_batch_size attn_implementation
+pad_to_multiple_of max_length cutoff_len block_size model_max_length seq_length seq_len
+deepspeed deepspeed_config
+""").names
+"""Keys that decide memory where no other that decides the same counts before them."""
+
 RENAMED = {
     "evaluation_strategy": "eval_strategy",
     "torch_dtype": "dtype",

@@ -56,14 +56,14 @@ def put_precision(
             message = "the data type of the loaded weights is not known"
             need(run.draft, PRECISION, message, loading)
             return
-        value = _value(mixed, weights or "fp32", engine, widened=widened)
+        value = precision_of(mixed, weights or "fp32", engine, widened=widened)
     if settings:
         run.draft.put(PRECISION, value, *settings)
     else:
         run.draft.default(PRECISION, value, "TRL" if is_trl(run) else "transformers")
 
 
-def _value(mixed: str, weights: str, engine: Engine, *, widened: bool) -> Any:
+def precision_of(mixed: str, weights: str, engine: Engine, *, widened: bool) -> Any:
     """A preset of the job, or each type where there is none."""
     if widened:
         return "bf16" if mixed == "bf16" else _each("fp32", mixed, mixed)

@@ -31,6 +31,7 @@ from trainfit.launch.transformers.engine import (
     put_num_gpus,
     put_parallel_sizes,
 )
+from trainfit.launch.transformers.keys import DECIDING as ARGUMENTS
 from trainfit.launch.transformers.keys import RENAMED
 from trainfit.launch.transformers.precision import put_precision
 from trainfit.launch.transformers.releases import Releases
@@ -113,6 +114,8 @@ def finish(run: Run, keys: Keys) -> None:
     """
     for name in LAUNCHERS:
         run.accelerate.get(name)
+    for name in ARGUMENTS:
+        run.arguments.get(name)
     for name in tuple(run.arguments.settings):
         if name.startswith("fsdp_config"):
             run.arguments.get(name)
