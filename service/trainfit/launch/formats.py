@@ -14,6 +14,7 @@ from trainfit.launch.program import Program
 from trainfit.launch.torchtitan import read as torchtitan
 from trainfit.launch.torchtune import read as torchtune
 from trainfit.launch.transformers import format as transformers
+from trainfit.launch.verl import read as verl
 from trainfit.specs.launch import LaunchFormat
 
 
@@ -34,6 +35,7 @@ FORMATS: Sequence[Format] = (
     Format("axolotl", axolotl.recognises, axolotl.read),
     Format("llama_factory", llama_factory.recognises, llama_factory.read),
     Format("torchtune", torchtune.recognises, torchtune.read),
+    Format("verl", verl.recognises, verl.read),
     Format("transformers", transformers.is_transformers, transformers.read),
     Format("accelerate", transformers.is_accelerate, transformers.read),
     Format("deepspeed", transformers.is_deepspeed, transformers.read),

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tests.launch.launches import launch_of, read
 from trainfit.answer import plan_of
-from trainfit.dimensions import from_package
 from trainfit.launch.convert.accelerate import accelerate_arguments
 from trainfit.launch.convert.deepspeed import deepspeed_arguments
 from trainfit.launch.convert.targets import write
@@ -54,7 +53,7 @@ def started(to: LaunchTarget) -> tuple[list[str], Part]:
 
 
 def read_back(job: Job, to: LaunchTarget) -> Job:
-    written = write(job, to, from_package(job.model).spec)
+    written = write(job, to)
     start, _ = started(to)
     files = {file.path: file.content for file in written.files}
     found = read(launch_of(files, [*start, *written.arguments], env=written.environment))

@@ -1,0 +1,333 @@
+"""A launch of verl's PPO trainer -> a draft of the job that updates its actor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import ceil, prod
+
+from trainfit.launch.allocator import grows_segments
+from trainfit.launch.documents import document_of
+from trainfit.launch.dotlist import assignments, values_of
+from trainfit.launch.draft import Draft, Reading
+from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.models import put_model
+from trainfit.launch.program import Program, Word
+from trainfit.launch.settings import Setting, settings_of
+from trainfit.launch.values import flag, size, whole
+from trainfit.launch.verl.keys import (
+    ACTOR,
+    ALWAYS_ENTROPY,
+    DTYPES,
+    FSDP,
+    IRRELEVANT,
+    LATEST,
+    MODEL,
+    OPTIMIZER,
+    PADS,
+    RELEASES,
+    ROLLOUT,
+    SECTIONS,
+    STRATEGIES,
+    UNSUPPORTED,
+    WITHOUT_CRITIC,
+    WITHOUT_EFFECT,
+)
+from trainfit.specs.launch import LaunchFile
+
+TRAINER = re.compile(r"(.*[./])?verl[./]trainer[./](?P<name>\w+?)(\.py)?|main_ppo\.py")
+PPO = "main_ppo"
+RESERVED = "/gpu/reserved_other_bytes"
+
+
+def recognises(program: Program) -> bool:
+    """By its module; files by the actor in them."""
+    if program.name is None:
+        return any(_is_config(file) for file in program.files.values())
+    return TRAINER.fullmatch(program.name) is not None
+
+
+def _is_config(file: LaunchFile) -> bool:
+    if not file.path.endswith((".yaml", ".yml")) or "actor_rollout_ref" not in file.content:
+        return False
+    try:
+        value = document_of(file, ".yaml").value
+    except LaunchError:
+        return False
+    return isinstance(value, dict) and "actor_rollout_ref" in value
+
+
+def read(program: Program, draft: Draft, version: str | None) -> None:
+    """Read a launch as the release of this name takes it; unset: the latest."""
+    release = _release(version)
+    _refuse_other_trainers(program)
+    file, words = _config(program)
+    settings = _settings(file, list(assignments(words)), draft)
+    reading = Reading(settings, draft, values_of(settings))
+    whose = f"verl {release}"
+    draft.default("/framework/name", "transformers", whose)
+    draft.default("/framework/sync_each_micro_batch", True, whose)
+    _model(reading, draft, program, whose)
+    sp = _layout(reading, draft, whose)
+    _batch(reading, draft, sp, whose)
+    _precision(reading, draft, whose)
+    _optimizer(reading, draft)
+    _recompute(reading, draft, whose)
+    _loss(reading, draft, release)
+    _beside_the_actor(reading, draft)
+    grows = program.name is not None and grows_segments(program.environment, draft)
+    if not grows:
+        draft.default("/framework/expandable_segments", False, "PyTorch")
+    idle = {key for key in settings if key.startswith(tuple(f"{each}." for each in SECTIONS))}
+    idle |= {key for key in settings if key in SECTIONS or key.endswith("._target_")}
+    reading.close(IRRELEVANT | idle, WITHOUT_EFFECT, UNSUPPORTED)
+
+
+def _release(version: str | None) -> str:
+    if version is None:
+        return LATEST
+    named = f"v{version.removeprefix('v')}".partition(".post")[0]
+    if named not in RELEASES:
+        raise LaunchError(Complaint(f"framework_version: of verl {', '.join(RELEASES)} are known"))
+    return named
+
+
+def _refuse_other_trainers(program: Program) -> None:
+    found = TRAINER.fullmatch(program.name) if program.name is not None else None
+    name = found["name"] if found is not None else None
+    if name not in (None, PPO):
+        raise LaunchError(Complaint(f"verl's trainer {name} is not read; {PPO} is"))
+
+
+def _config(program: Program) -> tuple[LaunchFile | None, Sequence[Word]]:
+    """The YAML file that was sent, and the words over it. Hydra's own options name a config."""
+    words, rest = list(program.arguments), []
+    while words:
+        word = words.pop(0)
+        if not word.text.startswith("-"):
+            rest.append(word)
+            continue
+        option, equals, value = word.text.partition("=")
+        if not equals and words:
+            value = words.pop(0).text
+        if option in ("--config-name", "-cn") and "megatron" in value:
+            raise _megatron(Setting(option, value, word.file, word.line))
+    files = [file for file in program.files.values() if _is_config(file)]
+    if len(files) > 1:
+        paths = ", ".join(file.path for file in files)
+        raise LaunchError(Complaint(f"send one config of verl, not {paths}"))
+    return (files[0] if files else None), rest
+
+
+def _megatron(setting: Setting) -> LaunchError:
+    message = "verl's Megatron actor is not read; give its layout as a launch of Megatron-LM"
+    return LaunchError(Complaint.at(setting, message))
+
+
+def _settings(
+    file: LaunchFile | None, overrides: Sequence[Setting], draft: Draft
+) -> dict[str, Setting]:
+    found = settings_of(document_of(file, ".yaml"), file.path) if file is not None else {}
+    for each in overrides:
+        if (before := found.get(each.key)) is not None:
+            draft.ignore(before)
+        found[each.key] = each
+    return found
+
+
+def _model(reading: Reading, draft: Draft, program: Program, whose: str) -> None:
+    path = reading.get(f"{MODEL}.path")
+    if draft.overridden("/model") is None:
+        if path is not None:
+            put_model(draft, program, path)
+        draft.require("/model", f"{MODEL}.path names no model; give model in overrides", path)
+    rank_key, target_key = f"{MODEL}.lora_rank", f"{MODEL}.target_modules"
+    targets = reading.get(target_key)
+    if not reading.value(rank_key, 0, whole):
+        return
+    rank = reading.get(rank_key)
+    assert rank is not None
+    draft.put("/training/peft/method", "lora", rank)
+    reading.copy(rank_key, "/training/peft/r")
+    if targets is None or not reading.copy(target_key, "/training/peft/target_modules"):
+        draft.default("/training/peft/target_modules", "all-linear", whose)
+
+
+def _layout(reading: Reading, draft: Draft, whose: str) -> int:
+    """FSDP over all GPUs, or over groups of fsdp_size; Ulysses exchanges heads within sp ranks."""
+    strategy = reading.get(f"{ACTOR}.strategy")
+    named = str(strategy.value) if strategy is not None else "fsdp"
+    if strategy is not None and named == "megatron":
+        raise _megatron(strategy)
+    engine = STRATEGIES.get(named)
+    if strategy is not None and engine is not None:
+        draft.put("/framework/data_parallel_engine", engine, strategy)
+    elif strategy is not None:
+        draft.leave_out(strategy, f"the strategy {named} is not modelled")
+    else:
+        draft.default("/framework/data_parallel_engine", "fsdp1", whose)
+    draft.default("/parallelism/data_parallel_sharding_strategy", "optim_grads_params", whose)
+    reading.copy(f"{FSDP}.reshard_after_forward", "/framework/reshard_after_forward", flag)
+    keys = ("trainer.n_gpus_per_node", "trainer.nnodes")
+    counts = [reading.value(key, usual, size) for key, usual in zip(keys, (8, 1), strict=True)]
+    given = [setting for key in keys if (setting := reading.get(key)) is not None]
+    pointer = "/parallelism/num_gpus"
+    if given:
+        draft.put(pointer, prod(counts), *given)
+    else:
+        draft.default(pointer, prod(counts), whose)
+    group = reading.value(f"{FSDP}.fsdp_size", -1, whole)
+    replicas, rest = divmod(prod(counts), group) if group > 0 else (1, 0)
+    if (setting := reading.get(f"{FSDP}.fsdp_size")) is not None and group > 0:
+        if rest:
+            draft.complain(setting, f"does not divide {prod(counts)} GPUs")
+        elif replicas > 1:
+            draft.put("/parallelism/data_parallel_replicate_size", replicas, setting)
+    key = f"{ACTOR}.ulysses_sequence_parallel_size"
+    inner = f"{FSDP}.ulysses_sequence_parallel_size"
+    sp: int = reading.value(key, reading.value(inner, 1, size), size)
+    if (setting := reading.get(key) or reading.get(inner)) is not None:
+        draft.put("/parallelism/cp", sp, setting)
+        if sp > 1:
+            draft.put("/parallelism/cp_comm_type", "a2a", setting)
+    return sp
+
+
+def _batch(reading: Reading, draft: Draft, sp: int, whose: str) -> None:
+    """Either micro-batches of whole samples, or as many tokens as are allowed, packed into one."""
+    prompt, response = "data.max_prompt_length", "data.max_response_length"
+    length = reading.value(prompt, 512, size) + reading.value(response, 512, size)
+    lengths = [each for key in (prompt, response) if (each := reading.get(key)) is not None]
+    micro_key, tokens_key = (
+        f"{ACTOR}.ppo_micro_batch_size_per_gpu",
+        f"{ACTOR}.ppo_max_token_len_per_gpu",
+    )
+    dynamic = reading.value(f"{ACTOR}.use_dynamic_bsz", False, flag)
+    micro = reading.value(micro_key)
+    whole_key = f"{ACTOR}.ppo_micro_batch_size"
+    if dynamic:
+        tokens = reading.value(tokens_key, 16384, size) * sp
+        switch = reading.get(f"{ACTOR}.use_dynamic_bsz")
+        given = [each for each in (reading.get(tokens_key), switch) if each is not None]
+        draft.put("/training/seq_length", tokens, *given)
+        draft.default("/training/micro_batch_size", 1, whose)
+        samples = tokens / length
+    else:
+        reading.get(tokens_key)
+        if lengths:
+            draft.put("/training/seq_length", length, *lengths)
+        else:
+            draft.default("/training/seq_length", length, whose)
+        if micro is not None:
+            reading.copy(micro_key, "/training/micro_batch_size", size)
+        message = f"give {micro_key}: how many samples a micro-batch has is not said"
+        draft.require("/training/micro_batch_size", message, reading.get(whole_key))
+        samples = micro if isinstance(micro, int) else 1
+    _accumulation(reading, draft, sp, samples)
+
+
+def _accumulation(reading: Reading, draft: Draft, sp: int, samples: float) -> None:
+    """Micro-batches of one update: every prompt of a mini-batch has n responses."""
+    mini_key, n_key = f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
+    world = draft.overridden("/parallelism/num_gpus") or draft.get("/parallelism/num_gpus")
+    prompts, responses = reading.value(mini_key, 256, size), reading.value(n_key, 1, size)
+    given = [each for key in (mini_key, n_key) if (each := reading.get(key)) is not None]
+    if not isinstance(world, int) or not given:
+        return
+    of_rank = prompts * responses * sp / world
+    draft.put("/training/num_microbatches", max(1, ceil(of_rank / samples)), *given)
+
+
+def _precision(reading: Reading, draft: Draft, whose: str) -> None:
+    """FSDP gathers in bf16 and reduces in fp32; the actor's own weights are fp32 unless told."""
+    section = f"{FSDP}.mixed_precision"
+    for key, field, usual in (
+        (f"{FSDP}.model_dtype", "params", "fp32"),
+        (f"{section}.param_dtype", "compute", "bf16"),
+        (f"{section}.reduce_dtype", "gradients", "fp32"),
+    ):
+        pointer, setting = f"/training/precision/{field}", reading.get(key)
+        if setting is None and field == "compute":
+            setting = reading.get(f"{FSDP}.dtype")
+        if setting is None:
+            draft.default(pointer, usual, whose)
+        elif str(setting.value) in DTYPES:
+            draft.put(pointer, DTYPES[str(setting.value)], setting)
+        else:
+            draft.leave_out(setting, f"{setting.value} is not modelled")
+    if (buffers := reading.get(f"{section}.buffer_dtype")) is not None:
+        draft.ignore(buffers)
+
+
+def _optimizer(reading: Reading, draft: Draft) -> None:
+    """torch's AdamW, which steps by lists of tensors."""
+    setting = reading.get(f"{OPTIMIZER}.optimizer")
+    if setting is not None and setting.value not in ("AdamW", "Adam"):
+        draft.leave_out(setting, f"the optimizer {setting.value} of verl is not modelled")
+    elif setting is not None:
+        draft.put("/training/optimizer/name", "adam", setting)
+    draft.default("/training/optimizer/implementation", "foreach", "PyTorch")
+
+
+def _recompute(reading: Reading, draft: Draft, whose: str) -> None:
+    key, pointer = f"{MODEL}.enable_gradient_checkpointing", "/training/recompute/granularity"
+    enabled = reading.value(key, True, flag)
+    if (setting := reading.get(key)) is None:
+        draft.default(pointer, "full", whose)
+    elif enabled:
+        draft.put(pointer, "full", setting)
+
+
+def _loss(reading: Reading, draft: Draft, release: str) -> None:
+    """Log-probabilities by flash-attn's kernel over logits in their own type, without padding.
+
+    Entropy keeps the softmax beside them, which is not modelled.
+    """
+    draft.default("/training/loss/cross_entropy", "fused", "verl with flash-attn")
+    entropy = f"{ACTOR}.entropy_coeff"
+    asked = reading.value(f"{ACTOR}.calculate_entropy", False, flag)
+    coefficient = reading.value(entropy, 0)
+    if asked or coefficient or release in ALWAYS_ENTROPY:
+        why = "what the entropy keeps of the logits is not modelled"
+        _leave_out(reading, draft, (entropy, f"{ACTOR}.calculate_entropy"), why)
+    padding = (f"{MODEL}.use_remove_padding", f"{ACTOR}.use_remove_padding")
+    usual = release not in PADS
+    removed = [reading.value(key, None, flag) for key in padding]
+    if not next((each for each in removed if each is not None), usual):
+        why = "logits of padded samples are not modelled; set use_remove_padding"
+        _leave_out(reading, draft, padding, why)
+    fused = (f"{MODEL}.use_fused_kernels", f"{ACTOR}.use_fused_kernels")
+    if any(reading.value(key, False, flag) for key in fused):
+        _leave_out(reading, draft, fused, "verl's fused kernels of head and loss are not modelled")
+
+
+def _beside_the_actor(reading: Reading, draft: Draft) -> None:
+    """What else is on the card during the update: the sleeping rollout engine, and other models."""
+    key = "algorithm.adv_estimator"
+    estimator = reading.value(key, "gae")
+    if estimator not in WITHOUT_CRITIC:
+        _leave_out(reading, draft, (key,), "a critic that shares the card is not modelled")
+    enabled = "reward_model.enable"
+    if reading.value(enabled, False, flag):
+        _leave_out(
+            reading, draft, (enabled,), "a reward model that shares the card is not modelled"
+        )
+    rollout = tuple(f"{ROLLOUT}.{name}" for name in ("gpu_memory_utilization", "free_cache_engine"))
+    why = (
+        "what the rollout engine holds while the actor trains is not modelled; give "
+        "gpu.reserved_other_bytes in overrides"
+    )
+    if draft.overridden(RESERVED) is None:
+        _leave_out(reading, draft, rollout, why)
+        return
+    for setting in filter(None, map(reading.get, rollout)):
+        draft.ignore(setting)
+
+
+def _leave_out(reading: Reading, draft: Draft, keys: Sequence[str], why: str) -> None:
+    """Note keys as unsupported. Raises LaunchError where none is given, and a default is meant."""
+    given = [setting for key in keys if (setting := reading.get(key)) is not None]
+    for setting in given:
+        draft.leave_out(setting, why)
+    if not given:
+        raise LaunchError(Complaint(f"{keys[0]} is not given, and by default {why}"))

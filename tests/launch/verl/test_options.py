@@ -1,0 +1,206 @@
+"""Options of verl's PPO trainer, as its examples give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.launch.launches import DATA, Read, launch_of, read
+from tests.launch.mutations import check_every_key
+from trainfit.launch.errors import LaunchError
+from trainfit.specs.job import Job
+
+TRAINER = "verl.trainer.main_ppo"
+ACTOR, MODEL = "actor_rollout_ref.actor", "actor_rollout_ref.model"
+ENGINE = {"actor_rollout_ref.rollout.gpu_memory_utilization"}
+CRITIC = {"algorithm.adv_estimator"}
+EXAMPLE = "grpo_qwen2_7b"
+
+EXAMPLES: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "grpo_deepseek_7b_seq_balance": (
+        {"/training/seq_length": 24000, "/training/micro_batch_size": 1},
+        ENGINE,
+    ),
+    "grpo_qwen2_5_3b_lora": (
+        {"/training/peft/r": 64, "/training/peft/target_modules": "all-linear"},
+        ENGINE,
+    ),
+    "grpo_qwen2_7b": (
+        {
+            "/model": {"hf_id": "Qwen/Qwen2-7B-Instruct"},
+            "/parallelism/num_gpus": 8,
+            "/training/seq_length": 1536,
+            "/training/micro_batch_size": 40,
+            "/training/num_microbatches": 4,
+            "/training/precision/params": "fp32",
+            "/training/precision/compute": "bf16",
+            "/training/loss/cross_entropy": "fused",
+            "/training/recompute/granularity": "full",
+            "/framework/data_parallel_engine": "fsdp1",
+            "/framework/sync_each_micro_batch": True,
+        },
+        ENGINE,
+    ),
+    "grpo_qwen3_8b": ({"/training/micro_batch_size": 32}, ENGINE),
+    "grpo_seed_oss_36b": (
+        {"/framework/data_parallel_engine": "fsdp2"},
+        ENGINE | {f"{MODEL}.use_fused_kernels", "actor_rollout_ref.rollout.free_cache_engine"},
+    ),
+    "ppo_deepseek_7b_sp2": (
+        {"/parallelism/cp": 2, "/parallelism/cp_comm_type": "a2a"},
+        ENGINE | CRITIC,
+    ),
+    "ppo_qwen2_5_32b": ({"/parallelism/num_gpus": 32}, ENGINE | CRITIC),
+    "ppo_qwen2_7b_fused_kernels": (
+        {"/training/seq_length": 24000},
+        ENGINE | CRITIC | {f"{MODEL}.use_fused_kernels", "reward_model.enable"},
+    ),
+    "remax_qwen2_5_7b": ({"/training/seq_length": 24000}, ENGINE),
+    "rloo_qwen2_7b": ({"/training/micro_batch_size": 80}, ENGINE),
+}
+"""Fields of the job, and keys that are not modelled."""
+
+
+def words_of(name: str) -> list[str]:
+    text = (DATA / "verl" / f"{name}.args").read_text("utf-8")
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+def trained(*words: str, example: str = EXAMPLE, **others: Any) -> Read:
+    return read(launch_of(argv=[TRAINER, *words_of(example), *words], **others))
+
+
+def refused(*words: str, **others: Any) -> str:
+    with pytest.raises(LaunchError) as raised:
+        trained(*words, **others)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_read(name: str) -> None:
+    fields, unsupported = EXAMPLES[name]
+    found = trained(example=name)
+    assert {pointer: found.field(pointer) for pointer in fields} == fields
+    assert found.unsupported == unsupported
+    assert Job.model_validate(found.job).framework.name == "transformers"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_key_of_an_example_is_accounted_for_once(name: str) -> None:
+    account = trained(example=name).account
+    told = [each.key for each in account.recognised]
+    told += [each.key for each in account.irrelevant]
+    told += [each.key for each in account.unsupported]
+    assert sorted(told) == sorted(word.partition("=")[0] for word in words_of(name))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_no_key_goes_unnoticed(name: str) -> None:
+    assert check_every_key(launch_of(argv=[TRAINER, *words_of(name)])) > 5
+
+
+KEYS = (DATA / "verl" / "keys.txt").read_text("utf-8").splitlines()[1:]
+
+
+def test_every_key_of_a_release_stands_in_a_list() -> None:
+    assert len(KEYS) > 600
+    for key in KEYS:
+        try:
+            found = trained(f"{key}=1")
+        except LaunchError as error:
+            assert f"argv: {key}: " in str(error), key  # noqa: PT017
+            continue
+        said = {each.key: each.why for each in found.account.unsupported}
+        assert "no list" not in said.get(key, ""), key
+        assert key in found.recognised | found.irrelevant | found.unsupported
+
+
+def test_the_rollout_engine_is_given_in_bytes() -> None:
+    found = trained(overrides={"gpu": {"memory_bytes": 80 * 2**30, "reserved_other_bytes": 2**30}})
+    assert not found.unsupported
+
+
+def test_a_key_of_an_own_making_is_unsupported() -> None:
+    assert f"{ACTOR}.magic" in trained(f"+{ACTOR}.magic=True").unsupported
+
+
+@pytest.mark.parametrize("key", ["entropy_coeff=0.001", "calculate_entropy=True"])
+def test_an_entropy_is_unsupported(key: str) -> None:
+    assert f"{ACTOR}.{key.partition('=')[0]}" in trained(f"{ACTOR}.{key}").unsupported
+
+
+def test_releases_before_v0_4_compute_the_entropy_anyway() -> None:
+    assert f"{ACTOR}.entropy_coeff" in trained(framework_version="0.3.0.post1").unsupported
+
+
+def test_padding_is_kept_by_default_until_v0_7() -> None:
+    words = [word for word in words_of(EXAMPLE) if "use_remove_padding" not in word]
+    assert not read(launch_of(argv=[TRAINER, *words])).unsupported - ENGINE
+    with pytest.raises(LaunchError, match="use_remove_padding is not given, and by default"):
+        read(launch_of(argv=[TRAINER, *words], framework_version="v0.6.1"))
+
+
+def test_a_release_that_is_not_known_is_refused() -> None:
+    assert "of verl v0.2, v0.2.0" in refused(framework_version="v9")
+
+
+def test_a_critic_is_there_by_default() -> None:
+    words = [word for word in words_of(EXAMPLE) if "adv_estimator" not in word]
+    with pytest.raises(LaunchError, match="by default a critic that shares the card"):
+        read(launch_of(argv=[TRAINER, *words]))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((f"{ACTOR}.strategy=megatron",), "verl's Megatron actor is not read"),
+        (("--config-name=ppo_megatron_trainer",), "verl's Megatron actor is not read"),
+        ((f"{ACTOR}.fsdp_config.fsdp_size=3",), "does not divide 8 GPUs"),
+        ((f"{MODEL}.path=~/models/x",), "send ~/models/x/config.json"),
+        ((f"{ACTOR}.ppo_micro_batch_size_per_gpu=null",), "how many samples a micro-batch has"),
+        ((f"{MODEL}.path",), "is no key=value"),
+    ],
+)
+def test_what_is_not_known_is_refused(words: tuple[str, ...], message: str) -> None:
+    assert message in refused(*words)
+
+
+def test_another_trainer_is_refused() -> None:
+    with pytest.raises(LaunchError, match="verl's trainer fsdp_sft_trainer is not read"):
+        read(launch_of(argv=["verl.trainer.fsdp_sft_trainer"]))
+
+
+def test_groups_of_ranks_hold_a_copy_each() -> None:
+    found = trained(f"{ACTOR}.fsdp_config.fsdp_size=4")
+    assert found.field("/parallelism/data_parallel_replicate_size") == 2
+
+
+def test_tokens_are_those_of_all_ranks_that_share_a_sequence() -> None:
+    words = ("use_dynamic_bsz=True", "ppo_max_token_len_per_gpu=8192")
+    found = trained(*(f"{ACTOR}.{word}" for word in words))
+    assert found.field("/training/seq_length") == 8192
+    shared = (*words, "ulysses_sequence_parallel_size=4")
+    found = trained(*(f"{ACTOR}.{word}" for word in shared))
+    assert found.field("/training/seq_length") == 4 * 8192
+    assert found.field("/parallelism/cp") == 4
+
+
+def test_a_yaml_file_is_read_with_its_references() -> None:
+    text = """
+        data: {max_prompt_length: 1024, max_response_length: 1024}
+        actor_rollout_ref:
+          model: {path: Qwen/Qwen3-8B, use_remove_padding: true}
+          actor:
+            strategy: fsdp2
+            ppo_micro_batch_size_per_gpu: ${trainer.nnodes}
+          rollout: {n: 8, gpu_memory_utilization: 0.5}
+        algorithm: {adv_estimator: grpo}
+        trainer: {nnodes: 2, n_gpus_per_node: 8}
+    """
+    found = read(launch_of({"conf/trainer.yaml": text}))
+    assert found.unsupported == ENGINE
+    assert found.field("/training/micro_batch_size") == 2
+    assert found.field("/parallelism/num_gpus") == 16
+    over = read(launch_of({"conf/trainer.yaml": text}, [TRAINER, "trainer.nnodes=4"]))
+    assert over.field("/parallelism/num_gpus") == 32
