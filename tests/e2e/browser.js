@@ -15,6 +15,9 @@ const FLAGS = [
 
 /** Where the service listens. */
 export const ORIGIN = process.env.PAGE_ORIGIN ?? "";
+/** Where one listens that answers callers with the key KEY only. */
+export const ORIGIN_WITH_KEY = process.env.PAGE_ORIGIN_WITH_KEY ?? "";
+export const KEY = "key-of-the-tests";
 
 /** A new browser, with a profile of its own. */
 export function launched() {

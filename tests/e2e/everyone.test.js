@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { number, open, settled, verdict } from "./browser.js";
+import { KEY, number, open, ORIGIN_WITH_KEY, settled, verdict } from "./browser.js";
 import { scenario } from "./scenario.js";
 
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
@@ -83,3 +83,28 @@ scenario("a dark phone shows the whole answer", async (page) => {
   const picture = await page.screenshot({ fullPage: true });
   assert.ok(picture.length > 20_000);
 }, { colorScheme: "dark", viewport: PHONE });
+
+scenario("a service that wants a key asks for it", async (page) => {
+  await page.goto(`${ORIGIN_WITH_KEY}/`);
+  await page.getByText("A key is needed").waitFor();
+  await page.getByLabel("Key").fill("another key");
+  await page.getByRole("button", { name: "Open" }).click();
+  await page.getByText("A key is needed").waitFor();
+  await page.getByLabel("Key").fill(KEY);
+  await page.getByRole("button", { name: "Open" }).click();
+  await settled(page);
+  assert.match(await verdict(page), /Fits/);
+  assert.doesNotMatch(page.url(), /key/);
+});
+
+scenario("the report on paper says what was asked", async (page) => {
+  await open(page, PIPELINE);
+  await page.locator("#timeline").waitFor();
+  await page.emulateMedia({ media: "print" });
+  const report = page.locator(".report");
+  await report.waitFor();
+  assert.match(await report.innerText(), /Qwen\/Qwen3-30B-A3B[^]*num gpus\s+64[^]*vpp\s+2/);
+  assert.equal(await page.locator("form.ask").isVisible(), false);
+  const pages = await page.pdf({ format: "A4" });
+  assert.ok(pages.length > 20_000);
+});

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -19,6 +20,7 @@ from tests.serving import running_service
 HERE = Path(__file__).parent
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
 """What a message may hold and XML may not."""
+KEY = "key-of-the-tests"
 FILES = sorted(HERE.glob("*.test.js"))
 
 
@@ -40,7 +42,8 @@ def outcomes() -> dict[str, str]:
     """What went wrong in each scenario, in words; empty where nothing did."""
     chromium = needed("chromium", package="chromium")
     node = node_packages(HERE)
-    with running_service() as service:
+    digest = sha256(KEY.encode()).hexdigest()
+    with running_service() as service, running_service(TRAINFIT_API_KEYS=f"e2e={digest}") as keyed:
         result = subprocess.run(
             [node, "--test", "--test-reporter=junit", *(str(path) for path in FILES)],
             cwd=HERE,
@@ -48,6 +51,7 @@ def outcomes() -> dict[str, str]:
                 **os.environ,
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
                 "PAGE_ORIGIN": service.url,
+                "PAGE_ORIGIN_WITH_KEY": keyed.url,
                 "CHROMIUM": chromium,
             },
             capture_output=True,

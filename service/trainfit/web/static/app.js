@@ -15,6 +15,7 @@ import { Question } from "./question.js";
 import { Basis } from "./see/basis.js";
 import { Pipeline } from "./see/pipeline.js";
 import { StageDetail } from "./see/stage.js";
+import { Run } from "./see/run.js";
 import { CapacityLegend, Legend, StageBars } from "./see/stages.js";
 import { Verdict } from "./see/verdict.js";
 import { Share } from "./share/share.js";
@@ -100,7 +101,8 @@ export function App({ known }) {
     <div class="columns">
       <form class="ask" aria-label="The training run" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
         <${Presets} presets=${known.presets} job=${state.job} use=${use} />
-        <${ModelChoice} models=${known.models} context=${context} priced=${problem ? undefined : estimate?.model} />
+        <${ModelChoice} models=${known.models} context=${context} priced=${problem ? undefined : estimate?.model}
+          gated=${problem?.type.endsWith("/gated-model")} retry=${() => question.asked(state)} />
         <${CardChoice} gpus=${known.gpus} context=${context} headroom=${state.headroom}
           setHeadroom=${(/** @type {number} */ headroom) => store.update({ headroom })} />
         <${Form} context=${context} schema=${known.schema} estimate=${problem ? undefined : estimate} />
@@ -108,9 +110,11 @@ export function App({ known }) {
       <main class=${`answer ${problem ? "stale" : ""}`} aria-busy=${answers.waiting}>
         ${problem && html`<div class="verdict problem" role="status">
           <p class="headline"><strong>${problem.title}</strong></p>
-          <p>${problem.detail}${answer && ". Below is the answer to the question before."}</p></div>`}
+          <p>${problem.detail}${answer && ". Below is the answer to the question before."}</p>
+          ${!problem.errors.length && html`<button type="button" onClick=${() => question.asked(state)}>Ask again</button>`}</div>`}
         ${answer && estimate && html`
           ${!problem && html`<${Verdict} estimate=${estimate} fit=${answer.fit} cardName=${cardName} />`}
+          <${Run} answer=${answer} />
           <section class="card" aria-labelledby="stages-title">
             <div class="card-head"><h2 id="stages-title">Memory of each pipeline stage</h2>
               <${CapacityLegend} fit=${answer.fit} cardName=${cardName} /></div>

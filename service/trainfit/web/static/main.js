@@ -2,6 +2,7 @@
 
 import { App } from "./app.js";
 import { ask, problemOf } from "./api.js";
+import { KeyForm } from "./ask/key.js";
 import { JobSchema } from "./job/schema.js";
 import { html, render } from "./vendor/htm-preact.js";
 
@@ -18,8 +19,14 @@ async function load() {
   return { schema: new JobSchema(description), models, gpus, flags, presets };
 }
 
-try {
-  render(html`<${App} known=${await load()} />`, root);
-} catch (error) {
-  root.textContent = `The page could not be loaded: ${problemOf(error)?.detail ?? error}`;
+async function start() {
+  try {
+    render(html`<${App} known=${await load()} />`, root);
+  } catch (error) {
+    const problem = problemOf(error);
+    if (problem?.status === 401) render(html`<${KeyForm} problem=${problem} retry=${start} />`, root);
+    else root.textContent = `The page could not be loaded: ${problem?.detail ?? error}`;
+  }
 }
+
+await start();

@@ -33,7 +33,7 @@ export function CardChoice({ gpus, context, headroom, setHeadroom }) {
   };
   return html`<section class="card" aria-labelledby="card-title">
     <div class="card-head"><h2 id="card-title">GPU</h2></div>
-    <div class="field field-row">
+    <div class="field field-row card-name">
       <label for="gpu">Card</label>
       <select id="gpu" class="wide" value=${custom ? CUSTOM : (card?.name ?? gpu ?? "")}
         onChange=${(/** @type {Event} */ event) =>
@@ -63,7 +63,7 @@ export function CardChoice({ gpus, context, headroom, setHeadroom }) {
           if (gib > 0) context.set("/gpu/memory_bytes", Math.round(gib * 2 ** 30));
         }} />
     </div>`}
-    <div class="field field-row">
+    <div class="field field-row card-name">
       <label for="headroom" title="Share of the card's memory that is to stay free.">Keep free</label>
       <span class="with-unit"><input id="headroom" type="number" min="0" max="90" step="1"
         value=${Math.round(headroom * 1000) / 10}

@@ -65,5 +65,5 @@ export const QUICK = SECTIONS.flatMap((section) => section.controls).flatMap((co
 
 /** @param {number} value */
 export function abbreviated(value) {
-  return value >= 4096 && value % 1024 === 0 ? `${value / 1024}k` : String(value);
+  return value >= 2048 && value % 1024 === 0 ? `${value / 1024}k` : String(value);
 }

@@ -1,8 +1,10 @@
 /** Which model: searched by name, a pasted config.json, or what launch files say of the whole run. */
 
+import { secrets } from "../api.js";
 import { html, useState } from "../vendor/htm-preact.js";
 import { counted, number, parameters } from "../words.js";
 import { Findings } from "./field.js";
+import { HubToken } from "./key.js";
 import { LaunchFiles } from "./launch.js";
 
 /**
@@ -29,8 +31,11 @@ export function matching(models, search) {
     .slice(0, LISTED);
 }
 
-/** @param {{models: BundledModel[], context: Context, priced: import("trainfit").PricedModel | undefined}} props */
-export function ModelChoice({ models, context, priced }) {
+/**
+ * @param {{models: BundledModel[], context: Context, gated: boolean, retry: () => void,
+ *   priced: import("trainfit").PricedModel | undefined}} props
+ */
+export function ModelChoice({ models, context, priced, gated, retry }) {
   const model = context.job.model;
   const [way, setWay] = useState(model.hf_config ? "paste" : "search");
   const findings = context.findings.filter((finding) => finding.pointer.startsWith("/model"));
@@ -52,6 +57,7 @@ export function ModelChoice({ models, context, priced }) {
     ${way === "paste" && html`<${Paste} context=${context} />`}
     ${way === "launch" && html`<${LaunchFiles} gpu=${context.job.gpu} use=${context.use} />`}
     <${Findings} ...${{ findings, id: "model-wrong", context }} />
+    ${(gated || secrets.hubToken) && html`<${HubToken} retry=${retry} />`}
     <${Summary} priced=${priced} />
   </section>`;
 }

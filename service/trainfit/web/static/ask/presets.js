@@ -21,6 +21,6 @@ export function Presets({ presets, job, use }) {
       <option value="">Start from a well-known run …</option>
       ${presets.map(({ name }) => html`<option key=${name} value=${name}>${name}</option>`)}
     </select>
-    <p class="note">${chosen && `Source: ${chosen.source}.`}</p>
+    <p class="note">${chosen ? `Source: ${chosen.source}.` : null}</p>
   </div>`;
 }

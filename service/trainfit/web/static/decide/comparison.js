@@ -37,7 +37,7 @@ export function ComparisonTable({ state, usable, pin, unpin, use }) {
       <td class="actions">${actions}</td>
     </tr>`;
   };
-  return html`<section class="card" aria-labelledby="comparison-title">
+  return html`<section class=${`card ${pins.length ? "" : "idle"}`} aria-labelledby="comparison-title">
     <div class="card-head"><h2 id="comparison-title">Side by side</h2>
       <button type="button" onClick=${pin}>Pin this layout</button></div>
     ${!pins.length && html`<p class="note">Pin a layout, change it, and see what the change saves.</p>`}

@@ -42,7 +42,7 @@ const DARK = new Set([0, 1, 9, 10]);
 export function LayoutMap({ job, axes, usable, setAxes, set }) {
   const known = axes && AXES[axes.across] && AXES[axes.down] && axes.across !== axes.down ? axes : null;
   const cells = useCells(job, known);
-  return html`<section class="card" aria-labelledby="map-title">
+  return html`<section class=${`card ${known ? "" : "idle"}`} aria-labelledby="map-title">
     <div class="card-head"><h2 id="map-title">Map</h2>
       <div class="map-choice">
         ${COMMON.map(

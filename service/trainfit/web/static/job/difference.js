@@ -14,6 +14,7 @@ export function nameOf(pointer) {
 
 /** @param {string} pointer @param {unknown} value */
 export function said(pointer, value) {
+  if (typeof value === "boolean") return value ? nameOf(pointer) : `no ${nameOf(pointer)}`;
   const text = Array.isArray(value) ? value.join(", ") : typeof value === "object" && value ? "…" : String(value);
   return `${nameOf(pointer)} ${text}`.trim();
 }
