@@ -13,11 +13,13 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
+AUDIT_VENV := .venv-audit
 ORACLE_VENV := .venv-oracle
 
-# Stamps: what serving needs, what testing needs on top of it, and PyTorch, apart from both.
+# Stamps: what serving needs, what testing needs on top of it, and what is apart from both.
 SERVE_READY := $(VENV)/serve-ready
 TEST_READY := $(VENV)/test-ready
+AUDIT_READY := $(AUDIT_VENV)/ready
 ORACLE_READY := $(ORACLE_VENV)/ready
 
 ##@ Use
@@ -57,8 +59,8 @@ oracle: $(ORACLE_READY) ## Run PyTorch's steps anew and compare with the recorde
 	$(ORACLE_VENV)/bin/python -m tests.oracle --check --live tests/data/torch_steps_here.jsonl
 
 .PHONY: audit
-audit: ## Look up known vulnerabilities of what is locked (needs uv and a network)
-	uvx pip-audit --strict --disable-pip --require-hashes $(foreach lock,$(wildcard requirements*.lock),-r $(lock))
+audit: $(AUDIT_READY) ## Look up known vulnerabilities of what is locked (needs a network)
+	$(AUDIT_VENV)/bin/python -m tests.audit requirements*.lock
 
 .PHONY: soak
 soak: $(TEST_READY) ## Load a service for five minutes; nothing may fail or pile up
@@ -90,6 +92,7 @@ lock: ## Lock the dependencies anew, with hashes (needs uv)
 	$(COMPILE) --upgrade pyproject.toml --extra otel --output-file requirements-otel.lock
 	$(COMPILE) --upgrade --group build --output-file requirements-build.lock
 	$(COMPILE) --upgrade pyproject.toml --extra otel --group dev --output-file requirements-dev.lock
+	$(COMPILE) --upgrade --group pyproject.toml:audit --output-file requirements-audit.lock
 	$(COMPILE) --upgrade --group pyproject.toml:oracle --output-file requirements-oracle.lock
 
 $(SERVE_READY): requirements.lock requirements-build.lock pyproject.toml service/trainfit/__init__.py
@@ -103,8 +106,7 @@ $(TEST_READY): requirements-dev.lock $(SERVE_READY)
 	$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $@
 
-$(ORACLE_READY): requirements-oracle.lock
-	@test -x $(ORACLE_VENV)/bin/python || "$(PYTHON)" -m venv $(ORACLE_VENV)
-	$(ORACLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
-		--require-hashes -r requirements-oracle.lock
+$(AUDIT_READY) $(ORACLE_READY): .venv-%/ready: requirements-%.lock
+	@test -x $(@D)/bin/python || "$(PYTHON)" -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r $<
 	@touch $@

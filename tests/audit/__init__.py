@@ -1,0 +1,1 @@
+"""Known vulnerabilities of what the lock files install."""
