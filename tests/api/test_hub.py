@@ -43,7 +43,6 @@ from trainfit.api.examples import LLAMA_8B, MODEL_EXAMPLES
 from trainfit.api.models import look_up
 from trainfit.api.routes import estimate
 from trainfit.api.settings import Settings
-from trainfit.hub import shared
 
 REPO = "acme/small"
 BUNDLED = "Qwen/Qwen3-8B"
@@ -501,7 +500,7 @@ async def counted(client: AsyncClient, name: str, label: str) -> dict[str, float
 async def test_a_shared_cache_that_comes_and_goes_fails_no_request(
     serve: Serve, fake: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared, "REST_SECONDS", 0.05)
+    monkeypatch.setattr("trainfit.replicas.REST_SECONDS", 0.05)
     fake.models |= {f"acme/m{number}": slow_headers(0.002) for number in range(120)}
     folder = tmp_path / "redis"
     folder.mkdir()

@@ -31,37 +31,37 @@ class Clock:
         return self.seconds
 
 
-def test_a_full_bucket_is_taken_at_once_and_refills_evenly() -> None:
+async def test_a_full_bucket_is_taken_at_once_and_refills_evenly() -> None:
     clock = Clock()
     limit = RateLimit(4, 60, clock)
-    assert [limit.take("a").remaining for _ in range(4)] == [3, 2, 1, 0]
-    refused = limit.take("a")
+    assert [(await limit.take("a")).remaining for _ in range(4)] == [3, 2, 1, 0]
+    refused = await limit.take("a")
     assert (refused.remaining, refused.retry_seconds, refused.reset_seconds) == (0, 15, 60)
     clock.seconds += 14
-    assert limit.take("a").retry_seconds == 1
+    assert (await limit.take("a")).retry_seconds == 1
     clock.seconds += 1
-    assert limit.take("a").retry_seconds == 0
+    assert (await limit.take("a")).retry_seconds == 0
     clock.seconds += 1_000
-    assert limit.take("a").remaining == 3
+    assert (await limit.take("a")).remaining == 3
 
 
-def test_each_caller_has_a_bucket() -> None:
+async def test_each_caller_has_a_bucket() -> None:
     limit = RateLimit(1, 60, Clock())
-    assert limit.take("a").retry_seconds == 0
-    assert limit.take("a").retry_seconds == 60
-    assert limit.take("b").retry_seconds == 0
+    assert (await limit.take("a")).retry_seconds == 0
+    assert (await limit.take("a")).retry_seconds == 60
+    assert (await limit.take("b")).retry_seconds == 0
 
 
-def test_buckets_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_buckets_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limit, "MAX_CALLERS", 100)
     limit = RateLimit(1, 60, Clock())
-    limit.take("first")
+    await limit.take("first")
     for number in range(99):
-        limit.take(str(number))
-    assert limit.take("first").retry_seconds == 60
+        await limit.take(str(number))
+    assert (await limit.take("first")).retry_seconds == 60
     for number in range(1_000):
-        limit.take(str(number))
-    assert limit.take("first").retry_seconds == 0
+        await limit.take(str(number))
+    assert (await limit.take("first")).retry_seconds == 0
 
 
 @given(
@@ -69,7 +69,7 @@ def test_buckets_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     window=st.integers(1, 1_000),
     pauses=st.lists(st.floats(0, 100), max_size=200),
 )
-def test_no_window_has_more_than_a_bucket_and_its_refill(
+async def test_no_window_has_more_than_a_bucket_and_its_refill(
     requests: int, window: int, pauses: list[float]
 ) -> None:
     clock = Clock()
@@ -77,7 +77,7 @@ def test_no_window_has_more_than_a_bucket_and_its_refill(
     answered = []
     for pause in pauses:
         clock.seconds += pause
-        allowance = limit.take("a")
+        allowance = await limit.take("a")
         assert 0 <= allowance.remaining < requests
         assert 0 <= allowance.retry_seconds <= allowance.reset_seconds <= window
         if not allowance.retry_seconds:
@@ -87,13 +87,13 @@ def test_no_window_has_more_than_a_bucket_and_its_refill(
 
 
 @given(requests=st.integers(1, 50), window=st.integers(1, 1_000), part=st.floats(0, 0.5))
-def test_who_waits_as_told_is_answered(requests: int, window: int, part: float) -> None:
+async def test_who_waits_as_told_is_answered(requests: int, window: int, part: float) -> None:
     clock = Clock()
     limit = RateLimit(requests, window, clock)
-    while not (allowance := limit.take("a")).retry_seconds:
+    while not (allowance := await limit.take("a")).retry_seconds:
         clock.seconds += part * window / requests
     clock.seconds += allowance.retry_seconds
-    assert limit.take("a").retry_seconds == 0
+    assert (await limit.take("a")).retry_seconds == 0
 
 
 @asynccontextmanager

@@ -14,7 +14,6 @@ import pytest
 from tests.hub.conftest import MakeHub
 from tests.hub.fake_hub import COMMIT, LLAMA, FakeHub, gated, model, only_for, slow_headers
 from tests.redis_server import RedisServer, running_redis
-from trainfit.hub import shared as shared_module
 from trainfit.hub.errors import GatedRepoError
 from trainfit.hub.hub import Hub
 
@@ -113,7 +112,7 @@ async def test_a_server_that_is_killed_and_started_again_costs_no_answer(
     redis: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shared_module, "REST_SECONDS", 0.05)
+    monkeypatch.setattr("trainfit.replicas.REST_SECONDS", 0.05)
     repos = [f"acme/m{number}" for number in range(240)]
     fake.models |= dict.fromkeys([*repos, "acme/last"], slow_headers(0.002))
     replicas = [make_replica() for _ in range(2)]

@@ -49,7 +49,7 @@ def create_app(settings: Settings) -> FastAPI:
         openapi_tags=openapi.TAGS,
         openapi_url=None,
         redirect_slashes=False,
-        lifespan=_closing_hub,
+        lifespan=_closing,
         telemetry=telemetry(),
         # One list, and what is asked most comes first: a router within a router matches twice.
         routes=[
@@ -80,20 +80,32 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.lookup = Lookup(app.state.hub, settings.hub_connect_timeout_seconds)
     app.state.answers = Answers(settings.answer_cache_bytes)
     metrics.watch(app.state.admission.under_way, app.state.answers.size_bytes)
-    app.state.rate_limit = (
-        RateLimit(settings.rate_limit, settings.rate_limit_window_seconds)
-        if settings.rate_limit
-        else None
-    )
+    app.state.rate_limit = _rate_limit(settings)
     answer_with_problems(app)
     return app
 
 
 @asynccontextmanager
-async def _closing_hub(app: FastAPI) -> AsyncIterator[None]:
-    """Close the hub when the app stops. It opens what it needs by itself."""
+async def _closing(app: FastAPI) -> AsyncIterator[None]:
+    """Close what is open when the app stops. It was opened when it was needed."""
     yield
     await app.state.hub.aclose()
+    if app.state.rate_limit is not None:
+        await app.state.rate_limit.aclose()
+
+
+def _rate_limit(settings: Settings) -> RateLimit | None:
+    """The limit, if there is one: that of all replicas where they share a server, whose client is
+    loaded for that.
+    """
+    if not settings.rate_limit:
+        return None
+    limit = settings.rate_limit, settings.rate_limit_window_seconds
+    if settings.cache_url is None:
+        return RateLimit(*limit)
+    from trainfit.api.shared_rate_limit import SharedRateLimit
+
+    return SharedRateLimit(*limit, settings.cache_url.get_secret_value())
 
 
 def _across_origins(origins: Sequence[str]) -> list[Middleware]:

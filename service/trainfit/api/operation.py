@@ -30,7 +30,7 @@ class Operation(APIRoute):
         label = identify(scope)
         limit: RateLimit | None = scope["app"].state.rate_limit
         if limit is not None:
-            send = _taking(limit, label or _address(scope), send)
+            send = await _taking(limit, label or _address(scope), send)
         await super().handle(scope, receive, send)
 
     def get_route_handler(self) -> Handler:
@@ -89,12 +89,12 @@ def _address(scope: Scope) -> str:
     return str(address if address.version == 4 else IPv6Network((address, 64), strict=False))
 
 
-def _taking(limit: RateLimit, caller: str, send: Send) -> Send:
+async def _taking(limit: RateLimit, caller: str, send: Send) -> Send:
     """Take a request out of the caller's bucket, and let the response tell what is left.
 
     Raises ProblemError where nothing is.
     """
-    allowance = limit.take(caller)
+    allowance = await limit.take(caller)
     headers = limit.headers(allowance)
     if allowance.retry_seconds:
         retry = allowance.retry_seconds

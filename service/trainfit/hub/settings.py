@@ -122,7 +122,7 @@ class HubSettings(BaseSettings):
     cache_url: CacheUrl = Field(
         None,
         description="Redis or Valkey (redis://, rediss:// or unix://) in which replicas share "
-        "what is public.",
+        "what is public and how often each caller has asked.",
     )
 
     def cache_folder(self) -> Path | None:

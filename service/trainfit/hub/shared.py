@@ -1,35 +1,18 @@
-"""What replicas share: Redis or Valkey. The only module that knows its client.
-
-Only what the Hub shows to anyone is kept there. A server that is slow or gone costs a moment, then
-nothing for a while, and never an answer.
-"""
+"""Configs that replicas share. Only what the Hub shows to anyone is kept there."""
 
 import asyncio
 import json
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
-from typing import Any, TypeVar
-
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from typing import Any
 
 from trainfit.hub.entries import Key, Ref, Stored, is_commit
+from trainfit.replicas import PREFIX, SharedServer
 
-PREFIX = "trainfit:1"
-ANSWER_SECONDS = 0.25
-REST_SECONDS = 5.0
-"""Nobody asks for so long after a failure."""
 KEPT_SECONDS = 90 * 24 * 3600
 """Unless it is confirmed again."""
 POLL_SECONDS = 0.05
-
-Result = TypeVar("Result")
-
-log = logging.getLogger(__name__)
 
 
 class Shared:
@@ -40,14 +23,8 @@ class Shared:
     def __init__(self, url: str, endpoint: str, turn_seconds: float) -> None:
         self._endpoint = endpoint
         self._turn_seconds = turn_seconds
-        self._rest_until = 0.0
-        self._redis: Redis = Redis.from_url(
-            url,
-            socket_timeout=ANSWER_SECONDS,
-            socket_connect_timeout=ANSWER_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-            client_name="trainfit",
-        )
+        self._server = SharedServer(url)
+        self._redis = self._server.redis
 
     async def find(self, key: Key) -> Stored | None:
         """The config of a key."""
@@ -59,7 +36,7 @@ class Shared:
             body = await self._redis.get(self._config_name(ref))
             return Stored(ref, body, "shared") if isinstance(body, bytes) else None
 
-        return await self._do(read)
+        return await self._server.answer(read)
 
     async def keep(self, keys: Sequence[Key], ref: Ref, body: bytes) -> None:
         """Keep a public config under its keys."""
@@ -72,7 +49,7 @@ class Shared:
                     pipeline.set(self._ref_name(key), value, ex=KEPT_SECONDS)
                 await pipeline.execute()
 
-        await self._do(write)
+        await self._server.answer(write)
 
     @asynccontextmanager
     async def turn(self, key: Key) -> AsyncIterator[None]:
@@ -84,28 +61,16 @@ class Shared:
             return bool(await self._redis.set(name, b"", nx=True, px=milliseconds))
 
         deadline = monotonic() + self._turn_seconds
-        while (mine := await self._do(take)) is False and monotonic() < deadline:
+        while (mine := await self._server.answer(take)) is False and monotonic() < deadline:
             await asyncio.sleep(POLL_SECONDS)
         try:
             yield
         finally:
             if mine:
-                await self._do(lambda: self._redis.delete(name))
+                await self._server.answer(lambda: self._redis.delete(name))
 
     async def aclose(self) -> None:
-        await self._redis.aclose()
-
-    async def _do(self, what: Callable[[], Awaitable[Result]]) -> Result | None:
-        """What the server answers; None where it does not."""
-        if monotonic() < self._rest_until:
-            return None
-        try:
-            return await what()
-        except (OSError, RedisError) as error:
-            self._rest_until = monotonic() + REST_SECONDS
-            # Not its text, which may hold the address with a password.
-            log.warning("the shared cache does not answer: %s", type(error).__name__)
-            return None
+        await self._server.aclose()
 
     def _ref_name(self, key: Key) -> str:
         return f"{PREFIX}:ref:{self._endpoint}:{key.repo}:{key.revision}"
