@@ -19,6 +19,10 @@ EXIT_CODES = (
     "answer. Of several, the first in the order 1, 2, 5, 4, 3 decides."
 )
 
+ESTIMATE = "Estimate the memory of every pipeline rank."
+COMPARE = "Put the jobs of files side by side."
+ON_THE_HUB = "Models are looked up on the Hugging Face Hub, too, unless HF_HUB_OFFLINE is 1."
+
 app = App(
     name="trainfit",
     help="How much memory every rank of an LLM training run will need, before it starts.",
@@ -28,10 +32,12 @@ app = App(
     exit_on_error=False,
     print_error=False,
 )
-app.command("trainfit.cli.estimate:estimate", help="Estimate the memory of every pipeline rank.")
+app.command("trainfit.cli.estimate:estimate", help=f"{ESTIMATE}\n\n{ON_THE_HUB}")
 app.command("trainfit.cli.fit_check:fit_check", help=f"{FIT_CHECK}\n\n{EXIT_CODES}")
-app.command("trainfit.cli.compare:compare", help="Put the jobs of files side by side.")
-app.command("trainfit.cli.job:app", name="job", help="Read jobs out of launch files.")
+app.command("trainfit.cli.compare:compare", help=f"{COMPARE}
+
+{ON_THE_HUB}")
+app.command("trainfit.cli.job:app", name="job", help="Read jobs out of launch files, or write them.")
 app.command("trainfit.cli.models:app", name="models", help="List models, and fetch them ahead.")
 app.command("trainfit.cli.gpus:gpus", help="List the GPUs that are known by name.")
 app.command("trainfit.cli.serve:serve", help="Answer over HTTP.")
