@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from httpx import AsyncClient
 
+from trainfit.api.examples import LLAMA_8B
 from trainfit.catalog.configs import bundled_ids
 from trainfit.catalog.gpus import gpus
 
@@ -43,3 +45,17 @@ async def test_every_listed_model_and_card_can_be_asked_for(client: AsyncClient)
     for hf_id, gpu in [(models[0]["hf_id"], cards[0]["name"]), ("gpt2", cards[-1]["aliases"][0])]:
         job = {"model": {"hf_id": hf_id}, "gpu": gpu}
         assert (await client.post("/v1/estimate", json=job)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "gpus"), ("GET", "models"), ("POST", "fit-check")]
+)
+async def test_a_query_that_would_be_ignored_is_refused(
+    client: AsyncClient, method: str, path: str
+) -> None:
+    body = LLAMA_8B if method == "POST" else None
+    refused = await client.request(method, f"/v1/{path}?activations=false", json=body)
+    assert refused.status_code == 422
+    assert refused.json()["type"] == "/problems/invalid-parameter"
+    assert refused.json()["detail"] == "the operation takes no query parameters"
+    assert (await client.request(method, f"/v1/{path}?", json=body)).status_code == 200

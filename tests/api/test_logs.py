@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from trainfit.api.logs import OF_REQUEST, Format, configure_logs
 
 pytestmark = pytest.mark.usefixtures("logs_restored")
 
+RUNBOOK = Path(__file__).parents[2] / "docs" / "runbook.md"
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
@@ -133,3 +136,13 @@ def test_an_entry_is_ascii_whatever_was_said(capsys: pytest.CaptureFixture[str])
     assert line.isascii()
     assert line.count("\n") == 1
     assert json.loads(line)["text"] == "é\u2028\n"
+
+
+def test_the_runbook_finds_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    pattern = re.search(r"logs deployment/trainfit \| grep '(.+)'", RUNBOOK.read_text("utf-8"))
+    assert pattern
+    configure_logs("info", "json")
+    say_something()
+    structlog.get_logger().error("failed")
+    lines = capsys.readouterr().err.splitlines()
+    assert [pattern[1] in line for line in lines] == [False, False, True]

@@ -141,14 +141,14 @@ MANY = [{"id": str(number), "job": LLAMA_8B} for number in range(65)]
         (
             COMPARE,
             {"job": LLAMA_8B, "changes": [{"id": "job", "patch": []}]},
-            "two have the same id",
+            "the id of number 1 is taken already",
         ),
         (
             COMPARE,
             {"job": LLAMA_8B, "changes": [{"id": "a", "patch": []}], "baseline": "a"},
             "changes are compared to the job; leave baseline out",
         ),
-        (BATCH, {"jobs": MANY[:1] * 2}, "two have the same id"),
+        (BATCH, {"jobs": MANY[:1] * 2}, "the id of number 2 is taken already"),
         (BATCH, {"jobs": MANY}, "must be a list of at most 64"),
         (BATCH, {"jobs": [{"job": LLAMA_8B}]}, "is needed and missing"),
         (BATCH, {"jobs": []}, "must be a list of at least 1"),

@@ -219,7 +219,7 @@ def test_a_name_like_no_other_is_refused_without_matches_or_echo(name: str) -> N
     with pytest.raises(UnknownGpuError) as caught:
         find_gpu(name)
     assert caught.value.close_matches == ()
-    assert str(caught.value) == "no such GPU in the catalogue"
+    assert str(caught.value) == "no such GPU in the catalogue; give its memory_bytes"
 
 
 def test_a_card_cannot_be_changed() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from trainfit.api.field_types import Place, accepted_names, homes, place
 from trainfit.documents.json_pointer import shortened
 from trainfit.resolve.findings import Finding
+from trainfit.specs.model import HF_ID, REVISION
 
 WANTED: Mapping[str, tuple[str, str]] = {
     "bool_parsing": ("wrong_type", "true or false"),
@@ -28,11 +29,17 @@ WANTED: Mapping[str, tuple[str, str]] = {
     "string_too_short": ("out_of_bounds", "at least {min_length} character(s) long"),
     "too_long": ("out_of_bounds", "a list of at most {max_length}"),
     "too_short": ("out_of_bounds", "a list of at least {min_length}"),
-    "string_pattern_mismatch": ("malformed", "text that matches {pattern}"),
+    "string_pattern_mismatch": ("malformed", "{pattern}"),
     "literal_error": ("not_one_of", "{expected}"),
     "union_tag_invalid": ("not_one_of", "one of {expected_tags}"),
 }
 """Pydantic's kinds of errors: a code of ours, and what the value must be."""
+
+PATTERNS = {
+    HF_ID: "the id of a repository on the Hub, such as deepseek-ai/DeepSeek-V3",
+    REVISION: "the name of a branch or tag, or a commit",
+}
+"""What text that must match one of these is, for people."""
 
 
 def invalid_fields(errors: Iterable[Mapping[str, Any]], body_type: Any) -> list[Finding]:
@@ -87,7 +94,10 @@ def _finding(where: Place, error: Mapping[str, Any], body_type: Any) -> Finding:
 
 def _wanted(error: Mapping[str, Any]) -> str:
     _, wanted = WANTED[error["type"]]
-    return wanted.format(**error.get("ctx", {}))
+    limits = error.get("ctx", {})
+    if "pattern" in limits:
+        return PATTERNS.get(limits["pattern"], f"text that matches {limits['pattern']}")
+    return wanted.format(**limits)
 
 
 def _tag(where: Place, error: Mapping[str, Any]) -> str:

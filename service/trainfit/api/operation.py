@@ -14,17 +14,27 @@ from trainfit.api.admission import RETRY_SECONDS
 from trainfit.api.api_keys import owner
 from trainfit.api.deadline import Deadline, DeadlinePassedError
 from trainfit.api.failures import ProblemError
-from trainfit.api.problems import RATE_LIMITED, TIMED_OUT, UNAUTHENTICATED, problem
+from trainfit.api.problems import (
+    INVALID_PARAMETER,
+    RATE_LIMITED,
+    TIMED_OUT,
+    UNAUTHENTICATED,
+    problem,
+)
 from trainfit.api.rate_limit import RateLimit
 from trainfit.api.settings import Settings
+
+NO_QUERY = "the operation takes no query parameters"
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class Operation(APIRoute):
     """A route of the API: for callers with a key, where keys are set, as often as each may ask, as
-    many at once as the service takes, and answered in time.
+    many at once as the service takes, and answered in time. A query is refused where it takes none.
     """
+
+    ignores_query = False
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         label = identify(scope)
@@ -35,8 +45,11 @@ class Operation(APIRoute):
 
     def get_route_handler(self) -> Handler:
         answer = self.answering()
+        takes_query = self.ignores_query or bool(self.dependant.query_params)
 
         async def handle_admitted(request: Request) -> Response:
+            if request.scope["query_string"] and not takes_query:
+                raise ProblemError(problem(INVALID_PARAMETER, NO_QUERY))
             with request.app.state.admission:
                 return await answer(request)
 

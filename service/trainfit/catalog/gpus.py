@@ -77,8 +77,8 @@ class UnknownGpuError(ValueError):
     """No catalogue name or alias reads like this; `close_matches` are names that nearly do."""
 
     def __init__(self, close_matches: tuple[str, ...]) -> None:
-        hint = f"; close: {', '.join(close_matches)}" if close_matches else ""
-        super().__init__(f"no such GPU in the catalogue{hint}")
+        hint = f"close: {', '.join(close_matches)}" if close_matches else "give its memory_bytes"
+        super().__init__(f"no such GPU in the catalogue; {hint}")
         self.close_matches = close_matches
 
 

@@ -34,10 +34,10 @@ app = App(
 )
 app.command("trainfit.cli.estimate:estimate", help=f"{ESTIMATE}\n\n{ON_THE_HUB}")
 app.command("trainfit.cli.fit_check:fit_check", help=f"{FIT_CHECK}\n\n{EXIT_CODES}")
-app.command("trainfit.cli.compare:compare", help=f"{COMPARE}
-
-{ON_THE_HUB}")
-app.command("trainfit.cli.job:app", name="job", help="Read jobs out of launch files, or write them.")
+app.command("trainfit.cli.compare:compare", help=f"{COMPARE}\n\n{ON_THE_HUB}")
+app.command(
+    "trainfit.cli.job:app", name="job", help="Read jobs out of launch files, or write them."
+)
 app.command("trainfit.cli.models:app", name="models", help="List models, and fetch them ahead.")
 app.command("trainfit.cli.gpus:gpus", help="List the GPUs that are known by name.")
 app.command("trainfit.cli.serve:serve", help="Answer over HTTP.")

@@ -87,19 +87,19 @@ class CompareRequest(Part):
             ids = [each.id for each in self.jobs]
             if self.baseline is not None and self.baseline not in ids:
                 raise ValueError("baseline is the id of none of the jobs")
+            _check_distinct(ids)
         elif self.jobs is None and len(one) == 1 and self.changes is not None:
-            ids = [UNCHANGED, *(each.id for each in self.changes)]
             if self.baseline is not None:
                 raise ValueError("changes are compared to the job; leave baseline out")
+            _check_distinct((each.id for each in self.changes), UNCHANGED)
         else:
             raise ValueError("give either jobs, or one of job and launch, and changes")
-        _check_distinct(ids)
         return self
 
 
-def _check_distinct(ids: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for each in ids:
+def _check_distinct(ids: Iterable[str], *taken: str) -> None:
+    seen = set(taken)
+    for number, each in enumerate(ids, 1):
         if each in seen:
-            raise ValueError("two have the same id")
+            raise ValueError(f"the id of number {number} is taken already")
         seen.add(each)

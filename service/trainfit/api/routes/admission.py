@@ -36,6 +36,7 @@ class ReviewRoute(JsonRoute):
     """
 
     request_class = ReviewRequest
+    ignores_query = True  # the API server sends its time limit
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 
 from trainfit.api.openapi import problem_responses
 from trainfit.api.operation import Operation
-from trainfit.api.problems import OPERATION_PROBLEMS
+from trainfit.api.problems import INVALID_PARAMETER, OPERATION_PROBLEMS
 from trainfit.catalog.configs import Provenance, bundled_config, bundled_ids
 from trainfit.catalog.gpus import Gpu, gpus
 
@@ -15,7 +15,7 @@ router = APIRouter(
     prefix="/v1",
     tags=["catalogues"],
     route_class=Operation,
-    responses=problem_responses(*OPERATION_PROBLEMS),
+    responses=problem_responses(*OPERATION_PROBLEMS, INVALID_PARAMETER),
 )
 
 
