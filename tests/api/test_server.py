@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 from collections.abc import Iterator
 
 import httpx
@@ -71,3 +72,11 @@ def test_several_workers_are_refused() -> None:
     _, log = process.communicate(timeout=30)
     assert process.returncode == 1
     assert log.startswith("WEB_CONCURRENCY is 2, but Trainfit runs one process a container")
+
+
+def test_an_address_that_is_taken_ends_it_with_a_code_of_its_own() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        process = start({"TRAINFIT_PORT": str(other.getsockname()[1])})
+        _, log = process.communicate(timeout=30)
+    assert process.returncode == 3
+    assert "address already in use" in log

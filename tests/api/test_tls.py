@@ -9,9 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 import trustme
+from pydantic import ValidationError
 
 from tests.api.kubernetes.objects import FITS, JOB, annotated, review
 from tests.serving import free_port, start, wait_until_ready
+from trainfit.api.settings import Settings
 
 
 def written(folder: Path, issued: trustme.LeafCert) -> dict[str, str]:
@@ -78,3 +80,11 @@ def test_a_key_of_another_certificate_is_refused_at_the_start(tmp_path: Path) ->
     _, log = process.communicate(timeout=30)
     assert process.returncode == 1
     assert log.startswith("TRAINFIT_TLS_CERT, TRAINFIT_TLS_KEY: ")
+
+
+def test_a_certificate_that_is_not_there_is_told_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINFIT_TLS_CERT", "nowhere.pem")
+    monkeypatch.setenv("TRAINFIT_TLS_KEY", __file__)
+    with pytest.raises(ValidationError) as refused:
+        Settings()
+    assert [each["loc"] for each in refused.value.errors()] == [("tls_cert",)]

@@ -121,7 +121,7 @@ class Settings(HubSettings):
     @field_validator("tls_key")
     @classmethod
     def _goes_with_its_certificate(cls, key: Path | None, rest: ValidationInfo) -> Path | None:
-        if (key is None) != (rest.data.get("tls_cert") is None):
+        if "tls_cert" in rest.data and (key is None) != (rest.data["tls_cert"] is None):
             raise ValueError("a certificate and its key are set together")
         return key
 
