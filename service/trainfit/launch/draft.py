@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Mapping
 from typing import Any
 
@@ -114,14 +115,14 @@ class Draft:
             raise LaunchError(*self._complaints)
         return Account(
             recognised=[
-                Recognised(each.file, each.line, each.key, each.value, became)
+                Recognised(each.file, each.line, each.key, _shown(each), became)
                 for each, became in self._recognised.items()
                 if each not in self._unsupported
             ],
             irrelevant=[Irrelevant(each.file, each.line, each.key) for each in self._irrelevant],
             defaulted=list(self._defaulted.values()),
             unsupported=[
-                Unsupported(each.file, each.line, each.key, each.value, why, self._accepts(each))
+                Unsupported(each.file, each.line, each.key, _shown(each), why, self._accepts(each))
                 for each, why in self._unsupported.items()
             ],
         )
@@ -135,6 +136,14 @@ class Draft:
         for parent in parents:
             part = part.setdefault(parent, {})
         part[name] = value
+
+
+_SECRET = re.compile(r"(token|secret|password|passwd|credential|(api|access)[-_]?key)$", re.I)
+
+
+def _shown(setting: Setting) -> Any:
+    """The value as an account repeats it: not what a key keeps secret, known or not."""
+    return None if _SECRET.search(setting.key) else setting.value
 
 
 def _at(part: Any, pointer: str) -> Any:

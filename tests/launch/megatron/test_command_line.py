@@ -158,3 +158,12 @@ def test_overrides_may_name_a_model_of_the_hub_in_the_place_of_dimensions() -> N
     assert reading.job["training"]["moe"]["grouped_gemm"] is True
     assert not unsupported(reading)
     assert "--hidden-size" in {each.key for each in reading.launch.account.irrelevant}
+
+
+def test_what_a_key_keeps_secret_is_not_repeated() -> None:
+    account = read(f"{SMALL} --hf-token hf_abc --hub-api-key abc --seq-len 1").launch.account
+    assert {each.key: each.value for each in account.unsupported} == {
+        "--hf-token": None,
+        "--hub-api-key": None,
+        "--seq-len": "1",
+    }
