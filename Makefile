@@ -82,6 +82,10 @@ openapi: $(TEST_READY) ## Regenerate openapi/openapi.json, and the flags that th
 docs: $(TEST_READY) ## Regenerate the tables, listings and pictures of the documentation
 	$(BIN)/python -m docs.generate
 
+.PHONY: pictures
+pictures: $(TEST_READY) ## Take the pictures of the page anew (needs chromium and node)
+	$(BIN)/python -m docs.pictures
+
 .PHONY: manifests
 manifests: $(TEST_READY) ## Regenerate the alerts for the Prometheus Operator
 	$(BIN)/python -m tests.deploy.prometheus_rule --update

@@ -15,9 +15,9 @@ const FLAGS = [
 
 /** Where the service listens. */
 export const ORIGIN = process.env.PAGE_ORIGIN ?? "";
-/** Where one listens that answers callers with the key KEY only. */
+/** Where one listens that answers callers with KEY only. */
 export const ORIGIN_WITH_KEY = process.env.PAGE_ORIGIN_WITH_KEY ?? "";
-export const KEY = "key-of-the-tests";
+export const KEY = process.env.PAGE_KEY ?? "";
 
 /** A new browser, with a profile of its own. */
 export function launched() {

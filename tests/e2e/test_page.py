@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -16,11 +15,11 @@ import pytest
 
 from tests.programs import needed, node_packages
 from tests.serving import running_service
+from trainfit.api.api_keys import named, new_key
 
 HERE = Path(__file__).parent
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
 """What a message may hold and XML may not."""
-KEY = "key-of-the-tests"
 FILES = sorted(HERE.glob("*.test.js"))
 
 
@@ -42,8 +41,9 @@ def outcomes() -> dict[str, str]:
     """What went wrong in each scenario, in words; empty where nothing did."""
     chromium = needed("chromium", package="chromium")
     node = node_packages(HERE)
-    digest = sha256(KEY.encode()).hexdigest()
-    with running_service() as service, running_service(TRAINFIT_API_KEYS=f"e2e={digest}") as keyed:
+    key = new_key()
+    keys = str(named("e2e", key))
+    with running_service() as service, running_service(TRAINFIT_API_KEYS=keys) as keyed:
         result = subprocess.run(
             [node, "--test", "--test-reporter=junit", *(str(path) for path in FILES)],
             cwd=HERE,
@@ -52,6 +52,7 @@ def outcomes() -> dict[str, str]:
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
                 "PAGE_ORIGIN": service.url,
                 "PAGE_ORIGIN_WITH_KEY": keyed.url,
+                "PAGE_KEY": key,
                 "CHROMIUM": chromium,
             },
             capture_output=True,

@@ -11,6 +11,7 @@ import { leaves, put } from "./pointer.js";
 /** @typedef {import("trainfit").Job} Job */
 /** @typedef {import("../state.js").State} State */
 
+const PARTS = ["model", "parallelism", "training", "framework", "gpu"];
 const WHOLE = ["/model/hf_config", "/model/spec"];
 
 /**
@@ -83,7 +84,7 @@ function jobOf(parameters) {
   let job = /** @type {Job} */ ({});
   for (const [name, text] of parameters) {
     const [part = ""] = name.split(".");
-    if (!["model", "parallelism", "training", "framework", "gpu"].includes(part)) continue;
+    if (!PARTS.includes(part) || text === "") continue;
     job = put(job, `/${name.replaceAll(".", "/")}`, read(text));
   }
   return job.model ? job : undefined;

@@ -31,7 +31,9 @@ export function differences(job, baseline) {
   return pointers
     .filter((pointer) => JSON.stringify(before.get(pointer)) !== JSON.stringify(after.get(pointer)))
     .map((pointer) =>
-      after.has(pointer) ? said(pointer, after.get(pointer)) : `${nameOf(pointer)} unset`,
+      after.has(pointer)
+        ? said(pointer, after.get(pointer))
+        : `${nameOf(pointer) || pointer.split("/")[1]} unset`,
     );
 }
 

@@ -10,13 +10,15 @@ import { useWidth } from "./width.js";
 
 const [LEFT, TOP] = [64, 22];
 const END = 26;
+/** Pixels that a name needs. */
+const NAME = 13;
 
 /** @param {{stages: Stage[], selected: number, select: (rank: number) => void}} props */
 export function Pipeline({ stages, selected, select }) {
   const [ref, width] = useWidth(720);
   const layers = stages.flatMap((stage) => stage.chunks.flatMap((chunk) => chunk.layers));
   const count = Math.max(...layers, 0) + 1;
-  const row = Math.max(9, Math.min(26, 420 / stages.length));
+  const row = Math.max(5, Math.min(26, 400 / stages.length));
   const pitch = (width - LEFT - 2 * END - 4) / count;
   const x = (/** @type {number} */ layer) => LEFT + END + layer * pitch;
   const height = TOP + row * stages.length + 6;
@@ -35,7 +37,7 @@ export function Pipeline({ stages, selected, select }) {
         };
         return html`<g key=${stage.pp_rank} class=${`rank ${stage.pp_rank === selected ? "selected" : ""}`}>
           <rect class="ground" x="0" y=${y} width=${width} height=${row} />
-          ${row >= 11 && html`<text class="name" x=${LEFT - 8} y=${y + row / 2 + 4} text-anchor="end">stage ${stage.pp_rank}</text>`}
+          ${stage.pp_rank % Math.ceil(NAME / row) === 0 && html`<text class="name" x=${LEFT - 8} y=${y + row / 2 + 4} text-anchor="end">stage ${stage.pp_rank}</text>`}
           ${stage.chunks.map((chunk) => html`<${ChunkBox} key=${chunk.vpp_rank} ...${{ chunk, x, y, row, pitch, count }} />`)}
           <rect class="hit" x="0" y=${y} width=${width} height=${row} role="button" tabindex="0"
             aria-pressed=${stage.pp_rank === selected} aria-label=${`Stage ${stage.pp_rank}: ${inWords(stage)}`}
@@ -51,7 +53,7 @@ export function Pipeline({ stages, selected, select }) {
 /** @param {{chunk: Chunk, x: (layer: number) => number, y: number, row: number, pitch: number, count: number}} props */
 function ChunkBox({ chunk, x, y, row, pitch, count }) {
   const [first, last] = [chunk.layers[0], chunk.layers.at(-1)];
-  const [top, height] = [y + 2, row - 4];
+  const [top, height] = row < 10 ? [y, row] : [y + 2, row - 4];
   const words = first === last ? String(first) : `${first}–${last}`;
   const width = first === undefined || last === undefined ? 0 : x(last + 1) - x(first);
   const tail = `${chunk.mtp_layers ? "M" : ""}${chunk.output_layer ? "H" : ""}`;

@@ -39,6 +39,7 @@ export function StageBars({ estimate, fit, selected, select }) {
         </g>`,
       )}
       <text class="tick" x=${LEFT - 6} y=${TOP - 12} text-anchor="end">GiB</text>
+      ${pitch < NAMED && html`<text class="tick" x=${LEFT - 6} y=${BOTTOM + 18} text-anchor="end">stage</text>`}
       ${stages.map(
         (stage) => html`<${Bar} key=${stage.pp_rank}
           ...${{ stage, scale, bar, pitch, select }}
