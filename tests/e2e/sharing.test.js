@@ -70,6 +70,23 @@ scenario("the commands ask what the page asks", async (page) => {
   assert.match(await verdict(page), new RegExp(`${(device(asked).expected / 2 ** 30).toFixed(1)}`));
 });
 
+scenario("the run is written as launch flags, which the page reads again", async (page) => {
+  await open(page);
+  await page.getByRole("button", { name: "Launch flags" }).click();
+  const told = page.locator(".share pre");
+  await told.getByText("--tensor-model-parallel-size 2").waitFor();
+  const script = `torchrun --nproc_per_node 8 pretrain_gpt.py ${await told.innerText()}`;
+  const words = await verdict(page);
+  await number(page, "Tensor tp").fill("4");
+  await settled(page);
+  assert.notEqual(await verdict(page), words);
+  await page.getByRole("button", { name: "Launch files" }).click();
+  await page.getByLabel("Launch files").setInputFiles({ name: "train.sh", mimeType: "text/x-sh", buffer: Buffer.from(script) });
+  await page.getByText("Read as megatron.").waitFor();
+  await settled(page);
+  assert.equal(await verdict(page), words);
+});
+
 scenario("the answer is taken away as JSON, CSV, SVG and PNG", async (page) => {
   await open(page);
   const taken = async (/** @type {string} */ name) => {

@@ -36,6 +36,7 @@ export type Module = Required<Omit<Schemas["Module"], "children">> & { children:
 export type RankLedger = Omit<Schemas["RankLedger"], "modules"> & { modules: Module };
 export type KeptTensor = Schemas["KeptTensor"];
 export type JobFromLaunch = Schemas["JobFromLaunch"];
+export type WrittenLaunch = Required<Schemas["WrittenLaunch"]>;
 export type Comparison = Schemas["Comparison"];
 export type Course = Schemas["Course"];
 export type Pass = Schemas["Pass"];
@@ -50,6 +51,7 @@ export interface Questions {
   "v1/fit-check": Body<"fitCheck">;
   "v1/compare": Body<"compare">;
   "v1/jobs:from-launch": Body<"jobFromLaunch">;
+  "v1/jobs:to-launch": Body<"jobToLaunch">;
   "v1/ledger": Body<"ledger">;
 }
 export interface Answers {
@@ -62,5 +64,6 @@ export interface Answers {
   "v1/fit-check": Answer<"fitCheck">;
   "v1/compare": Answer<"compare">;
   "v1/jobs:from-launch": JobFromLaunch;
+  "v1/jobs:to-launch": WrittenLaunch;
   "v1/ledger": RankLedger;
 }

@@ -5,20 +5,29 @@ import { useEffect, useState } from "./vendor/htm-preact.js";
 
 /**
  * @template {keyof import("trainfit").Answers} Path
+ * @typedef {{answer: import("trainfit").Answers[Path] | null, problem: import("trainfit").Problem | null}} Asked
+ */
+
+/**
+ * @template {keyof import("trainfit").Answers} Path
  * @param {Path} path
  * @param {import("trainfit").Questions[Path] | null} question null: nothing is asked
- * @returns {import("trainfit").Answers[Path] | null} the last answer
+ * @returns {Asked<Path>} the last answer, or why there is none
  */
 export function useAsked(path, question) {
-  const [answer, setAnswer] = useState(/** @type {import("trainfit").Answers[Path] | null} */ (null));
+  const [asked, setAsked] = useState(/** @type {Asked<Path>} */ ({ answer: null, problem: null }));
   const key = JSON.stringify(question);
   useEffect(() => {
     if (question === null) return undefined;
     const controller = new AbortController();
-    ask(path, question, controller.signal).then(setAnswer, (error) => {
-      if (problemOf(error)) setAnswer(null);
-    });
+    ask(path, question, controller.signal).then(
+      (answer) => setAsked({ answer, problem: null }),
+      (error) => {
+        const problem = problemOf(error);
+        if (problem) setAsked({ answer: null, problem });
+      },
+    );
     return () => controller.abort();
   }, [path, key]);
-  return answer;
+  return asked;
 }

@@ -23,7 +23,7 @@ const BAR = 220;
 export function ComparisonTable({ state, usable, pin, unpin, use }) {
   const { pins, job } = state;
   const jobs = [...pins.map((each, index) => ({ id: `pin ${index}`, job: each.job })), { id: PRESENT, job }];
-  const compared = useAsked("v1/compare", pins.length ? { jobs } : null);
+  const { answer: compared } = useAsked("v1/compare", pins.length ? { jobs } : null);
   const answers = new Map((compared?.jobs ?? []).map((each) => [each.id, each]));
   const found = [...answers.values()].flatMap(({ comparison }) => (comparison ? [comparison] : []));
   const most = Math.max(usable, ...found.map((each) => each.binding.device_bytes.high), 1);

@@ -11,7 +11,7 @@ import { ModuleTree } from "./tree.js";
 /** @param {{answer: import("../state.js").Answer, rank: number}} props */
 export function StageDetail({ answer, rank }) {
   const stage = answer.estimate.stages[rank];
-  const ledger = useAsked("v1/ledger", { ...answer.job, pp_rank: rank });
+  const { answer: ledger } = useAsked("v1/ledger", { ...answer.job, pp_rank: rank });
   if (!stage) return null;
   const current = ledger?.pp_rank === rank ? ledger : null;
   return html`<section class="card" aria-labelledby="stage-title">

@@ -1,7 +1,8 @@
 /** What can be taken away: the question as a link and as commands, the answer as files. */
 
 import { html, useRef, useState } from "../vendor/htm-preact.js";
-import { commandLine, curl } from "./command.js";
+import { useAsked } from "../asked.js";
+import { commandLine, curl, launchText } from "./command.js";
 import { png, standalone } from "./picture.js";
 import { csv } from "./table.js";
 
@@ -10,7 +11,9 @@ import { csv } from "./table.js";
  * @typedef {import("../state.js").Answer} Answer
  */
 
-const WAYS = { link: "Link", curl: "curl", cli: "Command line" };
+const WAYS = { link: "Link", curl: "curl", cli: "Command line", launch: "Launch flags" };
+/** In whose keys a job of each framework is written. */
+const TARGETS = /** @type {const} */ ({ megatron: "megatron-args", torchtitan: "torchtitan" });
 
 /** @param {{state: State, answer: Answer, title: string, flags: import("./command.js").Flags}} props */
 export function Share({ state, answer, title, flags }) {
@@ -18,10 +21,13 @@ export function Share({ state, answer, title, flags }) {
   const [told, setTold] = useState("");
   const shown = useRef(/** @type {HTMLElement | null} */ (null));
   const base = new URL(".", document.baseURI).href;
+  const target = TARGETS[/** @type {keyof typeof TARGETS} */ (state.job.framework?.name ?? "megatron")];
+  const launch = useAsked("v1/jobs:to-launch", way === "launch" && target ? { job: state.job, to: target } : null);
   const text = {
     link: () => location.href,
     curl: () => curl(state.job, state.headroom, base),
     cli: () => commandLine(state.job, flags),
+    launch: () => launched(launch, Boolean(target)),
   }[way]();
   const copy = async () => {
     try {
@@ -57,6 +63,12 @@ export function Share({ state, answer, title, flags }) {
       </span>
     </div>
   </section>`;
+}
+
+/** @param {import("../asked.js").Asked<"v1/jobs:to-launch">} launch @param {boolean} written */
+function launched({ answer, problem }, written) {
+  if (!written) return "Jobs of this framework are not written as launch flags.";
+  return answer ? launchText(answer) : (problem?.errors.map((each) => each.message).join("\n") ?? "");
 }
 
 function bars() {
