@@ -60,6 +60,7 @@ parallelism_config_sp_attn_implementation
         "tpu": "no GPU is used",
         "enable_msamp": "MS-AMP is not modelled",
         "use_megatron_lm": MEGATRON,
+        **dict.fromkeys(SECTIONS, "has to be a section of keys"),
         "megatron_lm_config.": MEGATRON,
         "megatron_lm_*": MEGATRON,
         "fp8_*": "fp8 under accelerate is not modelled",

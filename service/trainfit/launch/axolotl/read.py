@@ -275,7 +275,8 @@ def _mixed(run: Run) -> tuple[str, Setting | None]:
     full is arithmetic in the weights' own type.
     """
     arguments = run.arguments
-    arguments.get("fp16")
+    for key in ("fp16", "bf16_alone", "fp16_alone"):
+        arguments.get(key)
     for kind in ("bf16", "fp16"):
         alone, setting = arguments.get(f"{kind}_alone"), arguments.get(kind)
         if alone is not None and arguments.is_on(f"{kind}_alone"):

@@ -98,6 +98,8 @@ SECOND_COPY = "shards of their own within a node are not modelled"
 OWN_CHECKPOINTS = "only models that call DeepSpeed's checkpointing themselves heed it"
 
 UNSUPPORTED = {
+    f"{ZERO}.offload_optimizer": "has to be a section of keys",
+    f"{ZERO}.offload_param": "has to be a section of keys",
     f"{ZERO}.legacy_stage1": "the first stage of old releases is not modelled",
     f"{ZERO}.zero_quantized_weights": "quantised exchange is not modelled",
     f"{ZERO}.zero_quantized_nontrainable_weights": "quantised exchange is not modelled",

@@ -13,6 +13,9 @@ RENAMED = {
     "enable_liger_kernel": "use_liger_kernel",
     "double_quantization": "use_bnb_nested_quant",
     "evaluation_strategy": "eval_strategy",
+    "per_gpu_train_batch_size": "per_device_train_batch_size",
+    "per_gpu_eval_batch_size": "per_device_eval_batch_size",
+    "fsdp_min_num_params": "fsdp_config.min_num_params",
     "fsdp_transformer_layer_cls_to_wrap": "fsdp_config.transformer_layer_cls_to_wrap",
     "max_length": "generated_length",
     "activation_checkpointing": "gradient_checkpointing",
@@ -63,7 +66,8 @@ GIVEN = {
 
 KEYS = TRAINER | Keys(
     names("""
-adapter_folder cache_dir use_fast_tokenizer split_special_tokens new_special_tokens_config
+adapter_folder cache_dir device_map use_fast_tokenizer split_special_tokens
+new_special_tokens_config
 init_special_tokens low_cpu_mem_usage rope_scaling moe_aux_loss_coef use_reentrant_gc
 train_from_scratch infer_backend offload_folder use_kv_cache infer_dtype hf_hub_token ms_hub_token
 om_hub_token print_param_status trust_remote_code image_max_pixels image_min_pixels

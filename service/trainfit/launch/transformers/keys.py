@@ -94,6 +94,7 @@ UNSUPPORTED = {
     "use_mps_device": "no CUDA device is used",
     "use_ipex": "no CUDA device is used",
     "tpu_num_cores": "no GPU is used",
+    "tpu_metrics_debug": "no GPU is used",
     "accelerator_config.split_batches": SPLIT,
     "split_batches": SPLIT,
     "accelerator_config": "its keys are in a file of their own; give them in place",
@@ -171,7 +172,7 @@ f_alpha_divergence_coef reference_free rpo_alpha ld_alpha discopop_tau use_weigh
 ref_model_mixup_alpha ref_model_sync_steps sync_ref_model is_encoder_decoder model_adapter_name
 ref_adapter_name force_use_ref_model precompute_ref_batch_size tools base_model_attribute_name
 use_logits_to_keep padding_free router_aux_loss_coef pad_token optimize_cuda_cache
-precompute_ref_eval_log_probs
+precompute_ref_eval_log_probs use_liger_loss use_num_logits_to_keep
 """),
     {"generate_during_eval": OFF},
     {

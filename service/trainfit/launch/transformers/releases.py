@@ -9,7 +9,7 @@ Release = tuple[int, ...]
 LATEST: Release = (9999,)
 """Stands for the last release whose keys are in the lists."""
 
-_ONE = re.compile(r"(?:([A-Za-z][\w-]*?)[\s=_-]*)?v?(\d+(?:\.\d+)*)\S*")
+_ONE = re.compile(r"(?:([A-Za-z][\w-]+?)[\s=_-]*)?v?(\d+(?:\.\d+)*)\S*")
 
 
 class Releases(NamedTuple):
