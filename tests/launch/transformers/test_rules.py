@@ -268,3 +268,20 @@ def test_other_loops_are_refused_by_one_key(script: str) -> None:
 )
 def test_releases(version: str | None, transformers: tuple[int], trl: tuple[int]) -> None:
     assert releases_of(version) == (transformers, trl)
+
+
+@pytest.mark.parametrize(
+    ("version", "key", "known"),
+    [
+        ("4.40.2", "evaluation_strategy", True),
+        ("5.0.0", "evaluation_strategy", False),
+        ("4.40.2", "use_liger_kernel", False),
+        ("4.57.1", "use_liger_kernel", True),
+        ("5.23.0", "overwrite_output_dir", False),
+        (None, "overwrite_output_dir", True),
+    ],
+)
+def test_a_key_that_a_release_does_not_have(version: str | None, key: str, known: bool) -> None:
+    keys: dict[str, Any] = {key: "no" if "strategy" in key else "False"}
+    found = run(version=version, **keys)
+    assert (key not in found.unsupported) == known

@@ -235,25 +235,31 @@ RENAMED = {
 }
 """Names that mean the same in another release or another script, and the one they are read by."""
 
-CAME_AND_WENT: dict[str, tuple[tuple[int, ...], tuple[int, ...] | None]] = {
-    "evaluation_strategy": ((0,), (4, 46)),
-    "eval_strategy": ((4, 41), None),
-    "torch_dtype": ((0,), None),
-    "activation_checkpointing": ((5, 23), None),
-    "per_gpu_train_batch_size": ((0,), (5, 0)),
-    "per_gpu_eval_batch_size": ((0,), (5, 0)),
-    "use_liger_kernel": ((4, 45), None),
-    "liger_kernel_config": ((4, 53), None),
-    "torch_empty_cache_steps": ((4, 45), None),
-    "overwrite_output_dir": ((0,), (5, 0)),
-    "half_precision_backend": ((0,), (5, 0)),
-    "torchdynamo": ((0,), (5, 0)),
-    "adafactor": ((0,), (5, 0)),
-    "no_cuda": ((0,), (5, 0)),
-    "use_ipex": ((0,), (4, 57)),
-    "split_batches": ((0,), (4, 46)),
-    "dispatch_batches": ((0,), (4, 46)),
-    "fsdp_min_num_params": ((0,), (5, 0)),
-    "fsdp_transformer_layer_cls_to_wrap": ((0,), (5, 0)),
+ABSENT_UNTIL = {
+    (4, 40, 2): names("""
+average_tokens_across_devices batch_eval_metrics eval_on_start eval_strategy eval_use_gather_object
+include_for_metrics restore_callback_states_from_checkpoint torch_empty_cache_steps use_liger_kernel
+"""),
+    (4, 49): names("hub_revision liger_kernel_config parallelism_config project trackio_space_id"),
+    (4, 57, 1): names("enable_jit_checkpoint use_cache"),
+    (5, 0): names("""
+activation_checkpointing activation_checkpointing_kwargs dataloader_in_order
+dataloader_multiprocessing_context ddp_static_graph trackio_bucket_id trackio_static_space_id
+train_sampling_strategy
+"""),
 }
-"""Releases of transformers in which a key of TrainingArguments came, and from which it is gone."""
+"""Releases of transformers that were read, and keys of TrainingArguments that came after them."""
+
+ABSENT_FROM = {
+    (4, 57, 1): names("dispatch_batches evaluation_strategy split_batches use_ipex"),
+    (5, 0): names("""
+adafactor fp16_backend fp16_opt_level fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap
+half_precision_backend include_inputs_for_metrics include_tokens_per_second jit_mode_eval
+mp_parameters no_cuda overwrite_output_dir past_index per_gpu_eval_batch_size
+per_gpu_train_batch_size push_to_hub_model_id push_to_hub_organization push_to_hub_token ray_scope
+save_safetensors torchdynamo tpu_metrics_debug tpu_num_cores use_legacy_prediction_loop
+use_mps_device
+"""),
+    (5, 23): names("group_by_length logging_dir warmup_ratio"),
+}
+"""Releases of transformers that were read, and keys of TrainingArguments that were gone by them."""

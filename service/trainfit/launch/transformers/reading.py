@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from trainfit.launch.accelerate.config import MARKS as ACCELERATES
 from trainfit.launch.accelerate.config import by_flag, launched
@@ -31,10 +32,10 @@ from trainfit.launch.transformers.engine import (
     put_num_gpus,
     put_parallel_sizes,
 )
+from trainfit.launch.transformers.keys import ABSENT_FROM, ABSENT_UNTIL, RENAMED
 from trainfit.launch.transformers.keys import DECIDING as ARGUMENTS
-from trainfit.launch.transformers.keys import RENAMED
 from trainfit.launch.transformers.precision import put_precision
-from trainfit.launch.transformers.releases import Releases
+from trainfit.launch.transformers.releases import LATEST, Releases
 from trainfit.launch.transformers.run import Run, Trainer, need
 from trainfit.launch.transformers.source import Source
 from trainfit.launch.transformers.step import put_step
@@ -46,9 +47,24 @@ MODEL = ("model_name_or_path", "model_id", "config_name")
 
 def read_run(program: Program, draft: Draft, releases: Releases) -> None:
     """Read a run into a draft. Raises LaunchError where a file that it names was not sent."""
-    run = gathered(program, draft, releases)
+    run = _of_release(gathered(program, draft, releases))
     put_run(run)
     finish(run, KEYS[run.trainer.kind])
+
+
+def _of_release(run: Run) -> Run:
+    """The run without the keys that a release, where one is named, does not have."""
+    release = run.releases.transformers
+    if release == LATEST:
+        return run
+    kept = dict(run.arguments.settings)
+    for name, setting in run.arguments.settings.items():
+        early = any(release <= last and setting.key in keys for last, keys in ABSENT_UNTIL.items())
+        late = any(release >= first and setting.key in keys for first, keys in ABSENT_FROM.items())
+        if early or late:
+            number = ".".join(map(str, release))
+            run.draft.leave_out(kept.pop(name), f"transformers {number} has no such key")
+    return replace(run, arguments=Source(kept, run.draft))
 
 
 def gathered(
