@@ -214,6 +214,20 @@ def test_other_optimizers_are_not_modelled(optim: str) -> None:
     assert run(optim=optim).unsupported == {"optim"}
 
 
+@pytest.mark.parametrize(
+    ("env", "count"),
+    [
+        ({"WORLD_SIZE": "16"}, 16),
+        ({"NPROC_PER_NODE": "8", "NNODES": "2"}, 16),
+        ({"NPROC_PER_NODE": "4"}, 4),
+        ({}, 1),
+    ],
+)
+def test_gpus_that_the_environment_tells(env: dict[str, str], count: int) -> None:
+    found = read(launch_of(argv=["python", "train.py", *words(BASE)], env=env))
+    assert found.field("/parallelism/num_gpus") == count
+
+
 def test_segments_of_the_allocator() -> None:
     command = ["python", "train.py", *words(BASE)]
     env = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}

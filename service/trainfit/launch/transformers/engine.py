@@ -45,14 +45,12 @@ def put_num_gpus(run: Run, engine: Engine) -> int | None:
     draft, program = run.draft, run.program
     processes = run.accelerate.get("num_processes")
     run.accelerate.get("num_machines")
-    counts = (
-        program.num_gpus
-        or tuple(
-            each for each in (processes, program.environment.get("WORLD_SIZE")) if each is not None
-        )[:1]
-    )
+    counts = program.num_gpus or (() if processes is None else (processes,)) or _exported(program)
     total = 1
     for setting in counts:
+        if setting.unknown is not None:
+            draft.recognise(setting)
+            return None
         count = as_int(setting.value)
         if count is None or count < 1:
             draft.complain(setting, f"{setting.value!r} is no number of GPUs")
