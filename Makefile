@@ -15,12 +15,14 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 
 AUDIT_VENV := .venv-audit
 ORACLE_VENV := .venv-oracle
+FUZZ_VENV := .venv-fuzz
 
 # Stamps: what serving needs, what testing needs on top of it, and what is apart from both.
 SERVE_READY := $(VENV)/serve-ready
 TEST_READY := $(VENV)/test-ready
 AUDIT_READY := $(AUDIT_VENV)/ready
 ORACLE_READY := $(ORACLE_VENV)/ready
+FUZZ_READY := $(FUZZ_VENV)/ready
 
 ##@ Use
 
@@ -57,6 +59,10 @@ bench: $(TEST_READY) ## Time the estimator, the command line and the service
 .PHONY: oracle
 oracle: $(ORACLE_READY) ## Run PyTorch's steps anew and compare with the recorded ones, to the byte
 	$(ORACLE_VENV)/bin/python -m tests.oracle --check --live tests/data/torch_steps_here.jsonl
+
+.PHONY: fuzz
+fuzz: $(FUZZ_READY) ## Feed launches that no one would write to what reads them, for a minute
+	PYTHONPATH=service $(FUZZ_VENV)/bin/python -m tests.fuzz
 
 .PHONY: audit
 audit: $(AUDIT_READY) ## Look up known vulnerabilities of what is locked (needs a network)
@@ -97,6 +103,7 @@ lock: ## Lock the dependencies anew, with hashes (needs uv)
 	$(COMPILE) --upgrade --group build --output-file requirements-build.lock
 	$(COMPILE) --upgrade pyproject.toml --extra otel --group dev --output-file requirements-dev.lock
 	$(COMPILE) --upgrade --group pyproject.toml:audit --output-file requirements-audit.lock
+	$(COMPILE) --upgrade --group pyproject.toml:fuzz --output-file requirements-fuzz.lock
 	$(COMPILE) --upgrade --group pyproject.toml:oracle --output-file requirements-oracle.lock
 
 $(SERVE_READY): requirements.lock requirements-build.lock pyproject.toml service/trainfit/__init__.py
@@ -113,4 +120,10 @@ $(TEST_READY): requirements-dev.lock $(SERVE_READY)
 $(AUDIT_READY) $(ORACLE_READY): .venv-%/ready: requirements-%.lock
 	@test -x $(@D)/bin/python || "$(PYTHON)" -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r $<
+	@touch $@
+
+$(FUZZ_READY): requirements.lock requirements-fuzz.lock
+	@test -x $(FUZZ_VENV)/bin/python || "$(PYTHON)" -m venv $(FUZZ_VENV)
+	$(FUZZ_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
+		--require-hashes -r requirements.lock -r requirements-fuzz.lock
 	@touch $@

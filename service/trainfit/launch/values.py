@@ -36,6 +36,13 @@ def flag(value: Any) -> bool:
     raise ValueError("must be true or false")
 
 
+def word(value: Any) -> str:
+    """A text. Raises ValueError for anything else."""
+    if isinstance(value, str):
+        return value
+    raise ValueError("must be a word")
+
+
 def names(value: Any) -> list[str]:
     """A list of names, or one text with commas between them."""
     if isinstance(value, str):

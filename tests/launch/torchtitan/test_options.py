@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -372,3 +373,19 @@ def test_every_flavour_is_a_model(name: str, flavor: str, version: str) -> None:
     plan = plan_of(Job.model_validate(found.job))
     listed = FLAVORS[name][flavor]
     assert plan.model.num_layers in {each.num_layers for each in listed}
+
+
+ODD = ("[]", "{}", "true", "1.5", '"x"', "-1", "[[1], {a = 2}]")
+
+
+@pytest.mark.parametrize("value", ODD)
+@pytest.mark.parametrize("release", [LEGACY[0], LEGACY[-1]], ids=lambda release: release.name)
+def test_a_value_of_another_kind_breaks_nothing(release: Release, value: str) -> None:
+    for key in release.keys:
+        section, _, name = key.rpartition(".")
+        others = "[parallelism]\npipeline_parallel_degree = 2\ncontext_parallel_degree = 2\n"
+        others += '[model]\nconverters = ["float8"]\n'
+        table = f"[{section}]\n{name} = {value}\n"
+        text = table if section in ("parallelism", "model") else others + table
+        with suppress(LaunchError):
+            read(launch_of({"x.toml": text}, format="torchtitan", overrides=GPUS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -240,3 +241,11 @@ def test_every_key_of_the_recipes_stands_in_a_list(key: str) -> None:
 
 def test_a_key_that_no_recipe_has_is_unsupported() -> None:
     assert "enable_magic" in tune("enable_magic=True").unsupported
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", "null", "x", "1.5", "-1", "[[1], {a: 2}]"])
+def test_a_value_of_another_kind_breaks_nothing(value: str) -> None:
+    for key in RECIPE_KEYS.split():
+        for config in (DISTRIBUTED, LORA):
+            with suppress(LaunchError):
+                tune(f"{key}={value}", config=config, before=("--nproc_per_node=2",))

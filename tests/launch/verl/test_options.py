@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -204,3 +205,11 @@ def test_a_yaml_file_is_read_with_its_references() -> None:
     assert found.field("/parallelism/num_gpus") == 16
     over = read(launch_of({"conf/trainer.yaml": text}, [TRAINER, "trainer.nnodes=4"]))
     assert over.field("/parallelism/num_gpus") == 32
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", "null", "x", "1.5", "-1", "[[1], {a: 2}]"])
+def test_a_value_of_another_kind_breaks_nothing(value: str) -> None:
+    for key in KEYS:
+        if key.startswith((ACTOR, MODEL)):
+            with suppress(LaunchError):
+                trained(f"{key}={value}")

@@ -45,11 +45,9 @@ rank has, it has two of the latter."""
 
 FLOAT8 = ("float8", "quantize.linear.float8")
 """Names of the converter that multiplies in fp8 and keeps for backward what it would in bf16."""
-FLOAT8_RECIPES: Mapping[str | None, str] = {
-    None: "tensorwise",
-    "tensorwise": "tensorwise",
-    "rowwise": "rowwise",
-}
+DEFAULT_RECIPE = "tensorwise"
+FLOAT8_RECIPES: Mapping[str, str] = {"tensorwise": "tensorwise", "rowwise": "rowwise"}
+"""How linears scale what they multiply, where a key says so, and where none does."""
 
 DTYPES: Mapping[str, str] = {"float32": "fp32", "bfloat16": "bf16"}
 

@@ -18,7 +18,7 @@ from trainfit.launch.torchtitan.keys import (
 )
 from trainfit.launch.torchtitan.run import Run
 from trainfit.launch.torchtitan.written import is_started_by_script
-from trainfit.launch.values import names, size, whole
+from trainfit.launch.values import names, size, whole, word
 
 SECTION = "parallelism"
 SHARD = f"{SECTION}.data_parallel_shard_degree"
@@ -127,7 +127,7 @@ def _exchange_keys(run: Run, degrees: Degrees) -> None:
     key = f"{SECTION}.context_parallel_rotate_method"
     if degrees.cp == 1 and not run.given(key):
         return
-    method = run.reading.value(key, "allgather")
+    method = run.reading.value(key, "allgather", word)
     if method in ROTATE_METHODS:
         run.decide("/parallelism/cp_comm_type", ROTATE_METHODS[method], key)
     else:
@@ -149,7 +149,7 @@ def read_pipeline(run: Run, pp: int, layers: int | None) -> None:
     if pp == 1:
         run.idle.update((SCHEDULE, f"{SECTION}.pipeline_parallel_schedule_csv", *SPLIT))
         return
-    name = run.reading.value(SCHEDULE, "1F1B")
+    name = run.reading.value(SCHEDULE, "1F1B", word)
     if name not in SCHEDULES:
         why = f"the schedule {name} is not modelled"
         for setting in run.given(SCHEDULE, *SPLIT):

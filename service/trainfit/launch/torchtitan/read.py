@@ -18,6 +18,7 @@ from trainfit.launch.settings import Setting
 from trainfit.launch.torchtitan.flavors import NO_LANGUAGE_MODELS, Flavor, flavor_of
 from trainfit.launch.torchtitan.keys import (
     COPIED,
+    DEFAULT_RECIPE,
     DEFAULTS,
     DTYPES,
     FLOAT8,
@@ -50,7 +51,7 @@ from trainfit.launch.torchtitan.written import (
     file_settings,
     is_started_by_script,
 )
-from trainfit.launch.values import flag, names, size, whole
+from trainfit.launch.values import flag, names, size, whole, word
 
 PROGRAMS = re.compile(r"torchtitan[./]train(\.py)?|run_(llama_)?train\.sh")
 TABLES = {"job", "model", "training", "parallelism", "activation_checkpoint", "experimental"}
@@ -257,7 +258,7 @@ def _float8(run: Run) -> None:
         run.idle.update(key for key in known if "float8" in RENAMED.get(key, key))
         run.idle.update(RENAMED.get(key, key) for key in known if "float8" in key)
         return
-    recipe = run.reading.value(recipe_key)
+    recipe = run.reading.value(recipe_key, DEFAULT_RECIPE, word)
     if recipe in FLOAT8_RECIPES:
         pointer = "/training/precision/fp8_recipe"
         run.decide(pointer, FLOAT8_RECIPES[recipe], recipe_key, "model.converters", switch)
@@ -296,7 +297,7 @@ def _recompute(run: Run) -> None:
 
 def _optimizer(run: Run) -> None:
     """torch's optimizers; in 2024 a flag made them fused, later a word says how they step."""
-    name = run.reading.value("optimizer.name", "AdamW")
+    name = run.reading.value("optimizer.name", "AdamW", word)
     pointer = "/training/optimizer/implementation"
     if name in OPTIMIZERS:
         run.decide("/training/optimizer/name", OPTIMIZERS[name], "optimizer.name")

@@ -14,7 +14,7 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.models import put_model
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting, settings_of
-from trainfit.launch.values import flag, size, whole
+from trainfit.launch.values import flag, size, whole, word
 from trainfit.launch.verl.keys import (
     ACTOR,
     ALWAYS_ENTROPY,
@@ -304,7 +304,7 @@ def _loss(reading: Reading, draft: Draft, release: str) -> None:
 def _beside_the_actor(reading: Reading, draft: Draft) -> None:
     """What else is on the card during the update: the sleeping rollout engine, and other models."""
     key = "algorithm.adv_estimator"
-    estimator = reading.value(key, "gae")
+    estimator = reading.value(key, "gae", word)
     if estimator not in WITHOUT_CRITIC:
         _leave_out(reading, draft, (key,), "a critic that shares the card is not modelled")
     enabled = "reward_model.enable"

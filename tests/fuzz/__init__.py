@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing, in an environment of its own."""

@@ -1,0 +1,101 @@
+"""Launch files and command lines that are damaged: they are read or refused, and soon."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import get_args
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.launch.launches import DATA, launch_of
+from trainfit.launch.errors import LaunchError
+from trainfit.launch.read import read_launch
+from trainfit.specs.launch import LaunchFormat
+
+TEXTS = {
+    str(path.relative_to(DATA)): path.read_text("utf-8")
+    for path in sorted(DATA.rglob("*"))
+    if path.is_file() and path.name not in ("cases.yaml", "keys.txt")
+}
+FILES = [path for path in TEXTS if not path.endswith(".args")]
+PROGRAMS = (
+    "torchtitan.train",
+    "./run_train.sh",
+    "tune",
+    "verl.trainer.main_ppo",
+    "pretrain_gpt.py",
+    "accelerate",
+    "deepspeed",
+    "torchrun",
+    "trl",
+    "train.py",
+    "sbatch",
+    "bash",
+)
+"""What starts a launch of each format, and what wraps them."""
+PIECES = st.one_of(
+    st.sampled_from(
+        [
+            *("=", ":", "-", "--", "[", "]", "{", "}", '"', "'", "\n", "  ", "#", "${", "&a", "*a"),
+            *("null", "true", "auto", "-1", "0", "1e999", "9" * 30, "\0", "\ud7ff", "é", "None"),
+        ]
+    ),
+    st.text(max_size=8),
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, text: str) -> str:
+    """The text with a few stretches of it taken out, doubled, or replaced."""
+    for _ in range(draw(st.integers(0, 4))):
+        start = draw(st.integers(0, len(text)))
+        end = min(len(text), start + draw(st.integers(0, 40)))
+        middle = draw(st.one_of(PIECES, st.just(text[start:end] * 2)))
+        text = text[:start] + middle + text[end:]
+    return text
+
+
+@st.composite
+def files(draw: st.DrawFn) -> dict[str, str]:
+    chosen = draw(st.lists(st.sampled_from(FILES), max_size=3, unique=True))
+    return {path: draw(damaged(TEXTS[path])) for path in chosen}
+
+
+@st.composite
+def command_lines(draw: st.DrawFn) -> list[str]:
+    """A program, words of files and options, and words of the examples."""
+    words = [
+        word
+        for text in draw(st.lists(st.sampled_from(sorted(TEXTS.values())), max_size=2))
+        for word in text.split()[:40]
+    ]
+    options = draw(st.lists(damaged("--training.seq_len=4096"), max_size=3))
+    named = draw(st.lists(st.sampled_from(FILES), max_size=2))
+    configs = [each for path in named for each in ("--job.config_file", "--config", path)]
+    argv = [draw(st.sampled_from(PROGRAMS)), *configs, *options, *words]
+    return [draw(damaged(word)) if draw(st.booleans()) else word for word in argv[:60]]
+
+
+@settings(
+    max_examples=300,
+    deadline=timedelta(seconds=5),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(
+    sent=files(),
+    argv=st.one_of(st.none(), command_lines(), PIECES),
+    wanted=st.sampled_from((None, *get_args(LaunchFormat))),
+    version=st.one_of(st.none(), st.sampled_from(("v0.1.0", "0.2.2", "2026-08")), PIECES),
+)
+def test_what_is_damaged_is_read_or_refused(
+    sent: dict[str, str], argv: list[str] | str | None, wanted: str | None, version: str | None
+) -> None:
+    try:
+        launch = launch_of(sent, argv, format=wanted, framework_version=version)
+    except ValidationError:
+        return
+    with suppress(LaunchError):
+        read_launch(launch)
