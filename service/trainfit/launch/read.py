@@ -96,8 +96,8 @@ def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format,
         raise LaunchError(Complaint(f"starts more than one program that trains: {trained}{which}"))
     if found:
         return found[0]
-    if formats and wanted is not None and len(unwrapped.programs) == 1:
+    if wanted is not None and len(unwrapped.programs) == 1:
         return formats[0], unwrapped.programs[0]
-    names = ", ".join(each.name for each in formats or FORMATS)
+    names = ", ".join(each.name for each in formats)
     nothing = Complaint(f"holds no launch that is recognised; there are {names}")
     raise LaunchError(nothing, *unwrapped.notes)
