@@ -41,7 +41,7 @@ QWEN = "estimate Qwen/Qwen3-8B"
         (f"{QWEN} --precision bf16-pure", "trainfit: --precision: the precision bf16-pure"),
         (f"{QWEN} --gpu H1000", "  use --gpu H100-80GB-SXM"),
         ("estimate qwen/qwen3-88", "  use Qwen/Qwen3-8B\n  or give the path of its config.json"),
-        ("estimate no/such/model", "trainfit: MODEL: must be text that matches"),
+        ("estimate no/such/model", "trainfit: MODEL: must be the id of a repository on the Hub"),
         ("estimate nowhere.json", "trainfit: nowhere.json: No such file or directory"),
         ("estimate --job nowhere.yaml", "trainfit: nowhere.yaml: No such file or directory"),
         ("estimate", "trainfit: name a model"),

@@ -1,20 +1,15 @@
-"""Formats that are named but not read."""
-
-from __future__ import annotations
+"""Every format that can be named is read, and every target is written."""
 
 from typing import get_args
 
-import pytest
-
-from tests.launch.launches import launch_of, read
-from trainfit.launch.errors import LaunchError
+from trainfit.launch.convert.targets import WRITERS
 from trainfit.launch.formats import FORMATS
-from trainfit.specs.launch import LaunchFormat
-
-UNREAD = sorted(set(get_args(LaunchFormat)) - {each.name for each in FORMATS})
+from trainfit.specs.launch import LaunchFormat, LaunchTarget
 
 
-@pytest.mark.parametrize("name", UNREAD)
-def test_a_format_that_is_not_read_is_refused_by_name(name: LaunchFormat) -> None:
-    with pytest.raises(LaunchError, match=f"the format {name} is not read; there are megatron"):
-        read(launch_of({"x.yaml": "a: 1"}, format=name))
+def test_every_format_that_can_be_named_is_read() -> None:
+    assert sorted(each.name for each in FORMATS) == sorted(get_args(LaunchFormat))
+
+
+def test_every_target_that_can_be_named_is_written() -> None:
+    assert sorted(WRITERS) == sorted(get_args(LaunchTarget))
