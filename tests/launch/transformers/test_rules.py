@@ -299,3 +299,10 @@ def test_a_key_that_a_release_does_not_have(version: str | None, key: str, known
     keys: dict[str, Any] = {key: "no" if "strategy" in key else "False"}
     found = run(version=version, **keys)
     assert (key not in found.unsupported) == known
+
+
+def test_trls_own_command_hands_its_number_of_processes_to_accelerate() -> None:
+    command = ["trl", "sft", *words(BASE | {"num_processes": 8, "accelerate_config": "zero3"})]
+    found = read(launch_of(argv=command))
+    assert found.field("/parallelism/num_gpus") == 8
+    assert found.unsupported == {"accelerate_config"}

@@ -34,9 +34,17 @@ def launched(program: Program, draft: Draft) -> dict[str, Setting]:
     flags = {name.replace("-", "_"): each for name, each in program.launcher_settings.items()}
     file = flags.pop("config_file", None)
     if file is None:
-        return flags
+        return _but_counted(program, flags)
     draft.recognise(file)
     config = by_flag(settings_in(sent(program, file)))
     for name in config.keys() & flags.keys():
         draft.ignore(config[name])
-    return config | flags
+    return _but_counted(program, config | flags)
+
+
+def _but_counted(program: Program, settings: dict[str, Setting]) -> dict[str, Setting]:
+    """The settings without the number of processes, where the program has it already."""
+    given = settings.get("num_processes")
+    if program.num_gpus and given is not None and given.file == program.num_gpus[0].file:
+        settings.pop("num_processes")
+    return settings

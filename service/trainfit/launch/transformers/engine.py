@@ -56,7 +56,7 @@ def put_num_gpus(run: Run, engine: Engine) -> int | None:
             draft.complain(setting, f"{setting.value!r} is no number of GPUs")
             return None
         total *= count
-    if counts:
+    if counts and draft.get(NUM_GPUS) is None:
         draft.put(NUM_GPUS, total, *counts)
     elif engine.name == "ddp" and _starts_itself(program):
         _one_gpu(run)
@@ -76,7 +76,7 @@ def _exported(program: Program) -> tuple[Setting, ...]:
 
 def _starts_itself(program: Program) -> bool:
     """Whether the command is python's own; tools with one of their own start several processes."""
-    return program.launcher is None and (program.name or "").endswith((".py", "sft", "dpo", "trl"))
+    return program.launcher is None and (program.name or "").endswith(".py")
 
 
 def _one_gpu(run: Run) -> None:

@@ -150,6 +150,7 @@ cutoff_samples attn_softmax_bf16 lora_bias
         "config_overrides": "give the changed config.json as model.hf_config in overrides",
         "config_name": "give the config.json itself",
         "dataset_kwargs.skip_prepare_dataset": "samples are then not cut to max_length",
+        "accelerate_config": "send that config, and accelerate launch in the place of trl",
         "use_unsloth": "Unsloth's kernels and offloading are not modelled",
         "freeze_vision_tower": "what is frozen of a vision model is not modelled",
     },

@@ -78,6 +78,8 @@ def gathered(
     are arguments that have another name here, and that name.
     """
     arguments, accelerate = arguments_of(program, draft), launched(program, draft)
+    if (program.name or "").endswith("trl"):
+        accelerate |= {key: arguments.pop(key) for key in LAUNCHERS if key in arguments}
     deepspeed: dict[str, Setting] | None = None
     if program.name is None:
         for path, keys in _documents(program):
