@@ -96,8 +96,9 @@ def trainer_arguments(job: Job, engine: Engine, findings: Findings) -> list[str]
         if value not in usual:
             refuse(findings, pointer, f"no argument of TRL says {value!r}")
     assert isinstance(job.framework, Transformers)
-    if not (job.framework.reshard_after_forward or engine.name in ("fsdp1", "fsdp2")):
-        refuse(findings, "/framework/reshard_after_forward", "goes with FSDP")
+    shards = engine.sharded and engine.name in ("fsdp1", "fsdp2")
+    if not (job.framework.reshard_after_forward or shards):
+        refuse(findings, "/framework/reshard_after_forward", "goes with what FSDP shares out")
     said = [
         *_model(job, findings),
         *_batch(job, findings),
