@@ -37,6 +37,7 @@ export type RankLedger = Omit<Schemas["RankLedger"], "modules"> & { modules: Mod
 export type KeptTensor = Schemas["KeptTensor"];
 export type JobFromLaunch = Schemas["JobFromLaunch"];
 export type WrittenLaunch = Required<Schemas["WrittenLaunch"]>;
+export type ComparedJob = Schemas["ComparedJob"];
 export type Comparison = Schemas["Comparison"];
 export type Course = Schemas["Course"];
 export type Pass = Schemas["Pass"];

@@ -62,3 +62,12 @@ export const INITIAL = {
   pins: [],
   map: null,
 };
+
+/** A change of one click, which the browser's back button takes back.
+ * @param {Store<State>} store
+ * @param {Job} job
+ */
+export function use(store, job) {
+  history.pushState(null, "", location.href);
+  store.update({ job });
+}

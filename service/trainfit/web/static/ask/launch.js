@@ -48,27 +48,56 @@ export function LaunchFiles({ gpu, use }) {
       <input type="file" multiple aria-label="Launch files" onChange=${(/** @type {Event} */ event) =>
         take(/** @type {HTMLInputElement} */ (event.currentTarget).files)} />
     </label>
-    ${problem && html`<div class="findings" role="alert"><p>${problem.detail}</p>
-      ${problem.errors.length > 0 && html`<ul>${problem.errors.map((each, index) => html`<li key=${index}>${each.message}</li>`)}</ul>`}</div>`}
+    ${problem && html`<${Refusal} problem=${problem} />`}
     ${read && html`<${Account} read=${read} />`}
+  </div>`;
+}
+
+/** @param {{problem: Problem}} props */
+function Refusal({ problem: { detail, errors } }) {
+  return html`<div class="findings" role="alert">
+    <p>${detail}</p>
+    ${errors.length > 0 &&
+    html`<ul>${errors.map((each, index) => html`<li key=${index}>${each.message}</li>`)}</ul>`}
   </div>`;
 }
 
 /** @param {{read: JobFromLaunch}} props */
 function Account({ read }) {
   const { recognised, irrelevant, defaulted, unsupported } = read.account;
-  const place = (/** @type {{file: string, line: number | null}} */ { file, line }) => (line === null ? file : `${file}:${line}`);
   return html`<div class="account" aria-live="polite">
     <p class="note">Read as ${read.format.replaceAll("_", " ")}.</p>
     ${unsupported.length > 0 &&
-    html`<details open><summary class="wrong">${counted(unsupported.length, "key")} not supported: what they change is not counted</summary>
-      <ul>${unsupported.map((each, index) => html`<li key=${index}><code>${each.key}</code> ${each.why} <small>${place(each)}</small></li>`)}</ul></details>`}
-    <details><summary>${counted(recognised.length, "key")} recognised</summary>
-      <ul>${recognised.map((each, index) => html`<li key=${index}><code>${each.key}</code>
-        ${" became "}${[...new Set(each.became.map(({ pointer, value }) => `${pointer} ${JSON.stringify(value)}`))].join(", ")} <small>${place(each)}</small></li>`)}</ul></details>
-    <details><summary>${counted(irrelevant.length, "key")} that change no memory</summary>
-      <ul>${irrelevant.map((each, index) => html`<li key=${index}><code>${each.key}</code> <small>${place(each)}</small></li>`)}</ul></details>
-    <details><summary>${counted(defaulted.length, "default")} of the launcher</summary>
-      <ul>${defaulted.map((each) => html`<li key=${each.pointer}>${each.pointer} ${JSON.stringify(each.value)} <small>${each.whose}</small></li>`)}</ul></details>
+    html`<details open>
+      <summary class="wrong">${counted(unsupported.length, "key")} not supported: what they change is not counted</summary>
+      <ul>${unsupported.map((each, index) => html`<${Key} key=${index} of=${each}>${each.why}</${Key}>`)}</ul>
+    </details>`}
+    <details>
+      <summary>${counted(recognised.length, "key")} recognised</summary>
+      <ul>${recognised.map((each, index) => html`<${Key} key=${index} of=${each}>${became(each.became)}</${Key}>`)}</ul>
+    </details>
+    <details>
+      <summary>${counted(irrelevant.length, "key")} that change no memory</summary>
+      <ul>${irrelevant.map((each, index) => html`<${Key} key=${index} of=${each} />`)}</ul>
+    </details>
+    <details>
+      <summary>${counted(defaulted.length, "default")} of the launcher</summary>
+      <ul>${defaulted.map(
+        ({ pointer, value, whose }) => html`<li key=${pointer}>
+          ${pointer} ${JSON.stringify(value)} <small>${whose}</small></li>`,
+      )}</ul>
+    </details>
   </div>`;
+}
+
+/** @param {{of: {key: string, file: string, line: number | null}, children?: unknown}} props */
+function Key({ of: { key, file, line }, children }) {
+  const place = line === null ? file : `${file}:${line}`;
+  return html`<li><code>${key}</code> ${children} <small>${place}</small></li>`;
+}
+
+/** @param {JobFromLaunch["account"]["recognised"][number]["became"]} fields */
+function became(fields) {
+  const said = fields.map(({ pointer, value }) => `${pointer} ${JSON.stringify(value)}`);
+  return `became ${[...new Set(said)].join(", ")}`;
 }

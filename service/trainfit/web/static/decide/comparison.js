@@ -10,7 +10,8 @@ import { gib, number, plain, signed, VERDICTS } from "../words.js";
 /**
  * @typedef {import("../state.js").State} State
  * @typedef {import("../state.js").Pin} Pin
- * @typedef {import("trainfit").Comparison} Comparison
+ * @typedef {import("trainfit").ComparedJob} ComparedJob
+ * @typedef {import("trainfit").Comparison["stages"][number]} ComparedStage
  */
 
 const PRESENT = "present";
@@ -22,21 +23,13 @@ const BAR = 220;
  */
 export function ComparisonTable({ state, usable, pin, unpin, use }) {
   const { pins, job } = state;
-  const jobs = [...pins.map((each, index) => ({ id: `pin ${index}`, job: each.job })), { id: PRESENT, job }];
+  const pinned = pins.map((each, index) => ({ id: idOf(index), job: each.job }));
+  const jobs = [...pinned, { id: PRESENT, job }];
   const { answer: compared } = useAsked("v1/compare", pins.length ? { jobs } : null);
   const answers = new Map((compared?.jobs ?? []).map((each) => [each.id, each]));
   const found = [...answers.values()].flatMap(({ comparison }) => (comparison ? [comparison] : []));
   const most = Math.max(usable, ...found.map((each) => each.binding.device_bytes.high), 1);
-  const first = pins[0];
-  const row = (/** @type {string} */ id, /** @type {string} */ name, /** @type {State["job"]} */ of, /** @type {unknown} */ actions) => {
-    const answer = answers.get(id);
-    const changed = first && of !== first.job ? differences(of, first.job) : [];
-    return html`<tr key=${id} class=${id === PRESENT ? "present" : ""}>
-      <th scope="row">${name}<small>${first && of !== first.job ? changed.join(", ") || "nothing changed" : "the others are compared to it"}</small></th>
-      <${Figures} comparison=${answer?.comparison ?? null} problem=${answer?.problem ?? null} most=${most} usable=${usable} />
-      <td class="actions">${actions}</td>
-    </tr>`;
-  };
+  const scale = { most, usable };
   return html`<section class=${`card ${pins.length ? "" : "idle"}`} aria-labelledby="comparison-title">
     <div class="card-head"><h2 id="comparison-title">Side by side</h2>
       <button type="button" onClick=${pin}>Pin this layout</button></div>
@@ -47,36 +40,61 @@ export function ComparisonTable({ state, usable, pin, unpin, use }) {
         <th scope="col" class="figure">needs</th><th scope="col" class="figure">difference</th>
         <th scope="col" class="figure">dp</th><th scope="col">verdict</th><td></td></tr></thead>
       <tbody>
-        ${pins.map((each, index) =>
-          row(`pin ${index}`, each.name, each.job, html`
-            <button type="button" aria-label=${`Use ${each.name}`} onClick=${() => use(each.job)}>Use</button>
-            <button type="button" aria-label=${`Remove ${each.name}`} onClick=${() => unpin(index)}>Remove</button>`),
+        ${pins.map(
+          (each, index) => html`<tr key=${index}>
+            <${Name} name=${each.name} job=${each.job} baseline=${pins[0]?.job} />
+            <${Figures} answer=${answers.get(idOf(index))} ...${scale} />
+            <td class="actions">
+              <button type="button" aria-label=${`Use ${each.name}`} onClick=${() => use(each.job)}>Use</button>
+              <button type="button" aria-label=${`Remove ${each.name}`} onClick=${() => unpin(index)}>Remove</button>
+            </td></tr>`,
         )}
-        ${row(PRESENT, "Now", job, null)}
+        <tr class="present">
+          <${Name} name="Now" job=${job} baseline=${pins[0]?.job} />
+          <${Figures} answer=${answers.get(PRESENT)} ...${scale} /><td></td></tr>
       </tbody></table></${Scroll}>`}
   </section>`;
 }
 
-/** @param {{comparison: Comparison | null, problem: import("trainfit").Problem | null, most: number, usable: number}} props */
-function Figures({ comparison, problem, most, usable }) {
-  if (problem) return html`<td colspan="5">${problem.detail}</td>`;
-  if (!comparison) return html`<td colspan="5"></td>`;
-  const { binding, difference_bytes, parallelism, verdict } = comparison;
-  const stage = comparison.stages[binding.pp_rank];
-  let left = 0;
-  return html`<td><svg width=${BAR} height="20" role="img"
-      aria-label=${`stage ${binding.pp_rank}: ${(stage?.components ?? []).map((each) => `${plain(each.name)} ${gib(each.bytes)}`).join(", ")}`}>
-      ${stage?.components.map((component) => {
-        const x = left;
-        const width = (component.bytes / most) * BAR;
-        left += width;
-        return html`<rect key=${component.name} x=${x} y="3" width=${width} height="14" fill=${colourOf(component.name)}>
-          <title>${plain(component.name)}: ${gib(component.bytes)}</title></rect>`;
-      })}
-      ${usable > 0 && html`<line class="limit" x1=${(usable / most) * BAR} x2=${(usable / most) * BAR} y1="0" y2="20" />`}
-    </svg></td>
+/** @param {number} index */
+function idOf(index) {
+  return `pin ${index}`;
+}
+
+/** What a layout is called, and what it changes. @param {{name: string, job: State["job"], baseline: State["job"]}} props */
+function Name({ name, job, baseline }) {
+  const changed = differences(job, baseline).join(", ") || "nothing changed";
+  return html`<th scope="row">${name}<small>${job === baseline ? "the others are compared to it" : changed}</small></th>`;
+}
+
+/** @param {{answer: ComparedJob | undefined, most: number, usable: number}} props */
+function Figures({ answer, most, usable }) {
+  if (answer?.problem) return html`<td colspan="5">${answer.problem.detail}</td>`;
+  if (!answer?.comparison) return html`<td colspan="5"></td>`;
+  const { binding, difference_bytes, parallelism, stages, verdict } = answer.comparison;
+  return html`<td><${ComponentBar} stage=${stages[binding.pp_rank]} ...${{ most, usable }} /></td>
     <td class="figure">${gib(binding.device_bytes.expected)}</td>
     <td class="figure">${difference_bytes ? signed(difference_bytes) : "–"}</td>
     <td class="figure">${number(parallelism.dp)}</td>
     <td class=${`outcome ${verdict ?? ""}`}>${verdict ? VERDICTS[verdict] : "–"}</td>`;
+}
+
+/** @param {{stage: ComparedStage, most: number, usable: number}} props */
+function ComponentBar({ stage, most, usable }) {
+  const scale = BAR / most;
+  const words = stage.components.map((each) => `${plain(each.name)} ${gib(each.bytes)}`).join(", ");
+  let left = 0;
+  const parts = stage.components.map((component) => {
+    const x = left;
+    left += component.bytes * scale;
+    return { component, x };
+  });
+  return html`<svg width=${BAR} height="20" role="img" aria-label=${`stage ${stage.pp_rank}: ${words}`}>
+    <title>${words}</title>
+    ${parts.map(
+      ({ component: { name, bytes }, x }) => html`<rect key=${name} x=${x} y="3" width=${bytes * scale}
+        height="14" fill=${colourOf(name)} />`,
+    )}
+    ${usable > 0 && html`<line class="limit" x1=${usable * scale} x2=${usable * scale} y1="0" y2="20" />`}
+  </svg>`;
 }

@@ -35,10 +35,17 @@ const BATCH = 12;
 const PAUSE_MS = 300;
 
 /** Paul Tol's "sunset" scheme: blue is free, red is missing, and both are told apart by all. */
-const FREE_TO_MISSING = ["#364b9a", "#4a7bb7", "#6ea6cd", "#98cae1", "#c2e4ef", "#eaeccc", "#feda8b", "#fdb366", "#f67e4b", "#dd3d2d", "#a50026"];
+const FREE_TO_MISSING = [
+  ...["#364b9a", "#4a7bb7", "#6ea6cd", "#98cae1", "#c2e4ef"],
+  "#eaeccc",
+  ...["#feda8b", "#fdb366", "#f67e4b", "#dd3d2d", "#a50026"],
+];
 const DARK = new Set([0, 1, 9, 10]);
 
-/** @param {{job: Job, axes: Axes | null, usable: number, setAxes: (axes: Axes | null) => void, set: (job: Job) => void}} props */
+/**
+ * @param {{job: Job, axes: Axes | null, usable: number, setAxes: (axes: Axes | null) => void,
+ *   set: (job: Job) => void}} props
+ */
 export function LayoutMap({ job, axes, usable, setAxes, set }) {
   const known = axes && AXES[axes.across] && AXES[axes.down] && axes.across !== axes.down ? axes : null;
   const cells = useCells(job, known);
@@ -57,7 +64,10 @@ export function LayoutMap({ job, axes, usable, setAxes, set }) {
   </section>`;
 }
 
-/** @param {{job: Job, axes: Axes, cells: Map<string, Cell>, usable: number, setAxes: (axes: Axes) => void, set: (job: Job) => void}} props */
+/**
+ * @param {{job: Job, axes: Axes, cells: Map<string, Cell>, usable: number,
+ *   setAxes: (axes: Axes) => void, set: (job: Job) => void}} props
+ */
 function Grid({ job, axes, cells, usable, setAxes, set }) {
   const across = AXES[axes.across]?.values ?? [];
   const down = AXES[axes.down]?.values ?? [];
@@ -87,23 +97,40 @@ function Grid({ job, axes, cells, usable, setAxes, set }) {
               act=${() => set(put(put(job, axes.across, x), axes.down, y))} /></td>`;
           })}</tr>`,
       )}</tbody></table></${Scroll}>
-    <p class="note">${usable ? "GiB free of the card by the expected need; − is missing. ✓ fits even by the high bound, ≈ is tight, × is refused." : "GiB needed; name a card to see what is free."} Click to use a layout.</p>`;
+    <p class="note">${usable ? MEANING : "GiB needed; name a card to see what is free."}
+      ${" "}Click to use a layout.</p>`;
 }
 
+const MEANING =
+  "GiB free of the card by the expected need; − is missing. ✓ fits even by the high bound, ≈ is tight, × is refused.";
 const SIGNS = { fits: "✓", tight: "≈", does_not_fit: "", unknown: "?" };
 
 /** @param {{cell: Cell | undefined, usable: number, present: boolean, act: () => void}} props */
 function CellButton({ cell, usable, present, act }) {
   if (!cell) return html`<span class="cell"></span>`;
-  if (cell.reason) return html`<button type="button" class="cell refused" title=${cell.reason} onClick=${act}><span aria-hidden="true">×</span><span class="hidden">refused: ${cell.reason}</span></button>`;
+  if (cell.reason) return html`<${Refused} reason=${cell.reason} act=${act} />`;
   const free = usable - cell.needed;
   const index = usable ? Math.round(5 - 5 * Math.max(-1, Math.min(1, free / usable))) : 5;
-  const shown = usable ? free : cell.needed;
-  const words = cell.verdict ? `${VERDICTS[cell.verdict]}, ${gib(cell.needed)} needed` : `${gib(cell.needed)} needed`;
-  return html`<button type="button" class=${`cell ${DARK.has(index) ? "dark" : "pale"} ${present ? "present" : ""}`}
-    style=${{ backgroundColor: FREE_TO_MISSING[index] }} title=${words} onClick=${act}>
-    <span aria-hidden="true">${cell.verdict ? SIGNS[cell.verdict] : ""}</span> ${shown < 0 ? "−" : ""}${Math.abs(shown / 2 ** 30).toFixed(shown > -10 * 2 ** 30 && shown < 10 * 2 ** 30 ? 1 : 0)}
-    <span class="hidden">${words}</span></button>`;
+  const needed = `${gib(cell.needed)} needed`;
+  const words = cell.verdict ? `${VERDICTS[cell.verdict]}, ${needed}` : needed;
+  const shade = `${DARK.has(index) ? "dark" : "pale"} ${present ? "present" : ""}`;
+  return html`<button type="button" class=${`cell ${shade}`} title=${words} onClick=${act}
+    style=${{ backgroundColor: FREE_TO_MISSING[index] }}>
+    <span aria-hidden="true">${cell.verdict ? SIGNS[cell.verdict] : ""}</span>
+    ${" "}${brief(usable ? free : cell.needed)}
+    <span class="hidden"> ${words}</span></button>`;
+}
+
+/** @param {{reason: string, act: () => void}} props */
+function Refused({ reason, act }) {
+  return html`<button type="button" class="cell refused" title=${reason} onClick=${act}>
+    <span aria-hidden="true">×</span><span class="hidden">refused: ${reason}</span></button>`;
+}
+
+/** GiB without their unit, with a decimal where that is much. @param {number} bytes */
+function brief(bytes) {
+  const size = Math.abs(bytes) / 2 ** 30;
+  return `${bytes < 0 ? "−" : ""}${size.toFixed(size < 10 ? 1 : 0)}`;
 }
 
 /** @param {number} x @param {number} y */

@@ -12,7 +12,8 @@ export function Basis({ estimate }) {
       ({ id, text }) => html`<div key=${id}><dt>${id.replaceAll("-", " ")}</dt><dd>${text}</dd></div>`,
     )}</dl>
     <details><summary>${counted(estimate.defaults.length, "value")} that you did not give</summary>
-      <${Scroll} label="Values that were filled in"><table><thead><tr><th scope="col">field</th><th scope="col">value</th><th scope="col">from</th><th scope="col">why</th></tr></thead>
+      <${Scroll} label="Values that were filled in"><table><thead><tr>
+          ${["field", "value", "from", "why"].map((name) => html`<th key=${name} scope="col">${name}</th>`)}</tr></thead>
         <tbody>${estimate.defaults.map(
           (each) => html`<tr key=${each.pointer}><th scope="row"><code>${each.pointer}</code></th>
             <td>${JSON.stringify(each.value)}</td><td>${each.origin}</td><td>${each.why}</td></tr>`,

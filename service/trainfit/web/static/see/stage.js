@@ -8,6 +8,9 @@ import { layersOf } from "./stages.js";
 import { Timeline } from "./timeline.js";
 import { ModuleTree } from "./tree.js";
 
+const NOT_DRAWN =
+  "This schedule is priced by a bound on its activations, or its step is too long to draw.";
+
 /** @param {{answer: import("../state.js").Answer, rank: number}} props */
 export function StageDetail({ answer, rank }) {
   const stage = answer.estimate.stages[rank];
@@ -24,7 +27,7 @@ export function StageDetail({ answer, rank }) {
         <span class="note">activations and what operations borrow</span></div>
       ${current?.course
         ? html`<${Timeline} course=${current.course} stage=${stage} />`
-        : html`<p class="note placeholder">${current ? "This schedule is priced by a bound on its activations, or its step is too long to draw." : ""}</p>`}
+        : html`<p class="note placeholder">${current ? NOT_DRAWN : ""}</p>`}
     </section>
     <section class="card" aria-labelledby="modules-title">
       <div class="card-head"><h2 id="modules-title">Modules of stage ${rank}</h2></div>

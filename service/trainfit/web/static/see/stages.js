@@ -84,15 +84,22 @@ function Bar({ stage, scale, bar, pitch, x, binds, selected, select }) {
         data-component=${component.name} x=${left} y=${y} width=${bar} height=${Math.max(height, 0)}
         fill=${colourOf(component.name)} />`,
     )}
-    <path class="whisker" d=${`M${whisker} ${scale.at(high)}V${scale.at(low)}M${whisker - cap} ${scale.at(high)}h${2 * cap}M${whisker - cap} ${scale.at(low)}h${2 * cap}`} />
+    <path class="whisker" d=${whiskerPath(whisker, cap, scale.at(low), scale.at(high))} />
     ${pitch >= NAMED &&
     html`<text class="total" x=${x} y=${scale.at(expected) - 6} text-anchor="middle">${(expected / 2 ** 30).toFixed(1)}</text>`}
     ${(pitch >= NUMBERED || stage.pp_rank % Math.ceil(NUMBERED / pitch) === 0) &&
     html`<text class="name" x=${x} y=${BOTTOM + 18} text-anchor="middle">${pitch >= NAMED ? "stage " : ""}${stage.pp_rank}</text>`}
-    ${pitch >= NAMED && html`<text class="tick" x=${x} y=${BOTTOM + 34} text-anchor="middle">${contents(stage)}</text>`}
+    ${pitch >= NAMED &&
+    html`<text class="tick" x=${x} y=${BOTTOM + 34} text-anchor="middle">${contents(stage)}</text>`}
     <rect class="hit" ...${ground} role="button" tabindex="0" aria-label=${label} aria-pressed=${selected}
       onClick=${activate} onKeyDown=${onKeyDown}><title>${composition.join("\n")}</title></rect>
   </g>`;
+}
+
+/** A line between two bounds with a cap at each. @param {number} x @param {number} cap @param {number} low @param {number} high */
+function whiskerPath(x, cap, low, high) {
+  const ends = [low, high].map((y) => `M${x - cap} ${y}h${2 * cap}`);
+  return `M${x} ${high}V${low}${ends.join("")}`;
 }
 
 /** @param {{y: number, free: number | null, width: number, words: string}} props */

@@ -38,9 +38,10 @@ export function Timeline({ course, stage }) {
   const atStep = stage.peak.moment === "optimizer_step";
   const peak = atStep ? end + step / 2 : x(passes.indexOf(highest)) + pitch / 2;
   const words = atStep ? "peak: optimizer step" : `peak: ${moment(stage)}`;
+  const most = `${gib(highest.highest_bytes)} of activations and workspace`;
   return html`<div class="picture" ref=${ref}>
     <svg id="timeline" width=${width} height=${HEIGHT} viewBox=${`0 0 ${width} ${HEIGHT}`} role="img"
-      aria-label=${`One step of rank ${stage.pp_rank}: ${number(course.count)} passes; ${words}, ${gib(highest.highest_bytes)} of activations and workspace`}>
+      aria-label=${`One step of rank ${stage.pp_rank}: ${number(course.count)} passes; ${words}, ${most}`}>
       ${scale.lines.map(
         ({ y, label }) => html`<g key=${label}><line class="grid" x1=${LEFT} x2=${width - RIGHT} y1=${y} y2=${y} />
           <text class="tick" x=${LEFT - 6} y=${y + 4} text-anchor="end">${label}</text></g>`,
@@ -71,12 +72,18 @@ export function Timeline({ course, stage }) {
     </svg>
   </div>
   <ul class="legend">
-    <li><svg width="12" height="12" aria-hidden="true"><rect width="12" height="12" rx="2" fill=${COMPONENTS.activations} /></svg> kept for backward after the pass</li>
-    <li><svg width="12" height="12" aria-hidden="true"><rect width="12" height="12" rx="2" fill=${COMPONENTS.workspace} /></svg> highest while it runs</li>
+    <${Entry} colour=${COMPONENTS.activations} words="kept for backward after the pass" />
+    <${Entry} colour=${COMPONENTS.workspace} words="highest while it runs" />
     ${pitch >= 3 && html`<li><svg width="26" height="12" aria-hidden="true"><rect class="forward" y="3" width="11" height="7" />
       <rect class="backward" x="14" y="3" width="11" height="7" /></svg> forward, backward</li>`}
     ${gap >= 0 && html`<li>⋯ cycles like those before</li>`}
   </ul>`;
+}
+
+/** @param {{colour: string, words: string}} props */
+function Entry({ colour, words }) {
+  return html`<li><svg width="12" height="12" aria-hidden="true">
+    <rect width="12" height="12" rx="2" fill=${colour} /></svg> ${words}</li>`;
 }
 
 /** Where words begin that stand above the mark, as near to it as they fit.

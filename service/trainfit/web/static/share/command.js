@@ -12,9 +12,9 @@ export function curl(job, headroom, origin) {
   const checks = job.gpu !== undefined && job.gpu !== null;
   const question = checks && headroom ? { ...job, policy: { headroom_ratio: headroom } } : job;
   const path = checks ? "fit-check" : "estimate";
-  return [
-    `curl --silent ${origin}v1/${path} --header 'Content-Type: application/json' --data ${quoted(JSON.stringify(question, null, 2))}`,
-  ].join("");
+  const header = "--header 'Content-Type: application/json'";
+  const body = quoted(JSON.stringify(question, null, 2));
+  return `curl --silent ${origin}v1/${path} ${header} --data ${body}`;
 }
 
 /** @param {Job} job @param {Flags} flags */

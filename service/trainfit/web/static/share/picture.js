@@ -23,10 +23,13 @@ export function standalone(shown, title) {
   const page = getComputedStyle(document.body);
   const surface = page.getPropertyValue("--surface");
   const [across, down] = [width + 2 * MARGIN, height + TITLE + MARGIN];
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${across}" height="${down}" viewBox="0 0 ${across} ${down}" font-family="Helvetica, Arial, sans-serif">
+  const serializer = new XMLSerializer();
+  const body = [...copy.childNodes].map((node) => serializer.serializeToString(node)).join("");
+  const size = `width="${across}" height="${down}" viewBox="0 0 ${across} ${down}"`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="Helvetica, Arial, sans-serif">
 <rect width="${across}" height="${down}" fill="${surface}"/>
 <text x="${MARGIN}" y="24" font-size="15" font-weight="600" fill="${page.color}">${escaped(title)}</text>
-<g transform="translate(${MARGIN} ${TITLE})">${[...copy.childNodes].map((node) => new XMLSerializer().serializeToString(node)).join("")}</g>
+<g transform="translate(${MARGIN} ${TITLE})">${body}</g>
 </svg>`;
 }
 

@@ -29,6 +29,8 @@ export function Share({ state, answer, title, flags }) {
     cli: () => commandLine(state.job, flags),
     launch: () => launched(launch, Boolean(target)),
   }[way]();
+  const document_ = JSON.stringify(answer.fit ?? answer.estimate, null, 2);
+  const picture = () => standalone(bars(), title);
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(text);
@@ -55,10 +57,10 @@ export function Share({ state, answer, title, flags }) {
       <button type="button" onClick=${copy}>Copy</button>
       <span class="note" role="status">${told}</span>
       <span class="files">
-        <button type="button" onClick=${() => save(JSON.stringify(answer.fit ?? answer.estimate, null, 2), "application/json", "trainfit.json")}>JSON</button>
+        <button type="button" onClick=${() => save(document_, "application/json", "trainfit.json")}>JSON</button>
         <button type="button" onClick=${() => save(csv(answer.estimate), "text/csv", "trainfit.csv")}>CSV</button>
-        <button type="button" onClick=${() => save(standalone(bars(), title), "image/svg+xml", "trainfit.svg")}>SVG</button>
-        <button type="button" onClick=${async () => save(await png(standalone(bars(), title)), "image/png", "trainfit.png")}>PNG</button>
+        <button type="button" onClick=${() => save(picture(), "image/svg+xml", "trainfit.svg")}>SVG</button>
+        <button type="button" onClick=${async () => save(await png(picture()), "image/png", "trainfit.png")}>PNG</button>
         <button type="button" onClick=${() => print()}>Print</button>
       </span>
     </div>
