@@ -15,10 +15,12 @@ from pydantic import ValidationError
 
 from tests.estimator.jobs import jobs
 from tests.layouts import DEEPSEEK_V3, deepseek_v3, layout
-from trainfit.answer import answer, price
+from trainfit.answer import MEMOS, answer, plan_of, price
 from trainfit.api.several import compare_jobs, read_comparison
 from trainfit.api.strict_json import parse_json
 from trainfit.decisions.patch import apply, patch
+from trainfit.estimator.estimate import estimate
+from trainfit.estimator.memo import Memo, Memos
 from trainfit.pricing import Pricing
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
@@ -164,15 +166,37 @@ def test_needs_are_those_of_the_estimate() -> None:
 
 @pytest.mark.parametrize("vpp", [1, 2])
 @pytest.mark.parametrize("pp", [4, 8, 16])
-def test_many_layouts_cost_less_than_as_many_estimates(pp: int, vpp: int) -> None:
+def test_many_layouts_cost_less_than_as_many_estimates(
+    pp: int, vpp: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Counted in calls of functions, which no other load of the machine changes. The bound is
-    that of a comparison of 64 layouts: fewer than 40 estimates.
+    that of a comparison of 64 layouts: fewer than 40 estimates. Nothing is known from before.
     """
+    monkeypatch.setattr(MEMOS, "current", Memo)
     many = list(deepseek_v3(pp, vpp))
     named = [{"id": str(number), "job": job} for number, job in enumerate(many)]
     compared = calls(lambda: _compare(json.dumps({"jobs": named}).encode()))
     alone = min(calls(lambda job=job: _estimate(json.dumps(job).encode())) for job in many[::7])  # type: ignore[misc]
     assert compared < 40 * alone
+
+
+def test_a_memo_that_is_full_makes_way_for_an_empty_one() -> None:
+    memos = Memos(max_results=2)
+    first = memos.current()
+    for key in "abc":
+        assert memos.current() is first
+        first(key, lambda: 0)
+    assert len(memos.current()) == 0
+    assert first("a", lambda: 1) == 0
+
+
+@given(jobs())
+def test_what_was_asked_before_changes_no_answer(job: Job) -> None:
+    try:
+        plan = plan_of(job)
+    except RefusedError:
+        return
+    assert price(job) == price(job) == estimate(plan)
 
 
 def _compare(body: bytes) -> bytes:

@@ -8,12 +8,16 @@ from trainfit.catalog.gpus import find_gpu
 from trainfit.digest import catalogue_version, normalised, request_digest
 from trainfit.dimensions import Find, from_package
 from trainfit.estimator.estimate import estimate
+from trainfit.estimator.memo import Memos
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.resolve.job import NO_CARD, resolve
 from trainfit.resolve.plan import Card, Plan
 from trainfit.specs.gpu import CustomGpu, Gpu
 from trainfit.specs.job import AS_JOB, Job
+
+MEMOS = Memos(max_results=2048)
+"""What jobs that were asked about lately have in common: some 15 kB for each result."""
 
 
 class VersionNotServedError(ValueError):
@@ -47,7 +51,7 @@ def answer(
 ) -> EstimateAnswer:
     """The estimate of a job, as it is sent. Errors are those of `plan_of`."""
     plan = plan_of(job, find)
-    result = estimate(plan, activations=activations)
+    result = estimate(plan, activations=activations, memo=MEMOS.current())
     return signed(job, plan, result, activations=activations, reading=reading)
 
 
@@ -78,7 +82,7 @@ def signed(
 
 def price(job: Job, *, find: Find = from_package) -> Estimate:
     """The estimate of a job, for a decision. Errors are those of `plan_of`."""
-    return estimate(plan_of(job, find))
+    return estimate(plan_of(job, find), memo=MEMOS.current())
 
 
 def fields_of(result: Any) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""Pricing many jobs for one decision: what they have in common is worked out once."""
+"""Pricing jobs: what those that were asked about lately have in common is worked out once."""
 
-from trainfit.answer import plan_of
+from trainfit.answer import MEMOS, plan_of
 from trainfit.dimensions import Find, ResolvedModel, from_package
 from trainfit.estimator.estimate import estimate, needs
-from trainfit.estimator.memo import Memo
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
@@ -11,14 +10,12 @@ from trainfit.specs.model import Model
 
 
 class Pricing:
-    """Prices jobs as if each were alone. It is made for one question and remembers nothing else.
-    Errors are those of `plan_of`.
-    """
+    """Prices the jobs of one question as if each were alone. Errors are those of `plan_of`."""
 
     def __init__(self, find: Find = from_package) -> None:
         self._find = find
         self._found: list[tuple[Model, ResolvedModel]] = []
-        self._memo = Memo()
+        self._memo = MEMOS.current()
 
     def estimate(self, job: Job) -> Estimate:
         return estimate(self._plan_of(job), memo=self._memo)

@@ -35,7 +35,7 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
     Without `activations` only model states and standing buffers are counted. What plans of the
     same `memo` have in common is worked out once.
     """
-    memo = memo or Memo()
+    memo = Memo() if memo is None else memo
     table = _parameters(plan, memo)
     ranks = list(_ranks(plan, table, memo, activations=activations))
     stages = _needs(ranks, plan)
