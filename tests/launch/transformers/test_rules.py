@@ -169,12 +169,25 @@ def test_a_batch_that_differs_is_complained_of(given: dict[str, Any]) -> None:
     assert next(iter(given)) in message
 
 
+@pytest.mark.parametrize(
+    ("ratio", "unsupported"),
+    [(1.0, set()), (0.4, {"deepspeed.zero_optimization.offload_optimizer.ratio"})],
+)
+def test_what_waits_on_the_host_does_so_as_a_whole(ratio: float, unsupported: set[str]) -> None:
+    offload = {"device": "cpu", "pin_memory": True, "ratio": ratio}
+    config = {"zero_optimization": {"stage": 2, "offload_optimizer": offload}}
+    found = run("deepspeed", "--num_gpus", "8", deepspeed=config, bf16=True)
+    assert found.field("/framework/deepspeed/offload_optimizer") is True
+    assert found.unsupported == unsupported
+
+
 def test_deepspeed_within_the_arguments() -> None:
     config = {"zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"}}
     found = run("deepspeed", "--num_gpus", "8", deepspeed=config, bf16=True)
     assert found.field(SHARDING) == "optim_grads_params"
     assert found.field("/framework/deepspeed/reduce_bucket_size") == "auto"
     assert found.field(PRECISION) == "bf16"
+    assert not found.unsupported
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,7 @@ activation_checkpointing.number_checkpoints activation_checkpointing.profile
 {ZERO}.offload_optimizer.buffer_count {ZERO}.offload_optimizer.buffer_size
 {ZERO}.offload_optimizer.pipeline_read {ZERO}.offload_optimizer.pipeline_write
 {ZERO}.offload_optimizer.pipeline {ZERO}.offload_optimizer.fast_init
-{ZERO}.offload_optimizer.ratio {ZERO}.offload_optimizer.cpuadam_cores_perc
-{ZERO}.offload_optimizer.super_offload
+{ZERO}.offload_optimizer.cpuadam_cores_perc
 {ZERO}.offload_param.nvme_path {ZERO}.offload_param.pin_memory {ZERO}.offload_param.buffer_count
 {ZERO}.offload_param.buffer_size {ZERO}.offload_param.max_in_cpu
 """)
@@ -85,6 +84,8 @@ WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
         ),
         OFF,
     ),
+    f"{ZERO}.offload_optimizer.ratio": (1, 1.0),
+    f"{ZERO}.offload_optimizer.super_offload": (False,),
     f"{ZERO}.zero_hpz_partition_size": (*OFF, 1),
     "tensor_parallel.autotp_size": (*OFF, 1),
     "tensor_parallel.tp_size": (*OFF, 1),
@@ -100,6 +101,8 @@ OWN_CHECKPOINTS = "only models that call DeepSpeed's checkpointing themselves he
 UNSUPPORTED = {
     f"{ZERO}.offload_optimizer": "has to be a section of keys",
     f"{ZERO}.offload_param": "has to be a section of keys",
+    f"{ZERO}.offload_optimizer.ratio": "a part of the states on the host is not modelled",
+    f"{ZERO}.offload_optimizer.super_offload": "SuperOffload is not modelled",
     f"{ZERO}.legacy_stage1": "the first stage of old releases is not modelled",
     f"{ZERO}.zero_quantized_weights": "quantised exchange is not modelled",
     f"{ZERO}.zero_quantized_nontrainable_weights": "quantised exchange is not modelled",

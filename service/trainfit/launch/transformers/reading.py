@@ -67,6 +67,10 @@ def _of_release(run: Run) -> Run:
     return replace(run, arguments=Source(kept, run.draft))
 
 
+INLINE = "deepspeed."
+"""Keys of DeepSpeed's config within the arguments."""
+
+
 def gathered(
     program: Program,
     draft: Draft,
@@ -92,7 +96,8 @@ def gathered(
             else:
                 arguments |= settings_in(program.files[path])
     arguments = _canonical(_with_files(program, arguments), renamed)
-    deepspeed = _deepspeeds(program, arguments, accelerate) or deepspeed
+    inline = {key: arguments.pop(key) for key in [*arguments] if key.startswith(INLINE)}
+    deepspeed = _deepspeeds(program, arguments, accelerate, inline) or deepspeed
     return Run(
         draft,
         program,
@@ -185,11 +190,14 @@ def _canonical(arguments: Mapping[str, Setting], renamed: Mapping[str, str]) -> 
 
 
 def _deepspeeds(
-    program: Program, arguments: Mapping[str, Setting], accelerate: Mapping[str, Setting]
+    program: Program,
+    arguments: Mapping[str, Setting],
+    accelerate: Mapping[str, Setting],
+    inline: Mapping[str, Setting],
 ) -> dict[str, Setting] | None:
-    """DeepSpeed's config: in a file that either of the others names, or within the arguments."""
-    inline = "deepspeed."
-    within = {key[len(inline) :]: each for key, each in arguments.items() if key.startswith(inline)}
+    """DeepSpeed's config: in a file that either of the others names, or `inline`, within the
+    arguments.
+    """
     named = (
         arguments.get("deepspeed_config"),
         arguments.get("deepspeed"),
@@ -198,4 +206,4 @@ def _deepspeeds(
     for setting in named:
         if setting is not None and str(setting.value).endswith(DOCUMENTS):
             return settings_in(sent(program, setting))
-    return within or None
+    return {key.removeprefix(INLINE): each for key, each in inline.items()} or None
