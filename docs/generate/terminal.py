@@ -35,6 +35,7 @@ COMMANDS = {
         "--recompute-granularity full --gpu L40S"
     ),
     "terminal-fit-check": "trainfit fit-check deploy/ci/example-jobs.yaml",
+    "terminal-launch": "trainfit fit-check deploy/ci/example-pretrain.sh --gpu H100-80GB",
     "terminal-compare": "trainfit compare deploy/ci/example-jobs.yaml",
     "help": "trainfit --help",
     "help-compare": "trainfit compare --help",

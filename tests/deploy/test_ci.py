@@ -203,6 +203,19 @@ def test_a_job_that_fits_is_submitted_as_it_was_given(login_node: Path) -> None:
     assert "fits" in done.stderr
 
 
+@pytest.mark.parametrize("comment", ["--comment=trainfit", '--comment "trainfit"'])
+@pytest.mark.parametrize(("size", "code"), [("2", 1), ("1", 0)])
+def test_a_batch_script_is_read_itself(
+    login_node: Path, comment: str, size: str, code: int
+) -> None:
+    script = (CI / "example-pretrain.sh").read_text("utf-8")
+    script = script.replace("--micro-batch-size 2", f"--micro-batch-size {size}")
+    script = script.replace("#SBATCH --nodes=4", f"#SBATCH --nodes=4\n#SBATCH {comment}")
+    login_node.joinpath("pretrain.sh").write_text(script, "utf-8")
+    done = submit(login_node, "pretrain.sh", TRAINFIT_GPU="H100-80GB")
+    assert (done.returncode, done.stdout) == (code, "" if code else "<pretrain.sh>")
+
+
 @pytest.mark.parametrize(
     "comment",
     [
