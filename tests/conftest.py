@@ -8,6 +8,11 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# Whatever else the machine does decides how long an example takes.
+settings.register_profile("trainfit", deadline=None)
+settings.load_profile("trainfit")
 
 FOREIGN_PREFIXES = ("HF_", "TRAINFIT_", "TRANSFORMERS_")
 

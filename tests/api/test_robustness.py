@@ -81,13 +81,13 @@ def app() -> FastAPI:
     return create_app(Settings())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(jobs())
 async def test_no_value_of_a_field_makes_the_service_fail(app: FastAPI, job: Any) -> None:
     await check(app, json.dumps(job).encode())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.one_of(st.binary(max_size=64), values.map(lambda value: json.dumps(value).encode())))
 async def test_no_body_makes_the_service_fail(app: FastAPI, body: bytes) -> None:
     await check(app, body)

@@ -34,7 +34,7 @@ def questions(draw: st.DrawFn) -> FitCheckRequest:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(questions())
 def test_a_suggestion_saves_to_the_byte_what_it_promises(request_: FitCheckRequest) -> None:
     before = checked(request_)
@@ -50,7 +50,7 @@ def test_a_suggestion_saves_to_the_byte_what_it_promises(request_: FitCheckReque
         assert suggestion.cost
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(questions())
 def test_suggestions_are_sorted_and_few_jobs_are_priced(request_: FitCheckRequest) -> None:
     calls = 0

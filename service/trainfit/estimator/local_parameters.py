@@ -120,6 +120,14 @@ class ParameterTable:
         here = [self.local([weight]) for weight in weights]
         return max(self._embedding.dense, *(local.dense + local.expert for local in here), 0)
 
+    def small(self, content: Content, most: int) -> int:
+        """Elements of all weights of the layers that have at most so many each."""
+        sizes = [
+            sum(weight.numel for weight in weights if weight.numel <= most)
+            for weights in self.kinds
+        ]
+        return sum(sizes[kind] for kind in content.kinds)
+
     def units(self, content: Content) -> list[Local]:
         """What is gathered as one: a layer, the embedding, the head."""
         units = [self._kinds[kind] for kind in set(content.kinds)]

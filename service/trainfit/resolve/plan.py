@@ -209,13 +209,14 @@ Engine = Literal["ddp", "fsdp1", "fsdp2", "deepspeed"]
 
 @dataclass(frozen=True, slots=True)
 class ZeroBuffers:
-    """DeepSpeed's buffers in numbers of elements: of one reduction, fetched ahead, and most that
-    are whole at once; and what it keeps on the host.
+    """DeepSpeed's buffers in numbers of elements: of one reduction, fetched ahead, most that are
+    whole at once, and of a parameter that always is; and what it keeps on the host.
     """
 
     reduced: int
     prefetched: int
     live: int
+    persistence_threshold: int
     contiguous: bool
     overlapped: bool
     optimizer_on_host: bool

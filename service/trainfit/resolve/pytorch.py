@@ -240,10 +240,12 @@ def _zero_buffers(given: DeepSpeed, model: ModelSpec) -> ZeroBuffers:
     """Source of what auto stands for: transformers' integrations/deepspeed.py."""
     square = model.hidden_size**2
     reduced, prefetched = given.reduce_bucket_size, given.stage3_prefetch_bucket_size
+    threshold = given.stage3_param_persistence_threshold
     return ZeroBuffers(
         reduced=square if reduced == "auto" else reduced,
         prefetched=int(0.9 * square) if prefetched == "auto" else prefetched,
         live=given.stage3_max_live_parameters,
+        persistence_threshold=10 * model.hidden_size if threshold == "auto" else threshold,
         contiguous=given.contiguous_gradients,
         overlapped=bool(given.overlap_comm),
         optimizer_on_host=given.offload_optimizer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from time import thread_time
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.launch.commands.programs import DATA
@@ -44,13 +44,11 @@ def unwrapped(**given_: object) -> None:
     assert thread_time() - started < SECONDS
 
 
-@settings(deadline=None)
 @given(st.text(max_size=400), st.text(max_size=100))
 def test_any_text(script: str, argv: str) -> None:
     unwrapped(argv=argv, files=[{"path": "a.sh", "content": script}])
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from((*SIGNS, *WORDS, "a", " ", "\n", "=", "A")), max_size=60))
 def test_text_of_a_shells_signs(parts: list[str]) -> None:
     unwrapped(files=[{"path": "a.sh", "content": "".join(parts)}])
@@ -69,19 +67,16 @@ def mutated(draw: st.DrawFn, texts: list[str]) -> str:
     return text
 
 
-@settings(deadline=None)
 @given(mutated(TEXTS))
 def test_scripts_with_parts_changed(script: str) -> None:
     unwrapped(files=[{"path": "a.sh", "content": script}])
 
 
-@settings(deadline=None)
 @given(mutated([SCRIPTS + PYTORCH_JOB, JOB, JOB_SET, COMPOSE]))
 def test_manifests_with_parts_changed(text: str) -> None:
     unwrapped(files=[{"path": "a.yaml", "content": text}])
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(

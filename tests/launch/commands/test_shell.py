@@ -65,7 +65,7 @@ def scripts(draw: st.DrawFn) -> str:
 
 
 @needs_bash
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(scripts())
 def test_scripts_of_any_make_come_out_as_bash_runs_them(script: str) -> None:
     assert [words(script)] == run_by_bash(script)

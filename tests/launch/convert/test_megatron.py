@@ -205,7 +205,7 @@ def jobs(draw: st.DrawFn) -> Job:
 
 
 @given(jobs())
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_a_job_is_itself_again(job: Job) -> None:
     """Jobs that hold together have the same plan, others the same findings."""
     assert outcome(there_and_back(job)) == outcome(job)

@@ -156,7 +156,7 @@ def jobs(draw: st.DrawFn) -> Job:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(job=jobs(), by_file=FLAG)
 def test_what_can_be_said_is_read_back(job: Job, by_file: bool) -> None:
     try:

@@ -162,7 +162,7 @@ def jobs(draw: st.DrawFn) -> Job:
 
 
 @given(jobs(), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_can_be_said_is_read_back(job: Job, alone: bool) -> None:
     assert isinstance(job.framework, Transformers)
     engine = job.framework.data_parallel_engine

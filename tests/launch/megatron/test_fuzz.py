@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.launch.launches import launch_of, read
@@ -31,7 +31,6 @@ def read_or_refuse(launch: Launch) -> None:
 
 
 @given(st.lists(WORDS, max_size=20), VERSIONS)
-@settings(deadline=None)
 def test_any_words(words: list[str], version: str | None) -> None:
     read_or_refuse(
         launch_of(None, ("pretrain_gpt.py", *words, *SMALL.split()), framework_version=version)
@@ -55,7 +54,6 @@ SECTIONS = st.sampled_from(
 
 
 @given(st.dictionaries(SECTIONS, st.dictionaries(KEYS, LEAVES, max_size=8), min_size=1))
-@settings(deadline=None)
 def test_any_config(config: dict[str, dict[str, object]]) -> None:
     for name in ("megatron_bridge", "megatron_yaml"):
         launch = launch_of({"config.yaml": json.dumps(config)}, format=name)
@@ -63,7 +61,6 @@ def test_any_config(config: dict[str, dict[str, object]]) -> None:
 
 
 @given(st.text(alphabet="[]()*+,01 9", max_size=60))
-@settings(deadline=None)
 def test_any_expression_of_layers(words: str) -> None:
     try:
         flags = layer_flags(words)
@@ -103,6 +100,5 @@ OVERRIDES = st.one_of(
 
 
 @given(st.lists(OVERRIDES, max_size=12))
-@settings(deadline=None)
 def test_any_overrides(words: list[str]) -> None:
     read_or_refuse(launch_of(None, ("run_recipe.py", *words), format="megatron_bridge"))

@@ -82,9 +82,19 @@ def _held(
     largest = max(table.largest(content) for content in contents)
     units = [shares.layer(kind) for kind in {kind for each in contents for kind in each.kinds}]
     widest = max(units, key=lambda unit: unit.trained + unit.frozen, default=numbers)
-    buffers = ddp_buckets(numbers, plan) + deepspeed_buffers(numbers, widest, largest, plan)
+    persistent = _persistent(contents, table, plan)
+    buffers = ddp_buckets(numbers, plan)
+    buffers += deepspeed_buffers(numbers, widest, largest, persistent, plan)
     parameters = tuple([parameters for parameters, _ in chunks])
     return Held(parameters, numbers, model_states(numbers, largest, plan), buffers)
+
+
+def _persistent(contents: tuple[Content, ...], table: ParameterTable, plan: PytorchPlan) -> int:
+    """Elements of the parameters that DeepSpeed never lets go of in stage 3."""
+    zero = plan.step.data_parallelism.zero
+    if zero is None:
+        return 0
+    return sum(table.small(content, zero.persistence_threshold) for content in contents)
 
 
 def _components(held: Held, live: Live) -> tuple[Component, Component, Component]:

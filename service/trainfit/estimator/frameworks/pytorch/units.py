@@ -133,11 +133,12 @@ def ddp_buckets(numbers: Numbers, plan: PytorchPlan) -> int:
 
 
 def deepspeed_buffers(
-    numbers: Numbers, largest_unit: Numbers, largest: int, plan: PytorchPlan
+    numbers: Numbers, largest_unit: Numbers, largest: int, persistent: int, plan: PytorchPlan
 ) -> int:
     """In stage 3, for the whole step: the bucket of gradients, and the parameters that are whole at
-    once. What is used again within stage3_max_live_parameters is not let go of. Below it, a buffer
-    of the largest parameter, of `largest` elements, by way of which gradients go to the host
+    once. What is used again within stage3_max_live_parameters is not let go of, and small
+    parameters, of `persistent` elements, never are (parameter_offload.py). Below it, a buffer of
+    the largest parameter, of `largest` elements, by way of which gradients go to the host
     (stage_1_and_2.py: temp_grad_buffer_for_gpu_offload).
     """
     zero, width = plan.step.data_parallelism.zero, plan.step.states.gathered
@@ -147,7 +148,7 @@ def deepspeed_buffers(
         return width * largest * zero.optimizer_on_host
     elements = numbers.trained + numbers.frozen + numbers.frozen_matrices
     unit = largest_unit.trained + largest_unit.frozen + largest_unit.frozen_matrices
-    live = min(elements, max(zero.live, unit + zero.prefetched))
+    live = min(elements, max(zero.live, persistent + unit + zero.prefetched))
     return width * (live + zero.contiguous * zero.reduced)
 
 
