@@ -167,3 +167,11 @@ def test_what_a_key_keeps_secret_is_not_repeated() -> None:
         "--hub-api-key": None,
         "--seq-len": "1",
     }
+
+
+def test_fp8_between_weights_of_fp32_is_not_modelled() -> None:
+    """Megatron-LM takes no bf16 for granted where fp8 is asked for."""
+    alone = SMALL.removesuffix("--bf16") + "--fp8-format hybrid"
+    assert unsupported(read(alone)).keys() == {"--fp8-format"}
+    for held in ("--bf16", "--fp16"):
+        assert not unsupported(read(f"{alone} {held}"))

@@ -15,6 +15,11 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 }
 """The data types of a job's presets under Megatron."""
 
+IN_FP32 = (
+    "without --bf16 or --fp16 Megatron-LM holds weights in fp32 and computes in it around fp8, "
+    "which is not modelled; where it is accepted, bf16 is taken"
+)
+
 
 def read_precision(reading: Reading, defaults: Defaults) -> None:
     """bf16 accumulates gradients in fp32 unless told otherwise, fp16 in fp16."""
@@ -36,6 +41,8 @@ def read_precision(reading: Reading, defaults: Defaults) -> None:
     ]
     precision = _dtypes(reading)
     if reading.value("fp8") is not None:
+        if not (reading.value("bf16") or reading.value("fp16")):
+            draft.leave_out(reading.settings["fp8"], IN_FP32)
         precision["fp8_recipe"] = reading.value("fp8_recipe") or defaults.get("fp8_recipe")
         precision["fp8_param_gather"] = bool(reading.value("fp8_param_gather"))
     if precision.get("fp8_recipe") == "custom":
@@ -49,9 +56,7 @@ def read_precision(reading: Reading, defaults: Defaults) -> None:
 
 
 def _dtypes(reading: Reading) -> dict[str, Any]:
-    """fp8 is read with bf16 where neither bf16 nor fp16 is asked for, though Megatron-LM then holds
-    fp32 weights: what linears in fp8 keep between activations in fp32 is not modelled.
-    """
+    """fp8 without bf16 or fp16, which is left out, is read as with bf16."""
     without = "fp32" if reading.value("fp8") is None else "bf16"
     held = next((dtype for dtype in ("bf16", "fp16") if reading.value(dtype)), without)
     reduced = reading.value("grad_reduce_in_bf16") or reading.value("main_grads_dtype") == "bf16"
