@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from trainfit.launch.settings import Setting
 from trainfit.specs.launch import LaunchFile
+
+_PYTHON = re.compile(r".*\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(?<!\.sh)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,11 @@ class Program:
         name = path.rpartition("/")[2]
         named = [each for each in self.files.values() if each.path.rpartition("/")[2] == name]
         return named[0] if len(named) == 1 else None
+
+    @property
+    def is_python(self) -> bool:
+        """Whether its name is that of a script or of a module of Python."""
+        return _PYTHON.fullmatch(self.name or "") is not None
 
     def words(self) -> Iterator[str]:
         """The name and the arguments, as text."""

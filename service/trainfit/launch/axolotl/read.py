@@ -36,12 +36,27 @@ from trainfit.launch.transformers.trainers import OTHER, PREFERENCES
 WHOSE = "axolotl"
 OWN_KEYS = ("micro_batch_size", "sequence_len", "sample_packing", "lora_target_linear")
 LENGTH_BY_DEFAULT = 512
+COMMAND = "axolotl"
+BESIDE = (
+    "delinearize_llama4",
+    "evaluate",
+    "fetch",
+    "inference",
+    "merge_lora",
+    "merge_sharded_fsdp_weights",
+    "preprocess",
+    "quantize",
+    "vllm_serve",
+)
+"""Commands of axolotl's, and modules of axolotl.cli, that do not train."""
 
 
 def recognises(program: Program) -> bool:
     """Its command, its module, or a file with a base_model and keys of its own."""
-    if (program.name or "").rpartition("/")[2].startswith("axolotl"):
-        return True
+    name = program.name or ""
+    if name.startswith(COMMAND):
+        asked = [word.text for word in program.arguments[:1]] if name == COMMAND else [name]
+        return not any(each.rpartition(".")[2].replace("-", "_") in BESIDE for each in asked)
     if len(flags_of_program(program).intersection(OWN_KEYS)) > 1:
         return True
     return any(

@@ -38,9 +38,11 @@ RANK_BY_DEFAULT = 8
 
 
 def recognises(program: Program) -> bool:
-    """Its command, its train.py, or a file with keys of its own."""
-    name = (program.name or "").rpartition("/")[2]
-    if name in COMMANDS or name.startswith("llamafactory"):
+    """Its command to train, its train.py, or a file with keys of its own."""
+    name = program.name or ""
+    if name in COMMANDS:
+        return [word.text for word in program.arguments[:1]] in ([], ["train"])
+    if name.startswith("llamafactory"):
         return True
     own = set(OWN_KEYS)
     return len(flags_of_program(program) & own) > 1 or any(

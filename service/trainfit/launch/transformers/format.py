@@ -23,6 +23,10 @@ TRAINERS = (
 )
 """Keys of which every run of Trainer has one."""
 
+TRL = "trl"
+SERVING = ("chat", "env", "skills", "vllm-serve")
+"""Commands of TRL's that do not train."""
+
 
 def is_transformers(program: Program) -> bool:
     """A program that is given Trainer's arguments, or a file of them."""
@@ -57,7 +61,11 @@ def flags_of_program(program: Program) -> set[str]:
 
 
 def files_of(program: Program) -> list[dict[str, object]]:
-    """The keys of the files that were sent, of those that are files of keys."""
+    """The keys of the files that were sent, of those that are files of keys; none where the program
+    is a tool that may lie beside the one that they are for: grep, rm, tee.
+    """
+    if not _may_train(program):
+        return []
     found = []
     for path, file in program.files.items():
         if path.endswith(DOCUMENTS):
@@ -66,3 +74,9 @@ def files_of(program: Program) -> list[dict[str, object]]:
             except LaunchError:
                 continue
     return found
+
+
+def _may_train(program: Program) -> bool:
+    if program.name == TRL:
+        return not (program.arguments and program.arguments[0].text in SERVING)
+    return program.name is None or program.launcher is not None or program.is_python
