@@ -90,6 +90,35 @@ def test_what_nobody_gave_is_unknown_with_what_to_give() -> None:
     assert words("train --a $A --b=x$B $1 k", "3", A="1", B="2") == ["--a", "1", "--b=x2", "3", "k"]
 
 
+OWN = """
+if [ "$1" = fast ]; then OPTIONS="--fast"; fi
+[[ "$1" == sel ]] && SELECTIVE=(--granularity selective)
+half() { LATE="--late"; }
+train --a $OPTIONS "${SELECTIVE[@]}" "x$LATE" $ONCE "$OPTIONS"
+ONCE=1
+"""
+
+
+@needs_bash
+@pytest.mark.parametrize("argument", ["fast", "sel", "none"])
+def test_a_variable_of_the_script_that_it_did_not_set_is_empty(argument: str) -> None:
+    assert unknown(OWN, argument) == {}
+    assert [words(OWN, argument)] == run_by_bash(OWN, argument)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "TP=$TP; train $TP",
+        "if false; then TP=${TP:-1}; fi; train $TP",
+        "TP=1 prepare; train $TP",
+        "source env.sh; if false; then TP=1; fi; train $TP",
+    ],
+)
+def test_a_variable_that_may_come_from_outside_is_not_known(script: str) -> None:
+    assert unknown(script).keys() == {"${TP}"}
+
+
 def test_an_unknown_spreads_through_what_is_made_of_it() -> None:
     script = "N=$(nvidia-smi -L | wc -l)\nM=$((N * 2))\nA=(--n $M ok)\ntrain ${A[@]} ${#N}"
     why = "$(nvidia-smi -L | wc -l) is not run; write what it prints in its place"

@@ -1,4 +1,4 @@
-"""Which variables a stretch of a script may set."""
+"""Which variables a stretch of a script sets, or may set."""
 
 from __future__ import annotations
 
@@ -16,6 +16,35 @@ _SETTING_COMMANDS = ("read", "mapfile", "readarray", "getopts", "printf", "let",
 def assigned_names(node: Node) -> dict[str, None]:
     """The names that are assigned anywhere below a node, as they are written."""
     return dict.fromkeys(_names(node))
+
+
+def own_names(node: Node) -> frozenset[str]:
+    """The names that a script gives values of its own: not X in X=$X or X=${X:-1}, which say that
+    it may come from outside, nor one that is set for a single command.
+    """
+    given: dict[str, bool] = {}
+    nodes = [node]
+    while nodes:
+        each = nodes.pop()
+        nodes += each.children
+        if each.type == "variable_assignment" and not _is_for_one_command(each):
+            name = text_of(each.children[0]).partition("[")[0]
+            given[name] = given.get(name, True) and name not in _mentioned(each)
+    return frozenset(name for name, own in given.items() if own)
+
+
+def _is_for_one_command(assignment: Node) -> bool:
+    return assignment.parent is not None and assignment.parent.type == "command"
+
+
+def _mentioned(assignment: Node) -> Iterator[str]:
+    """The variables that the value of an assignment is made of."""
+    nodes = assignment.children[1:]
+    while nodes:
+        each = nodes.pop()
+        nodes += each.children
+        if each.type == "variable_name":
+            yield text_of(each)
 
 
 def _names(root: Node) -> Iterator[str]:

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from trainfit.launch.commands.shell import arithmetic, conditions
-from trainfit.launch.commands.shell.assigned import assigned_names
+from trainfit.launch.commands.shell.assigned import assigned_names, own_names
 from trainfit.launch.commands.shell.builtins import BUILTINS, SUCCEEDING
 from trainfit.launch.commands.shell.flow import LeftError, Status, UnclearError, Way
 from trainfit.launch.commands.shell.source import UNNAMED, Source, text_of
@@ -57,6 +57,7 @@ class Script:
 
     def include(self, source: Source) -> None:
         """Follow a text as a part of this script."""
+        self.state.own |= own_names(source.root)
         with self._within(source):
             self._sequence(source.root)
 

@@ -52,7 +52,8 @@ class Function(NamedTuple):
 class State:
     """A shell at one moment. `parameters` are None where a script's were not given.
 
-    `missing` are files that it reads and that were not sent: they may set what is not set.
+    `missing` are files that it reads and that were not sent: they may set what is not set. `own`
+    are names that the scripts themselves give values: where they have given none, there is none.
     """
 
     variables: dict[str, Variable] = field(default_factory=dict)
@@ -60,6 +61,7 @@ class State:
     name: Text | None = None
     functions: dict[str, Function] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    own: frozenset[str] = frozenset()
 
     def copy(self) -> State:
         return replace(self, variables=dict(self.variables), functions=dict(self.functions))
@@ -82,6 +84,12 @@ class State:
             return f"${name} is not given; give the arguments of the script in argv, [] for none"
         hint = f" ({', '.join(self.missing)} may set it and was not sent)" if self.missing else ""
         return f"{name} is not set{hint}; give it in env"
+
+    def is_empty(self, name: str) -> bool:
+        """Whether it is known that a name that is not set stands for nothing."""
+        if name.isdecimal():
+            return self.parameters is not None
+        return name in self.own and not self.missing
 
     def count(self) -> int:
         """The number of parameters. Raises NotKnownError."""

@@ -84,11 +84,9 @@ class Expander:
         return self.missing(name, node) if value is None else value
 
     def missing(self, name: str, node: Node) -> Text:
-        """What a variable stands for that is not set; all parameters are given, or none."""
-        is_empty = self._unset_is_empty
-        if name.isdecimal():
-            is_empty = self.state.parameters is not None
-        if is_empty:
+        """What a variable stands for that is not set."""
+        may_be_empty = self._unset_is_empty and not name.isdecimal()
+        if may_be_empty or self.state.is_empty(name):
             return self.source.text("", node)
         return self.source.unknown(f"${{{name}}}", node, self.state.unset(name))
 
