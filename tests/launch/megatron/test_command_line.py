@@ -175,3 +175,15 @@ def test_fp8_between_weights_of_fp32_is_not_modelled() -> None:
     assert unsupported(read(alone)).keys() == {"--fp8-format"}
     for held in ("--bf16", "--fp16"):
         assert not unsupported(read(f"{alone} {held}"))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "length"),
+    [("MMAP", 1024), ("LLama-Pretrain-Idxmap", 1024), ("JSON-SFT", 384), ("LLama-SFT-Raw", 384)],
+)
+def test_options_that_pai_megatron_patch_adds(dataset: str, length: int) -> None:
+    own = "--patch-tokenizer-type Qwen3Tokenizer --train-mode finetune --extra-vocab-size 293"
+    found = read(f"{SMALL} {own} --dataset {dataset} --max-padding-length 384")
+    assert not unsupported(found)
+    assert found.job["training"]["seq_length"] == length
+    assert found.job["framework"]["make_vocab_size_divisible_by"] == 1

@@ -46,17 +46,7 @@ def read_words(words: tuple[str, ...], **others: Any) -> Read:
                 "--window-attn-skip-freq",
             },
         ),
-        (
-            "pai_qwen2_5_7b",
-            {
-                "--dataset",
-                "--extra-vocab-size",
-                "--max-padding-length",
-                "--patch-tokenizer-type",
-                "--tp-comm-overlap",
-                "--train-mode",
-            },
-        ),
+        ("pai_qwen2_5_7b", {"--tp-comm-overlap"}),
         ("mamba_hybrid_800m", {"--hybrid-layer-pattern", "--spec"}),
     ],
 )

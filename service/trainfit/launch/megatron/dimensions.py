@@ -140,11 +140,15 @@ def _read_positions(reading: Reading) -> None:
 
 
 def read_vocabulary(reading: Reading, defaults: Defaults) -> None:
-    """The rows of the embedding are the tokenizer's, which only a null tokenizer counts itself."""
+    """The rows of the embedding are the tokenizer's, which only a null tokenizer counts itself.
+
+    Pai-Megatron-Patch adds rows to those, and pads them no further.
+    """
     draft = reading.draft
     padded, size = reading.get("padded_vocab_size"), reading.get("vocab_size")
     null = reading.value("tokenizer_type") == "NullTokenizer"
     unpadded = reading.get("pad_vocab_size")
+    added = reading.get("extra_vocab_size")
     divisor = "/framework/make_vocab_size_divisible_by"
     if padded is not None:
         draft.put("/model/spec/vocab_size", reading.value("padded_vocab_size"), padded)
@@ -152,6 +156,8 @@ def read_vocabulary(reading: Reading, defaults: Defaults) -> None:
     elif size is not None:
         end_of_document = null and defaults.before("core_v0.18.0")
         draft.put("/model/spec/vocab_size", reading.value("vocab_size") + end_of_document, size)
+    if added is not None:
+        draft.put(divisor, 1, added)
     if unpadded is not None and not reading.value("pad_vocab_size"):
         draft.put(divisor, 1, unpadded)
     draft.require(

@@ -6,6 +6,8 @@ Together with the options that are read (`keys`), these are all options of every
 IRRELEVANT = frozenset(
     word
     for words in (
+        # Pai-Megatron-Patch's own.
+        "data_dir epochs patch_tokenizer_type train_mode",
         # Details of options that are unsupported by their own names.
         """
         batch_invariant_backend cpu_offloading_retain_pinned_cpu_buffers cuda_graph_modules

@@ -3,6 +3,7 @@
 `options.json` has every option of the releases that it names, read from the argparse calls and
 config dataclasses of the files that it names. Where an option changed, it stands there once for
 each shape, with the first and the last release of that shape by their numbers in the list.
+`patch_options.json` has those that Pai-Megatron-Patch adds to all of them and its scripts give.
 """
 
 from __future__ import annotations
@@ -58,11 +59,14 @@ class UnknownReleaseError(ValueError):
 
 @cache
 def releases() -> Releases:
-    """The options that were read from Megatron-LM's source."""
-    data = json.loads((files(__package__) / "options.json").read_text("utf-8"))
+    """The options that were read from the sources."""
+    data, patch = (
+        json.loads((files(__package__) / name).read_text("utf-8"))
+        for name in ("options.json", "patch_options.json")
+    )
     latest = len(data["releases"]) - 1
     options: dict[str, list[Option]] = {}
-    for entry in data["options"]:
+    for entry in (*data["options"], *patch["options"]):
         option = _option(entry, latest)
         for name in option.names:
             options.setdefault(name, []).append(option)

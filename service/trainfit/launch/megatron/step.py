@@ -39,6 +39,7 @@ def read_step(reading: Reading, defaults: Defaults) -> None:
     copy(reading, {"micro_batch_size": "micro_batch_size"}, "/training")
     copy(reading, {"encoder_seq_length": "seq_length"}, "/training")
     copy(reading, {"seq_length": "seq_length"}, "/training")
+    _read_padding(reading)
     _read_batch(reading, defaults)
     read_precision(reading, defaults)
     _read_optimizer(reading)
@@ -53,6 +54,13 @@ def read_step(reading: Reading, defaults: Defaults) -> None:
             put_default(reading, defaults, name, f"/training/moe/{MOE[name]}")
     draft.require("/training/micro_batch_size", "there is no micro-batch size")
     draft.require("/training/seq_length", "there is no sequence length")
+
+
+def _read_padding(reading: Reading) -> None:
+    """Pai-Megatron-Patch pads the samples of a set of instructions that is not packed."""
+    dataset = str(reading.value("dataset"))
+    padded = dataset == "JSON-SFT" or dataset.endswith("-Raw")
+    copy(reading, {"max_padding_length": "seq_length"}, "/training", applies=padded)
 
 
 def _read_batch(reading: Reading, defaults: Defaults) -> None:
