@@ -87,6 +87,40 @@ scenario("the run is written as launch flags, which the page reads again", async
   assert.equal(await verdict(page), words);
 });
 
+scenario("a fine-tuning is written as arguments and a file, or told why not", async (page) => {
+  await open(page);
+  await page.selectOption("#preset", "Llama-3.1-8B LoRA, 1 L40S");
+  await settled(page);
+  await page.getByRole("button", { name: "Launch flags" }).click();
+  await page.getByText("with accelerate's config").waitFor();
+  const told = await page.locator(".share pre").innerText();
+  const [words, file] = told.split("\n\n# accelerate.yaml\n");
+  assert.match(words ?? "", /^--model_name_or_path meta-llama\/Llama-3.1-8B .*--use_peft True/);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Download accelerate.yaml" }).click(),
+  ]);
+  assert.equal(download.suggestedFilename(), "accelerate.yaml");
+  assert.equal(String(await readFile(await download.path())).trimEnd(), file);
+  await page.selectOption("#preset", "Llama-2-70B QLoRA, 1 RTX A6000");
+  await page.locator(".share .findings").getByText("adapter dtype: adapters are").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Copy" }).count(), 0);
+});
+
+scenario("what DeepSpeed runs is written with its config", async (page) => {
+  await open(
+    page,
+    "model.hf_id=Qwen/Qwen3-8B&parallelism.num_gpus=8&training.seq_length=4096&gpu=H100-80GB-SXM" +
+      "&framework.name=transformers&framework.data_parallel_engine=deepspeed",
+  );
+  await page.getByRole("button", { name: "Launch flags" }).click();
+  await page.getByText("with DeepSpeed's config").waitFor();
+  const told = await page.locator(".share pre").innerText();
+  const [words, file] = told.split("\n\n# ds_config.json\n");
+  assert.match(words ?? "", /--deepspeed ds_config\.json$/);
+  assert.equal(JSON.parse(file ?? "").zero_optimization.stage, 3);
+});
+
 scenario("the answer is taken away as JSON, CSV, SVG and PNG", async (page) => {
   await open(page);
   const taken = async (/** @type {string} */ name) => {

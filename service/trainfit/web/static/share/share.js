@@ -3,6 +3,7 @@
 import { html, useRef, useState } from "../vendor/htm-preact.js";
 import { useAsked } from "../asked.js";
 import { commandLine, curl, launchText } from "./command.js";
+import { targetOf, WrittenFor } from "./launch.js";
 import { png, standalone } from "./picture.js";
 import { csv } from "./table.js";
 
@@ -12,8 +13,6 @@ import { csv } from "./table.js";
  */
 
 const WAYS = { link: "Link", curl: "curl", cli: "Command line", launch: "Launch flags" };
-/** In whose keys a job of each framework is written. */
-const TARGETS = /** @type {const} */ ({ megatron: "megatron-args", torchtitan: "torchtitan" });
 
 /** @param {{state: State, answer: Answer, title: string, flags: import("./command.js").Flags}} props */
 export function Share({ state, answer, title, flags }) {
@@ -21,16 +20,15 @@ export function Share({ state, answer, title, flags }) {
   const [told, setTold] = useState("");
   const shown = useRef(/** @type {HTMLElement | null} */ (null));
   const base = new URL(".", document.baseURI).href;
-  const target = TARGETS[/** @type {keyof typeof TARGETS} */ (state.job.framework?.name ?? "megatron")];
-  const launch = useAsked("v1/jobs:to-launch", way === "launch" && target ? { job: state.job, to: target } : null);
+  const question = way === "launch" ? { job: state.job, to: targetOf(state.job) } : null;
+  const launch = useAsked("v1/jobs:to-launch", question);
+  const refused = way === "launch" ? launch.problem : null;
   const text = {
     link: () => location.href,
     curl: () => curl(state.job, state.headroom, base),
     cli: () => commandLine(state.job, flags),
-    launch: () => launched(launch, Boolean(target)),
+    launch: () => (launch.answer ? launchText(launch.answer) : ""),
   }[way]();
-  const document_ = JSON.stringify(answer.fit ?? answer.estimate, null, 2);
-  const picture = () => standalone(bars(), title);
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(text);
@@ -41,36 +39,54 @@ export function Share({ state, answer, title, flags }) {
       setTold("Selected: copy it with the keyboard.");
     }
   };
+  const choose = (/** @type {keyof typeof WAYS} */ next) => {
+    setWay(next);
+    setTold("");
+  };
   return html`<section class="card share" aria-labelledby="share-title">
     <div class="card-head"><h2 id="share-title">Share and take away</h2>
-      <div class="ways" role="group" aria-label="The question as">
-        ${Object.entries(WAYS).map(
-          ([key, label]) => html`<button type="button" key=${key} aria-pressed=${way === key}
-            onClick=${() => {
-              setWay(/** @type {keyof typeof WAYS} */ (key));
-              setTold("");
-            }}>${label}</button>`,
-        )}
-      </div></div>
-    <pre ref=${shown} tabindex="0" aria-label=${`The question as ${WAYS[way]}`}>${text}</pre>
+      <${Ways} way=${way} choose=${choose} /></div>
+    ${way === "launch" && html`<${WrittenFor} ...${launch} take=${save} />`}
+    ${!refused &&
+    html`<pre ref=${shown} tabindex="0" aria-label=${`The question as ${WAYS[way]}`}>${text}</pre>`}
     <div class="row">
-      <button type="button" onClick=${copy}>Copy</button>
+      ${!refused && html`<button type="button" onClick=${copy}>Copy</button>`}
       <span class="note" role="status">${told}</span>
-      <span class="files">
-        <button type="button" onClick=${() => save(document_, "application/json", "trainfit.json")}>JSON</button>
-        <button type="button" onClick=${() => save(csv(answer.estimate), "text/csv", "trainfit.csv")}>CSV</button>
-        <button type="button" onClick=${() => save(picture(), "image/svg+xml", "trainfit.svg")}>SVG</button>
-        <button type="button" onClick=${async () => save(await png(picture()), "image/png", "trainfit.png")}>PNG</button>
-        <button type="button" onClick=${() => print()}>Print</button>
-      </span>
+      <${Files} answer=${answer} title=${title} />
     </div>
   </section>`;
 }
 
-/** @param {import("../asked.js").Asked<"v1/jobs:to-launch">} launch @param {boolean} written */
-function launched({ answer, problem }, written) {
-  if (!written) return "Jobs of this framework are not written as launch flags.";
-  return answer ? launchText(answer) : (problem?.errors.map((each) => each.message).join("\n") ?? "");
+/** @param {{way: keyof typeof WAYS, choose: (way: keyof typeof WAYS) => void}} props */
+function Ways({ way, choose }) {
+  const ways = /** @type {[keyof typeof WAYS, string][]} */ (Object.entries(WAYS));
+  return html`<div class="ways" role="group" aria-label="The question as">
+    ${ways.map(
+      ([key, label]) => html`<button type="button" key=${key} aria-pressed=${way === key}
+        onClick=${() => choose(key)}>${label}</button>`,
+    )}
+  </div>`;
+}
+
+/** The answer as files. @param {{answer: Answer, title: string}} props */
+function Files({ answer, title }) {
+  const document_ = JSON.stringify(answer.fit ?? answer.estimate, null, 2);
+  const picture = () => standalone(bars(), title);
+  const files = /** @type {const} */ ([
+    ["JSON", "application/json", () => document_],
+    ["CSV", "text/csv", () => csv(answer.estimate)],
+    ["SVG", "image/svg+xml", picture],
+    ["PNG", "image/png", () => png(picture())],
+  ]);
+  const take = async (/** @type {typeof files[number]} */ [name, type, content]) =>
+    save(await content(), type, `trainfit.${name.toLowerCase()}`);
+  return html`<span class="files">
+    ${files.map(
+      (file) => html`<button type="button" key=${file[0]} onClick=${() => take(file)}>
+        ${file[0]}</button>`,
+    )}
+    <button type="button" onClick=${() => print()}>Print</button>
+  </span>`;
 }
 
 function bars() {
