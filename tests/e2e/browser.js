@@ -18,6 +18,8 @@ export const ORIGIN = process.env.PAGE_ORIGIN ?? "";
 /** Where one listens that answers callers with KEY only. */
 export const ORIGIN_WITH_KEY = process.env.PAGE_ORIGIN_WITH_KEY ?? "";
 export const KEY = process.env.PAGE_KEY ?? "";
+/** Where one listens that takes a request a second of a caller, and four at once. */
+export const ORIGIN_WITH_LIMIT = process.env.PAGE_ORIGIN_WITH_LIMIT ?? "";
 
 /** A new browser, with a profile of its own. */
 export function launched() {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { KEY, number, open, ORIGIN_WITH_KEY, settled, verdict } from "./browser.js";
+import { KEY, number, open, ORIGIN_WITH_KEY, ORIGIN_WITH_LIMIT, settled, verdict } from "./browser.js";
 import { scenario } from "./scenario.js";
 
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
@@ -107,4 +107,13 @@ scenario("the report on paper says what was asked", async (page) => {
   assert.equal(await page.locator("form.ask").isVisible(), false);
   const pages = await page.pdf({ format: "A4" });
   assert.ok(pages.length > 20_000);
+});
+
+scenario("what a limit refuses is asked again when it may", async (page) => {
+  await page.goto(`${ORIGIN_WITH_LIMIT}/#${PIPELINE}&training.seq_length=131072`);
+  await page.getByText("The service limits how often it is asked").waitFor();
+  await page.locator(".suggestions tbody tr").first().waitFor();
+  await page.locator(".chip.does_not_fit").first().waitFor();
+  await page.locator(".limited:empty").waitFor({ state: "attached" });
+  assert.match(await verdict(page), /Does not fit/);
 });

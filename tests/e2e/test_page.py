@@ -43,7 +43,12 @@ def outcomes() -> dict[str, str]:
     node = node_packages(HERE)
     key = new_key()
     keys = str(named("e2e", key))
-    with running_service() as service, running_service(TRAINFIT_API_KEYS=keys) as keyed:
+    limit = {"TRAINFIT_RATE_LIMIT": "4", "TRAINFIT_RATE_LIMIT_WINDOW_SECONDS": "4"}
+    with (
+        running_service() as service,
+        running_service(TRAINFIT_API_KEYS=keys) as keyed,
+        running_service(**limit) as limited,
+    ):
         result = subprocess.run(
             [node, "--test", "--test-reporter=junit", *(str(path) for path in FILES)],
             cwd=HERE,
@@ -53,6 +58,7 @@ def outcomes() -> dict[str, str]:
                 "PAGE_ORIGIN": service.url,
                 "PAGE_ORIGIN_WITH_KEY": keyed.url,
                 "PAGE_KEY": key,
+                "PAGE_ORIGIN_WITH_LIMIT": limited.url,
                 "CHROMIUM": chromium,
             },
             capture_output=True,

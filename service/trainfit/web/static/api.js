@@ -1,5 +1,7 @@
 /** Asks the service. Addresses are relative, so that the page works behind a prefix as well. */
 
+import { waited } from "./limit.js";
+
 /** @typedef {import("trainfit").Problem} Problem */
 
 /** What the service answers in place of an answer: application/problem+json. */
@@ -14,7 +16,11 @@ export class Refused extends Error {
 /** Keys that the service or the Hub asks for; they live as long as the page does. */
 export const secrets = { apiKey: "", hubToken: "" };
 
+/** More of the caller's requests than the service takes. */
+const TOO_MANY = 429;
+
 /**
+ * Asks, and where the service limits how often it is asked, asks again when it may.
  * @template {keyof import("trainfit").Answers} Path
  * @param {Path} path
  * @param {import("trainfit").Questions[Path]} [question] none: GET
@@ -26,12 +32,13 @@ export async function ask(path, question, signal) {
   const headers = new Headers(question === undefined ? {} : { "content-type": "application/json" });
   if (secrets.apiKey) headers.set("authorization", `Bearer ${secrets.apiKey}`);
   if (secrets.hubToken) headers.set("x-hf-token", secrets.hubToken);
-  const response = await fetch(path, {
-    method: question === undefined ? "GET" : "POST",
-    headers,
-    body: question === undefined ? undefined : JSON.stringify(question),
-    signal,
-  });
+  const method = question === undefined ? "GET" : "POST";
+  const body = question === undefined ? undefined : JSON.stringify(question);
+  let response = await fetch(path, { method, headers, body, signal });
+  while (response.status === TOO_MANY) {
+    await waited(response, signal);
+    response = await fetch(path, { method, headers, body, signal });
+  }
   const type = response.headers.get("content-type") ?? "";
   if (response.ok) return response.json();
   throw new Refused(type.includes("json") ? await response.json() : unexpected(response));

@@ -8,9 +8,11 @@ import { Presets } from "./ask/presets.js";
 import { probeId } from "./ask/probe.js";
 import { fromAddress, toAddress } from "./job/address.js";
 import { patched, put } from "./job/pointer.js";
+import { Limited } from "./limited.js";
 import { Question } from "./question.js";
 import { INITIAL, Store, use } from "./state.js";
-import { html, useEffect, useMemo, useState } from "./vendor/htm-preact.js";
+import { useStore } from "./stored.js";
+import { html, useEffect, useMemo } from "./vendor/htm-preact.js";
 
 /**
  * @typedef {import("./state.js").State} State
@@ -36,7 +38,8 @@ export function App({ known }) {
     <div class="columns">
       <${AskColumn} ...${{ known, store, state, question, answers }} />
       <${AnswerColumn} ...${{ store, state, question, answers, cardName, flags: known.flags }} />
-    </div>`;
+    </div>
+    <${Limited} />`;
 }
 
 function Top() {
@@ -89,13 +92,6 @@ function contextOf(known, store, { answer, problem, outlook }) {
     findings: problem?.errors ?? [],
     outlook: (pointer, value) => outlook.get(probeId(pointer, value)),
   };
-}
-
-/** @template T @param {Store<T>} store @returns {T} */
-function useStore(store) {
-  const [value, setValue] = useState(store.value);
-  useEffect(() => store.subscribe(setValue), [store]);
-  return value;
 }
 
 /** The state, kept in the address. @returns {Store<State>} */

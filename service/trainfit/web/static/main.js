@@ -4,6 +4,7 @@ import { App } from "./app.js";
 import { ask, problemOf } from "./api.js";
 import { KeyForm } from "./ask/key.js";
 import { JobSchema } from "./job/schema.js";
+import { Limited } from "./limited.js";
 import { html, render } from "./vendor/htm-preact.js";
 
 const root = /** @type {HTMLElement} */ (document.getElementById("page"));
@@ -20,11 +21,13 @@ async function load() {
 }
 
 async function start() {
+  render(html`<${Limited} />`, root);
   try {
     render(html`<${App} known=${await load()} />`, root);
   } catch (error) {
     const problem = problemOf(error);
-    if (problem?.status === 401) render(html`<${KeyForm} problem=${problem} retry=${start} />`, root);
+    const form = html`<${KeyForm} problem=${problem} retry=${start} />`;
+    if (problem?.status === 401) render(form, root);
     else root.textContent = `The page could not be loaded: ${problem?.detail ?? error}`;
   }
 }
