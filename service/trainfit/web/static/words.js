@@ -1,5 +1,6 @@
 /** Figures and names as a person reads them. */
 
+const KIB = 2 ** 10;
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;
 const whole = new Intl.NumberFormat("en");
@@ -11,10 +12,11 @@ export function gib(bytes) {
   return `${fixed.format(bytes / GIB)}\u00a0GiB`;
 }
 
-/** GiB, or MiB below one tenth of a GiB. @param {number} bytes */
+/** GiB, or the unit below where it would be less than one tenth. @param {number} bytes */
 export function size(bytes) {
   if (Math.abs(bytes) >= GIB / 10 || bytes === 0) return gib(bytes);
-  return `${fixed.format(bytes / MIB)}\u00a0MiB`;
+  if (Math.abs(bytes) >= MIB / 10) return `${fixed.format(bytes / MIB)}\u00a0MiB`;
+  return `${fixed.format(bytes / KIB)}\u00a0KiB`;
 }
 
 /** @param {number} low @param {number} high */

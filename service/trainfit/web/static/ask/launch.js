@@ -69,7 +69,8 @@ function Account({ read }) {
     <p class="note">Read as ${read.format.replaceAll("_", " ")}.</p>
     ${unsupported.length > 0 &&
     html`<details open>
-      <summary class="wrong">${counted(unsupported.length, "key")} not supported: what they change is not counted</summary>
+      <summary class="wrong">
+        ${counted(unsupported.length, "key")} not supported: the effect on memory is not counted</summary>
       <ul>${unsupported.map((each, index) => html`<${Key} key=${index} of=${each}>${each.why}</${Key}>`)}</ul>
     </details>`}
     <details>
@@ -77,7 +78,7 @@ function Account({ read }) {
       <ul>${recognised.map((each, index) => html`<${Key} key=${index} of=${each}>${became(each.became)}</${Key}>`)}</ul>
     </details>
     <details>
-      <summary>${counted(irrelevant.length, "key")} that change no memory</summary>
+      <summary>${counted(irrelevant.length, "key")} without effect on memory</summary>
       <ul>${irrelevant.map((each, index) => html`<${Key} key=${index} of=${each} />`)}</ul>
     </details>
     <details>

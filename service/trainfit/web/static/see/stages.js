@@ -16,6 +16,8 @@ const HEIGHT = 340;
 const [TOP, BOTTOM, LEFT, RIGHT] = [28, HEIGHT - 44, 40, 40];
 const NAMED = 62;
 const NUMBERED = 22;
+/** The height of a figure above a bar. */
+const FIGURE = 14;
 
 /**
  * @param {{estimate: Estimate, fit: FitCheck | null, selected: number,
@@ -43,8 +45,9 @@ export function StageBars({ estimate, fit, selected, select }) {
       ${stages.map(
         (stage) => html`<${Bar} key=${stage.pp_rank}
           ...${{ stage, scale, bar, pitch, select }}
-          binds=${stage.pp_rank === binding.pp_rank} selected=${stage.pp_rank === selected}
-          x=${LEFT + pitch * (stage.pp_rank + 0.5)} />`,
+          binds=${stage.pp_rank === binding.pp_rank}
+          selected=${stages.length > 1 && stage.pp_rank === selected}
+          line=${fit && scale.at(capacity)} x=${LEFT + pitch * (stage.pp_rank + 0.5)} />`,
       )}
       ${fit &&
       html`<${Capacity} y=${scale.at(capacity)} width=${width}
@@ -56,9 +59,9 @@ export function StageBars({ estimate, fit, selected, select }) {
 
 /**
  * @param {{stage: Stage, scale: ReturnType<typeof scaleOf>, bar: number, pitch: number, x: number,
- *   binds: boolean, selected: boolean, select: (rank: number) => void}} props
+ *   line: number | null, binds: boolean, selected: boolean, select: (rank: number) => void}} props
  */
-function Bar({ stage, scale, bar, pitch, x, binds, selected, select }) {
+function Bar({ stage, scale, bar, pitch, x, line, binds, selected, select }) {
   const { low, expected, high } = stage.device_bytes;
   const left = x - bar / 2;
   let below = 0;
@@ -86,7 +89,8 @@ function Bar({ stage, scale, bar, pitch, x, binds, selected, select }) {
     )}
     <path class="whisker" d=${whiskerPath(whisker, cap, scale.at(low), scale.at(high))} />
     ${pitch >= NAMED &&
-    html`<text class="total" x=${x} y=${scale.at(expected) - 6} text-anchor="middle">${(expected / 2 ** 30).toFixed(1)}</text>`}
+    html`<text class="total" x=${x} y=${clearOf(line, scale.at(expected) - 6)}
+      text-anchor="middle">${(expected / 2 ** 30).toFixed(1)}</text>`}
     ${(pitch >= NUMBERED || stage.pp_rank % Math.ceil(NUMBERED / pitch) === 0) &&
     html`<text class="name" x=${x} y=${BOTTOM + 18} text-anchor="middle">${pitch >= NAMED ? "stage " : ""}${stage.pp_rank}</text>`}
     ${pitch >= NAMED &&
@@ -96,7 +100,15 @@ function Bar({ stage, scale, bar, pitch, x, binds, selected, select }) {
   </g>`;
 }
 
-/** A line between two bounds with a cap at each. @param {number} x @param {number} cap @param {number} low @param {number} high */
+/** Where a figure stands that is not to be struck through. @param {number | null} line @param {number} y */
+function clearOf(line, y) {
+  return line !== null && line > y - FIGURE && line < y + 4 ? line - 5 : y;
+}
+
+/**
+ * A line between two bounds with a cap at each.
+ * @param {number} x @param {number} cap @param {number} low @param {number} high
+ */
 function whiskerPath(x, cap, low, high) {
   const ends = [low, high].map((y) => `M${x - cap} ${y}h${2 * cap}`);
   return `M${x} ${high}V${low}${ends.join("")}`;

@@ -43,7 +43,8 @@ export function ModuleTree({ ledger, stage }) {
     </tr></thead>
     <tbody>${rows(modules, "", 0, symbols, { open, toggle, whole: modules.saved_bytes })}</tbody>
   </table></${Scroll}>
-  <p class="note">Up to ${inFlight(stage)} are kept at once. Open a module to see its tensors.</p>`;
+  <p class="note">Up to ${inFlight(stage)} at once.
+    <span class="hint"> Open a module to see its tensors.</span></p>`;
 }
 
 /**

@@ -38,13 +38,16 @@ function written(flag, value) {
   return [flag, ...values.map((each) => quoted(String(each)))].join(" ");
 }
 
-/** Arguments, files and variables that a framework is launched with, each file under its name.
+/** Arguments, files and variables that a framework is launched with: a line for each argument, and
+ * each file under its name.
  * @param {import("trainfit").WrittenLaunch} launch
  */
 export function launchText({ arguments: words, files, environment }) {
   const variables = Object.entries(environment).map(([name, value]) => `${name}=${quoted(value)}`);
   const documents = files.map(({ path, content }) => `# ${path}\n${content.trimEnd()}`);
-  return [[...variables, ...words.map(quoted)].join(" "), ...documents].filter(Boolean).join("\n\n");
+  const flags = words.map((word) => (word.startsWith("--") ? "\\\n  " : "") + quoted(word));
+  const line = [...variables, ...flags].join(" ").replace(/^\\\n */, "");
+  return [line, ...documents].filter(Boolean).join("\n\n");
 }
 
 /** As a POSIX shell reads it. @param {string} text */
