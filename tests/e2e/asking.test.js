@@ -7,7 +7,10 @@ import { scenario } from "./scenario.js";
 scenario("DeepSeek-V3 is asked for and answered by clicking", async (page) => {
   await open(page);
   await page.getByRole("combobox", { name: "Model" }).fill("deepseek v3");
-  await page.getByRole("option", { name: "deepseek-ai/DeepSeek-V3 ", exact: false }).first().click();
+  await page
+    .getByRole("option", { name: "deepseek-ai/DeepSeek-V3 ", exact: false })
+    .first()
+    .click();
   await number(page, "GPUs").fill("128");
   await chip(page, "/parallelism/tp", 4).click();
   await chip(page, "/parallelism/pp", 4).click();
@@ -40,11 +43,15 @@ scenario("a launch file is read, with an account of its keys", async (page) => {
   await open(page);
   await page.getByRole("button", { name: "Launch files" }).click();
   const script = [
-    "torchrun --nnodes 2 --nproc_per_node 8 pretrain_gpt.py --use-mcore-models --bf16 --lr 1e-4 --foo-bar 3",
-    "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --max-position-embeddings 4096 --vocab-size 32000",
+    "torchrun --nnodes 2 --nproc_per_node 8 pretrain_gpt.py --use-mcore-models --bf16",
+    "--lr 1e-4 --foo-bar 3",
+    "--num-layers 32 --hidden-size 4096 --num-attention-heads 32",
+    "--max-position-embeddings 4096 --vocab-size 32000",
     "--seq-length 4096 --tensor-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 64",
   ].join(" \\\n  ");
-  await page.getByLabel("Launch files").setInputFiles({ name: "train.sh", mimeType: "text/x-sh", buffer: Buffer.from(script) });
+  await page
+    .getByLabel("Launch files")
+    .setInputFiles({ name: "train.sh", mimeType: "text/x-sh", buffer: Buffer.from(script) });
   await page.getByText("Read as megatron.").waitFor();
   await settled(page);
   assert.equal(await number(page, "Tensor tp").inputValue(), "4");

@@ -6,7 +6,8 @@ import { scenario } from "./scenario.js";
 
 const DEEPSEEK =
   "model.hf_id=deepseek-ai/DeepSeek-V3&parallelism.num_gpus=128&parallelism.tp=4&parallelism.pp=4" +
-  "&parallelism.ep=8&parallelism.num_layers_in_last_pipeline_stage=16&training.seq_length=4096&gpu=H100-80GB-SXM";
+  "&parallelism.ep=8&parallelism.num_layers_in_last_pipeline_stage=16&training.seq_length=4096" +
+  "&gpu=H100-80GB-SXM";
 
 scenario("three layouts stand side by side", async (page) => {
   await open(page);
@@ -22,7 +23,9 @@ scenario("three layouts stand side by side", async (page) => {
   assert.equal(await rows.count(), 3);
   const differences = await page.locator(".comparison tbody td:nth-child(4)").allInnerTexts();
   assert.equal(differences[0], "–");
-  const [less, least] = differences.slice(1).map((text) => Number(/^−([\d.]+)\sGiB$/.exec(text)?.[1]));
+  const [less, least] = differences
+    .slice(1)
+    .map((text) => Number(/^−([\d.]+)\sGiB$/.exec(text)?.[1]));
   assert.ok(less && least && 0 < less && less < least, differences.join());
   assert.match(await rows.nth(2).innerText(), /tp 8/);
   await rows.nth(0).getByRole("button", { name: "Use tp 2" }).click();
@@ -43,10 +46,16 @@ scenario("a suggestion is applied with one click and taken back", async (page) =
 });
 
 scenario("the map fills, and a cell is used", async (page) => {
-  await open(page, "model.hf_id=meta-llama/Llama-3.1-8B&parallelism.num_gpus=8&parallelism.tp=8&gpu=H100-80GB-SXM&training.seq_length=8192");
+  await open(
+    page,
+    "model.hf_id=meta-llama/Llama-3.1-8B&parallelism.num_gpus=8&parallelism.tp=8" +
+      "&gpu=H100-80GB-SXM&training.seq_length=8192",
+  );
   await page.getByRole("button", { name: "micro-batch × sequence" }).click();
   await page.getByText("42 layouts").waitFor();
-  const fitting = page.getByRole("table", { name: /GiB free/ }).getByRole("button", { name: /fits, / });
+  const fitting = page
+    .getByRole("table", { name: /GiB free/ })
+    .getByRole("button", { name: /fits, / });
   assert.ok((await fitting.count()) > 3);
   await fitting.first().click();
   await page.locator(".verdict.fits").waitFor();

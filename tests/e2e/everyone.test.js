@@ -3,11 +3,21 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { KEY, number, open, ORIGIN_WITH_KEY, ORIGIN_WITH_LIMIT, settled, verdict } from "./browser.js";
+import {
+  KEY,
+  number,
+  open,
+  ORIGIN_WITH_KEY,
+  ORIGIN_WITH_LIMIT,
+  settled,
+  verdict,
+} from "./browser.js";
 import { scenario } from "./scenario.js";
 
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
-const PIPELINE = "model.hf_id=Qwen/Qwen3-30B-A3B&parallelism.num_gpus=64&parallelism.pp=4&parallelism.vpp=2&parallelism.ep=8&gpu=H100-80GB-SXM&map=/parallelism/tp,/parallelism/pp";
+const PIPELINE =
+  "model.hf_id=Qwen/Qwen3-30B-A3B&parallelism.num_gpus=64&parallelism.pp=4&parallelism.vpp=2" +
+  "&parallelism.ep=8&gpu=H100-80GB-SXM&map=/parallelism/tp,/parallelism/pp";
 
 /** @param {import("playwright-core").Page} page */
 async function violations(page) {
@@ -15,7 +25,13 @@ async function violations(page) {
   const { violations } = await page.evaluate(() => /** @type {any} */ (window).axe.run());
   return violations
     .filter((/** @type {any} */ each) => ["serious", "critical"].includes(each.impact))
-    .map((/** @type {any} */ each) => `${each.id}: ${each.nodes.map((/** @type {any} */ node) => node.html).slice(0, 3).join(" ")}`);
+    .map(
+      (/** @type {any} */ each) =>
+        `${each.id}: ${each.nodes
+          .map((/** @type {any} */ node) => node.html)
+          .slice(0, 3)
+          .join(" ")}`,
+    );
 }
 
 /** Everything is shown, also what is wrong. @param {import("playwright-core").Page} page */
@@ -29,8 +45,14 @@ async function accessible(page) {
   await number(page, "Tensor tp").fill("3");
   await page.locator(".findings").first().waitFor();
   assert.deepEqual(await violations(page), []);
-  const [page_, window_] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
-  assert.ok(page_ !== undefined && window_ !== undefined && page_ <= window_, "the page is wider than its window");
+  const [page_, window_] = await page.evaluate(() => [
+    document.documentElement.scrollWidth,
+    innerWidth,
+  ]);
+  assert.ok(
+    page_ !== undefined && window_ !== undefined && page_ <= window_,
+    "the page is wider than its window",
+  );
 }
 
 const PHONE = { width: 390, height: 844 };
@@ -41,11 +63,17 @@ scenario("axe-core finds nothing serious in dark", accessible, { colorScheme: "d
 
 scenario("axe-core finds nothing serious on a phone in light", accessible, { viewport: PHONE });
 
-scenario("axe-core finds nothing serious on a phone in dark", accessible, { colorScheme: "dark", viewport: PHONE });
+scenario("axe-core finds nothing serious on a phone in dark", accessible, {
+  colorScheme: "dark",
+  viewport: PHONE,
+});
 
 scenario("the keyboard is enough", async (page) => {
   await open(page);
-  const focused = () => page.evaluate(() => document.activeElement?.id || document.activeElement?.getAttribute("aria-label"));
+  const focused = () =>
+    page.evaluate(
+      () => document.activeElement?.id || document.activeElement?.getAttribute("aria-label"),
+    );
   const tabTo = async (/** @type {string | RegExp} */ wanted) => {
     for (let count = 0; count < 120; count += 1) {
       await page.keyboard.press("Tab");

@@ -8,7 +8,8 @@ import { launched, number, open } from "./browser.js";
 const PRESSES = 60;
 const DEEPSEEK =
   "model.hf_id=deepseek-ai/DeepSeek-V3&parallelism.num_gpus=128&parallelism.tp=4&parallelism.pp=4" +
-  "&parallelism.ep=8&parallelism.num_layers_in_last_pipeline_stage=16&training.seq_length=4096&gpu=H100-80GB-SXM";
+  "&parallelism.ep=8&parallelism.num_layers_in_last_pipeline_stage=16&training.seq_length=4096" +
+  "&gpu=H100-80GB-SXM";
 
 const browser = await launched();
 try {

@@ -14,22 +14,26 @@ before(async () => {
 after(() => browser?.close());
 
 /**
- * A scenario in a fresh profile. Whatever else it shows, it fails by an error on the console, and by
- * a request that leaves the origin.
+ * A scenario in a fresh profile. Whatever else it shows, it fails by an error on the console, and
+ * by a request that leaves the origin.
  * @param {string} name
  * @param {(page: import("playwright-core").Page) => Promise<void>} act
  * @param {import("playwright-core").BrowserContextOptions} [options]
  */
 export function scenario(name, act, options = {}) {
   test(name, async () => {
-    const context = await browser.newContext({ viewport: { width: 1360, height: 900 }, ...options });
+    const context = await browser.newContext({
+      viewport: { width: 1360, height: 900 },
+      ...options,
+    });
     context.setDefaultTimeout(15_000);
     const page = await context.newPage();
     /** @type {string[]} */
     const wrong = [];
     page.on("pageerror", (error) => wrong.push(String(error)));
     page.on("console", (message) => {
-      if (["error", "warning"].includes(message.type()) && !isRefusal(message)) wrong.push(message.text());
+      if (["error", "warning"].includes(message.type()) && !isRefusal(message))
+        wrong.push(message.text());
     });
     page.on("request", (request) => {
       const { origin, protocol } = new URL(request.url());
@@ -45,7 +49,10 @@ export function scenario(name, act, options = {}) {
   });
 }
 
-/** The browser logs every 4xx; a refused question is one. @param {import("playwright-core").ConsoleMessage} message */
+/**
+ * The browser logs every 4xx; a refused question is one.
+ * @param {import("playwright-core").ConsoleMessage} message
+ */
 function isRefusal(message) {
   return /status of 4\d\d/.test(message.text()) && message.location().url.includes("/v1/");
 }

@@ -37,7 +37,15 @@ scenario("a shared address reopens the same state", async (page) => {
 });
 
 scenario("a pasted config.json is answered, and travels in the address", async (page) => {
-  const config = { model_type: "llama", hidden_size: 2048, intermediate_size: 5632, num_hidden_layers: 22, num_attention_heads: 32, num_key_value_heads: 4, vocab_size: 32000 };
+  const config = {
+    model_type: "llama",
+    hidden_size: 2048,
+    intermediate_size: 5632,
+    num_hidden_layers: 22,
+    num_attention_heads: 32,
+    num_key_value_heads: 4,
+    vocab_size: 32000,
+  };
   await open(page);
   await page.getByRole("button", { name: "config.json" }).click();
   await page.getByLabel("Contents of config.json").fill(JSON.stringify(config));
@@ -81,7 +89,9 @@ scenario("the run is written as launch flags, which the page reads again", async
   await settled(page);
   assert.notEqual(await verdict(page), words);
   await page.getByRole("button", { name: "Launch files" }).click();
-  await page.getByLabel("Launch files").setInputFiles({ name: "train.sh", mimeType: "text/x-sh", buffer: Buffer.from(script) });
+  await page
+    .getByLabel("Launch files")
+    .setInputFiles({ name: "train.sh", mimeType: "text/x-sh", buffer: Buffer.from(script) });
   await page.getByText("Read as megatron.").waitFor();
   await settled(page);
   assert.equal(await verdict(page), words);
@@ -132,7 +142,10 @@ scenario("the answer is taken away as JSON, CSV, SVG and PNG", async (page) => {
   };
   const answer = JSON.parse(String(await taken("JSON")));
   assert.equal(answer.verdict, "fits");
-  const [head, row] = String(await taken("CSV")).trim().split("\r\n").map((line) => line.split(","));
+  const [head, row] = String(await taken("CSV"))
+    .trim()
+    .split("\r\n")
+    .map((line) => line.split(","));
   const column = head?.indexOf("device_expected_bytes") ?? -1;
   assert.equal(Number(row?.[column]), answer.estimate.stages[0].device_bytes.expected);
   const svg = String(await taken("SVG"));

@@ -18,20 +18,44 @@ const FLAGS = JSON.parse(await readFile(new URL("share/flags.json", STATIC), "ut
 
 test("an address holds the whole state", () => {
   for (const { name, job } of PRESETS) {
-    const pins = [{ name: `${name}, 100% & more?`, job }, { name: "", job: INITIAL.job }];
-    const state = { job, headroom: 0.05, stage: 3, pins, map: { across: "/parallelism/tp", down: "/parallelism/pp" } };
+    const pins = [
+      { name: `${name}, 100% & more?`, job },
+      { name: "", job: INITIAL.job },
+    ];
+    const state = {
+      job,
+      headroom: 0.05,
+      stage: 3,
+      pins,
+      map: { across: "/parallelism/tp", down: "/parallelism/pp" },
+    };
     assert.deepEqual(fromAddress(`#${toAddress(state)}`, INITIAL), state);
   }
 });
 
 test("strings that look like something else, lists and whole configs survive an address", () => {
-  const model = { hf_config: { model_type: "llama", "a.b": "1", nested: { list: [1, "2", null, true], empty: {} } } };
+  const model = {
+    hf_config: {
+      model_type: "llama",
+      "a.b": "1",
+      nested: { list: [1, "2", null, true], empty: {} },
+    },
+  };
   const job = { model, training: { frozen: ["1", "x&y=z"] }, gpu: "80" };
   assert.deepEqual(fromAddress(toAddress({ ...INITIAL, job }), INITIAL).job, job);
 });
 
 test("whatever an address says, there is a state", () => {
-  for (const address of ["", "#", "#x", "#model=1", "#%", "#gpu=H100", "#model.hf_id=gpt2&headroom=7&stage=-1&map=x&pin=?", "#model.hf_id=gpt2&pin=%E0%A4%A"]) {
+  for (const address of [
+    "",
+    "#",
+    "#x",
+    "#model=1",
+    "#%",
+    "#gpu=H100",
+    "#model.hf_id=gpt2&headroom=7&stage=-1&map=x&pin=?",
+    "#model.hf_id=gpt2&pin=%E0%A4%A",
+  ]) {
     const state = fromAddress(address, INITIAL);
     assert.ok(state.job);
     assert.ok(state.headroom >= 0 && state.headroom < 1);
@@ -42,7 +66,10 @@ test("whatever an address says, there is a state", () => {
 test("a field is put, found and taken away, and the job it is put into stays what it was", () => {
   const job = Object.freeze({ model: { hf_id: "gpt2" } });
   const put_ = put(job, "/training/recompute/granularity", "full");
-  assert.deepEqual(put_, { model: { hf_id: "gpt2" }, training: { recompute: { granularity: "full" } } });
+  assert.deepEqual(put_, {
+    model: { hf_id: "gpt2" },
+    training: { recompute: { granularity: "full" } },
+  });
   assert.equal(at(put_, "/training/recompute/granularity"), "full");
   assert.equal(at(put_, "/training/recompute/granularity/x"), undefined);
   assert.deepEqual(put(put_, "/training/recompute/granularity", undefined), job);
@@ -57,20 +84,39 @@ test("a patch adds, replaces and removes", () => {
     { op: "remove", path: "/parallelism/pp" },
     { op: "add", path: "/training", value: { micro_batch_size: 2 } },
   ]);
-  assert.deepEqual(patched(job, patch), { parallelism: { tp: 8 }, training: { micro_batch_size: 2 } });
+  assert.deepEqual(patched(job, patch), {
+    parallelism: { tp: 8 },
+    training: { micro_batch_size: 2 },
+  });
 });
 
 test("what changed is said in a few words", () => {
-  const before = { model: { hf_id: "gpt2" }, parallelism: { tp: 2 }, framework: /** @type {const} */ ({ name: "megatron", deterministic_mode: true }) };
-  const after = { model: { hf_id: "gpt2" }, parallelism: { tp: 4 }, training: { recompute: { granularity: /** @type {const} */ ("full") } } };
-  assert.deepEqual(differences(after, before), ["tp 4", "framework unset", "deterministic mode unset", "recompute full"]);
+  const before = {
+    model: { hf_id: "gpt2" },
+    parallelism: { tp: 2 },
+    framework: /** @type {const} */ ({ name: "megatron", deterministic_mode: true }),
+  };
+  const after = {
+    model: { hf_id: "gpt2" },
+    parallelism: { tp: 4 },
+    training: { recompute: { granularity: /** @type {const} */ ("full") } },
+  };
+  assert.deepEqual(differences(after, before), [
+    "tp 4",
+    "framework unset",
+    "deterministic mode unset",
+    "recompute full",
+  ]);
   assert.equal(layoutOf({ model: {}, parallelism: { tp: 4, pp: 1, ep: 8 } }), "tp 4 · ep 8");
 });
 
 test("shapes are worked out in the symbols of the legend", () => {
   const symbols = { n: 8192, "n'": 4096, h: 4096, a: 32, g: 8, d: 128, t: 2, f_e: 2048, T_r: 10 };
   assert.equal(shapeOf("packed qkv [n, (a + 2g) d / t]"), "n, (a + 2g) d / t");
-  assert.deepEqual(evaluated("n, (a + 2g) d / t", symbols), { dimensions: [8192, 3072], elements: 8192 * 3072 });
+  assert.deepEqual(evaluated("n, (a + 2g) d / t", symbols), {
+    dimensions: [8192, 3072],
+    elements: 8192 * 3072,
+  });
   assert.equal(evaluated("n', h", symbols)?.elements, 4096 * 4096);
   assert.equal(evaluated("T_r, 2f_e / t", symbols)?.elements, 10 * 2048);
   assert.equal(evaluated("n, unknown", symbols), null);
@@ -79,10 +125,16 @@ test("shapes are worked out in the symbols of the legend", () => {
 });
 
 test("commands are written as a shell reads them", () => {
-  const job = { model: { hf_id: "gpt2" }, parallelism: { tp: 2, use_distributed_optimizer: false }, training: { recompute: { modules: /** @type {"mlp"[]} */ (["mlp"]) } }, gpu: "RTX 4090" };
+  const job = {
+    model: { hf_id: "gpt2" },
+    parallelism: { tp: 2, use_distributed_optimizer: false },
+    training: { recompute: { modules: /** @type {"mlp"[]} */ (["mlp"]) } },
+    gpu: "RTX 4090",
+  };
   assert.equal(
     commandLine(job, FLAGS),
-    "trainfit estimate gpt2 --tp 2 --no-use-distributed-optimizer --recompute-modules mlp --gpu 'RTX 4090'",
+    "trainfit estimate gpt2 --tp 2 --no-use-distributed-optimizer " +
+      "--recompute-modules mlp --gpu 'RTX 4090'",
   );
   const pasted = { model: { hf_config: { model_type: "it's" } } };
   assert.match(commandLine(pasted, FLAGS), /^trainfit estimate --job \/dev\/stdin <<'JSON'\n/);

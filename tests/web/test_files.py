@@ -18,6 +18,9 @@ ROOT = Path(__file__).parents[2]
 VENDOR = STATIC / "vendor"
 MODULES = sorted(path for path in STATIC.rglob("*.js") if path.parent != VENDOR)
 MAX_COMPRESSED_BYTES = 300_000
+MAX_LINE_LENGTH = 100
+"""As in Python."""
+WRITTEN = sorted([*MODULES, *(ROOT / "tests/e2e").glob("*.js"), *(ROOT / "tests/web").glob("*.js")])
 
 
 def loaded() -> Iterator[Path]:
@@ -65,6 +68,12 @@ def test_a_module_imports_files_that_are_there(path: Path) -> None:
     for target in re.findall(r'^(?:import|export)[^;]*? from "([^"]+)";', path.read_text(), re.M):
         assert target.startswith("."), target
         assert (path.parent / target).is_file(), target
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_line_of_code_is_not_too_long(path: Path) -> None:
+    lines = enumerate(path.read_text().splitlines(), start=1)
+    assert [number for number, line in lines if len(line) > MAX_LINE_LENGTH] == []
 
 
 def test_every_module_is_used() -> None:

@@ -33,8 +33,11 @@ export function AnswerColumn(props) {
   const { state, question, answers, cardName } = props;
   const { answer, problem } = answers;
   return html`<main class=${`answer ${problem ? "stale" : ""}`} aria-busy=${answers.waiting}>
-    ${problem && html`<${Refusal} ...${{ problem, stale: answer !== null }} again=${() => question.asked(state)} />`}
-    ${answer && !problem && html`<${Verdict} ...${{ estimate: answer.estimate, fit: answer.fit, cardName }} />`}
+    ${problem &&
+    html`<${Refusal} ...${{ problem, stale: answer !== null }}
+      again=${() => question.asked(state)} />`}
+    ${answer && !problem &&
+    html`<${Verdict} ...${{ estimate: answer.estimate, fit: answer.fit, cardName }} />`}
     ${answer && html`<${Cards} ...${props} answer=${answer} />`}
   </main>`;
 }
@@ -68,7 +71,9 @@ function Cards({ store, state, answers, answer, cardName, flags }) {
       <${StageBars} ...${{ estimate, fit, selected, select }} />
       <${Legend} />
     </section>
-    ${fit && html`<${Suggestions} ...${{ verdict: fit.verdict, apply }} suggestions=${answers.suggestions} />`}
+    ${fit &&
+    html`<${Suggestions} ...${{ verdict: fit.verdict, apply }}
+      suggestions=${answers.suggestions} />`}
     <${Decisions} ...${{ store, state, usable }} />
     <${StageDetail} answer=${answer} rank=${selected} />
     ${stages.length > 1 &&

@@ -47,7 +47,14 @@ export async function ask(path, question, signal) {
 /** @param {Response} response @returns {Problem} */
 function unexpected(response) {
   const detail = `the service answered with status ${response.status}`;
-  return { type: "", title: "No answer", status: response.status, detail, instance: "", errors: [] };
+  return {
+    type: "",
+    title: "No answer",
+    status: response.status,
+    detail,
+    instance: "",
+    errors: [],
+  };
 }
 
 /** The problem behind whatever was thrown, null where a request was aborted.

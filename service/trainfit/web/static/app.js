@@ -68,7 +68,8 @@ function AskColumn({ known, store, state, question, answers }) {
   const stay = (/** @type {Event} */ event) => event.preventDefault();
   return html`<form class="ask" aria-label="The training run" onSubmit=${stay}>
     <${Presets} presets=${known.presets} job=${state.job} use=${context.use} />
-    <${ModelChoice} ...${{ models: known.models, context, gated, retry }} priced=${estimate?.model} />
+    <${ModelChoice} ...${{ models: known.models, context, gated, retry }}
+      priced=${estimate?.model} />
     <${CardChoice} ...${{ gpus: known.gpus, context, setHeadroom }} headroom=${state.headroom} />
     <${Form} ...${{ context, schema: known.schema, estimate }} />
   </form>`;

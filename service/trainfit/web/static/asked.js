@@ -5,7 +5,9 @@ import { useEffect, useState } from "./vendor/htm-preact.js";
 
 /**
  * @template {keyof import("trainfit").Answers} Path
- * @typedef {{answer: import("trainfit").Answers[Path] | null, problem: import("trainfit").Problem | null}} Asked
+ * @typedef {object} Asked
+ * @property {import("trainfit").Answers[Path] | null} answer
+ * @property {import("trainfit").Problem | null} problem
  */
 
 /**

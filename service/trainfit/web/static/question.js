@@ -103,5 +103,10 @@ async function suggested({ job, headroom }, signal) {
 
 /** @param {import("trainfit").Job} job @param {number} headroom @param {boolean} suggest */
 function checked(job, headroom, suggest) {
-  return { ...job, gpu: /** @type {string} */ (job.gpu), policy: { headroom_ratio: headroom }, suggest };
+  return {
+    ...job,
+    gpu: /** @type {string} */ (job.gpu),
+    policy: { headroom_ratio: headroom },
+    suggest,
+  };
 }

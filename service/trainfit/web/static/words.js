@@ -41,7 +41,9 @@ export function ratio(value) {
 
 /** Parameters: 671.0 B, 8.0 B, 494.0 M. @param {number} count */
 export function parameters(count) {
-  return count >= 1e9 ? `${fixed.format(count / 1e9)}\u00a0B` : `${fixed.format(count / 1e6)}\u00a0M`;
+  return count >= 1e9
+    ? `${fixed.format(count / 1e9)}\u00a0B`
+    : `${fixed.format(count / 1e6)}\u00a0M`;
 }
 
 /** @param {string} name of a component or a moment */

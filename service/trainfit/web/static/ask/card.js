@@ -19,7 +19,8 @@ export function listed(gpus, named) {
 const CUSTOM = "custom";
 
 /**
- * @param {{gpus: Gpu[], context: Context, headroom: number, setHeadroom: (ratio: number) => void}} props
+ * @param {{gpus: Gpu[], context: Context, headroom: number,
+ *   setHeadroom: (ratio: number) => void}} props
  */
 export function CardChoice({ gpus, context, headroom, setHeadroom }) {
   const { gpu } = context.job;
@@ -28,7 +29,8 @@ export function CardChoice({ gpus, context, headroom, setHeadroom }) {
   const findings = context.findings.filter((finding) => finding.pointer.startsWith("/gpu"));
   const vendors = [...new Set(gpus.map((each) => each.vendor))];
   const choose = (/** @type {string} */ name) => {
-    if (name === CUSTOM) context.set("/gpu", { memory_bytes: card?.reported_bytes ?? 80 * 2 ** 30 });
+    if (name === CUSTOM)
+      context.set("/gpu", { memory_bytes: card?.reported_bytes ?? 80 * 2 ** 30 });
     else context.set("/gpu", name || undefined);
   };
   return html`<section class="card" aria-labelledby="card-title">
@@ -64,7 +66,8 @@ export function CardChoice({ gpus, context, headroom, setHeadroom }) {
         }} />
     </div>`}
     <div class="field field-row card-name">
-      <label for="headroom" title="Share of the card's memory that is to stay free.">Keep free</label>
+      <label for="headroom"
+        title="Share of the card's memory that is to stay free.">Keep free</label>
       <span class="with-unit"><input id="headroom" type="number" min="0" max="90" step="1"
         value=${Math.round(headroom * 1000) / 10}
         onInput=${(/** @type {Event} */ event) => {

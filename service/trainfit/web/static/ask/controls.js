@@ -37,7 +37,12 @@ export const LAYOUT = {
 export const STEP = {
   title: "Step",
   controls: [
-    { pointer: "/training/micro_batch_size", label: "Micro-batch", symbol: "b", quick: [1, 2, 4, 8, 16] },
+    {
+      pointer: "/training/micro_batch_size",
+      label: "Micro-batch",
+      symbol: "b",
+      quick: [1, 2, 4, 8, 16],
+    },
     { pointer: "/training/global_batch_size", label: "Global batch" },
     { pointer: "/training/seq_length", label: "Sequence", symbol: "s", quick: LENGTHS },
     { pointer: "/training/recompute/granularity", label: "Recompute" },

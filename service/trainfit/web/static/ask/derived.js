@@ -17,7 +17,8 @@ export function Derived({ context, estimate }) {
     <${Share} name="dp" gpus=${gpus} by=${{ tp, pp, cp }} />
     <${Share} name="expert dp" gpus=${gpus} by=${{ pp, ep, etp }} />
     <div><dt>micro-batches</dt>
-      <dd>${estimate ? number(estimate.parallelism.num_microbatches) : "–"}<small>a step</small></dd></div>
+      <dd>${estimate ? number(estimate.parallelism.num_microbatches) : "–"}<small>
+        a step</small></dd></div>
   </dl>`;
 }
 
@@ -35,6 +36,7 @@ function Share({ name, gpus, by }) {
   const formula = `GPUs / (${Object.keys(by).join(" · ")}) = ${gpus ?? "?"} / ${group}`;
   return html`<div class=${whole ? "" : "wrong"} title=${formula}>
     <dt>${name}</dt>
-    <dd>${share === undefined ? "–" : ratio(share)}<small>${gpus ?? "?"} / (${Object.values(by).join("·")})</small></dd>
+    <dd>${share === undefined ? "–" : ratio(share)}<small>
+      ${gpus ?? "?"} / (${Object.values(by).join("·")})</small></dd>
   </div>`;
 }

@@ -1,4 +1,4 @@
-/** One field of a job: a control of the right kind, what is wrong with it, and what may be chosen. */
+/** A field of a job: a control of the right kind, what is wrong with it, and what may be chosen. */
 
 import { at } from "../job/pointer.js";
 import { html } from "../vendor/htm-preact.js";
@@ -116,8 +116,10 @@ function Choice({ field, pointer, id, described, context, choices }) {
   return html`<select id=${id} aria-describedby=${described}
     value=${value === undefined ? "" : String(value)}
     onChange=${onInput((text) => context.set(pointer, typed(text)))}>
-    <option value="">${unset && typeof filled !== "object" ? `default: ${shown(filled)}` : "default"}</option>
-    ${choices.map((choice) => html`<option key=${choice} value=${choice}>${shown(typed(choice))}</option>`)}
+    <option value="">
+      ${unset && typeof filled !== "object" ? `default: ${shown(filled)}` : "default"}</option>
+    ${choices.map((choice) => html`<option key=${choice}
+      value=${choice}>${shown(typed(choice))}</option>`)}
   </select>`;
 }
 
@@ -134,21 +136,26 @@ function Several({ field, pointer, id, context }) {
     </summary>
     ${field.choices.map(
       (choice) => html`<label key=${choice}>
-        <input type="checkbox" checked=${chosen.includes(choice)} onChange=${() => toggle(choice)} />
+        <input type="checkbox" checked=${chosen.includes(choice)}
+          onChange=${() => toggle(choice)} />
         ${choice}
       </label>`,
     )}
   </details>`;
 }
 
-/** Values of one click, each with what would become of the job. @param {{control: Control, context: Context}} props */
+/**
+ * Values of one click, each with what would become of the job.
+ * @param {{control: Control, context: Context}} props
+ */
 function Quick({ control, context }) {
   const value = at(context.job, control.pointer) ?? at(context.filled, control.pointer);
   return html`<div class="quick" role="group" aria-label=${`${control.label} in one click`}>
     ${(control.quick ?? []).map((each) => {
       const outlook = context.outlook(control.pointer, each);
       const state = outlook ? (outlook.verdict ?? "refused") : "asked";
-      return html`<button type="button" key=${each} class=${`chip ${state}`} data-value=${each} tabindex="-1"
+      return html`<button type="button" key=${each} class=${`chip ${state}`} data-value=${each}
+        tabindex="-1"
         aria-pressed=${value === each} title=${outlook && told(outlook)}
         onClick=${() => context.set(control.pointer, each)}>
         ${abbreviated(each)}<span class="hidden"> ${outlook && told(outlook)}</span>

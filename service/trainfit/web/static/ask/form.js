@@ -12,14 +12,21 @@ import { belongsTo, ControlledField, Findings } from "./field.js";
  * @typedef {import("../job/schema.js").JobSchema} JobSchema
  */
 
-/** @param {{context: Context, schema: JobSchema, estimate: import("trainfit").Estimate | undefined}} props */
+/**
+ * @param {{context: Context, schema: JobSchema,
+ *   estimate: import("trainfit").Estimate | undefined}} props
+ */
 export function Form({ context, schema, estimate }) {
   const framework = context.job.framework?.name ?? "megatron";
-  const fields = SECTIONS.map((section) => ({ section, others: others(section, schema, framework) }));
+  const fields = SECTIONS.map((section) => ({
+    section,
+    others: others(section, schema, framework),
+  }));
   const known = fields.flatMap(({ section, others }) => [...section.controls, ...others]);
   const elsewhere = context.findings.filter(
     ({ pointer }) =>
-      !/^\/(model|gpu)/.test(pointer) && !known.some((control) => belongsTo(pointer, control.pointer)),
+      !/^\/(model|gpu)/.test(pointer) &&
+      !known.some((control) => belongsTo(pointer, control.pointer)),
   );
   return html`<${Findings} ...${{ findings: elsewhere, id: "job-wrong", context }} />
     ${fields.map(
@@ -27,7 +34,8 @@ export function Form({ context, schema, estimate }) {
         aria-labelledby=${`section-${section.title}`}>
         <div class="card-head"><h2 id=${`section-${section.title}`}>${section.title}</h2></div>
         ${section.controls.map(
-          (control) => html`<${ControlledField} key=${control.pointer} ...${{ control, context }} />`,
+          (control) =>
+            html`<${ControlledField} key=${control.pointer} ...${{ control, context }} />`,
         )}
         ${section.title === "Layout" && html`<${Derived} ...${{ context, estimate }} />`}
         <${Others} ...${{ controls: others, context }} />

@@ -31,6 +31,8 @@ export function LaunchFiles({ gpu, use }) {
       setProblem(problemOf(error));
     }
   };
+  const chosen = (/** @type {Event} */ event) =>
+    take(/** @type {HTMLInputElement} */ (event.currentTarget).files);
   return html`<div class="launch">
     <label class=${`drop ${over ? "over" : ""}`}
       onDragOver=${(/** @type {DragEvent} */ event) => {
@@ -43,10 +45,11 @@ export function LaunchFiles({ gpu, use }) {
         setOver(false);
         take(event.dataTransfer?.files);
       }}>
-      <span>Drop launch files here, or choose them: a script with Megatron's arguments, a DeepSpeed configuration,
-        a YAML or TOML of a trainer, and what they refer to. They are read, never run.</span>
-      <input type="file" multiple aria-label="Launch files" onChange=${(/** @type {Event} */ event) =>
-        take(/** @type {HTMLInputElement} */ (event.currentTarget).files)} />
+      <span>
+        Drop launch files here, or choose them: a script with Megatron's arguments, a DeepSpeed
+        configuration, a YAML or TOML of a trainer, and what they refer to. They are read,
+        never run.</span>
+      <input type="file" multiple aria-label="Launch files" onChange=${chosen} />
     </label>
     ${problem && html`<${Refusal} problem=${problem} />`}
     ${read && html`<${Account} read=${read} />`}
@@ -70,12 +73,15 @@ function Account({ read }) {
     ${unsupported.length > 0 &&
     html`<details open>
       <summary class="wrong">
-        ${counted(unsupported.length, "key")} not supported: the effect on memory is not counted</summary>
-      <ul>${unsupported.map((each, index) => html`<${Key} key=${index} of=${each}>${each.why}</${Key}>`)}</ul>
+        ${counted(unsupported.length, "key")} not supported:
+        ${" "}the effect on memory is not counted</summary>
+      <ul>${unsupported.map((each, index) => html`<${Key} key=${index} of=${each}>
+        ${each.why}</${Key}>`)}</ul>
     </details>`}
     <details>
       <summary>${counted(recognised.length, "key")} recognised</summary>
-      <ul>${recognised.map((each, index) => html`<${Key} key=${index} of=${each}>${became(each.became)}</${Key}>`)}</ul>
+      <ul>${recognised.map((each, index) => html`<${Key} key=${index} of=${each}>
+        ${became(each.became)}</${Key}>`)}</ul>
     </details>
     <details>
       <summary>${counted(irrelevant.length, "key")} without effect on memory</summary>

@@ -1,4 +1,4 @@
-/** Which model: searched by name, a pasted config.json, or what launch files say of the whole run. */
+/** Which model: searched by name, a pasted config.json, or what launch files say of a whole run. */
 
 import { secrets } from "../api.js";
 import { html, useState } from "../vendor/htm-preact.js";
@@ -114,7 +114,8 @@ function Search({ models, context }) {
           <span>${id}</span> <small>${note}</small>
         </li>`,
       )}
-      ${open && !offered.length && html`<li class="none" role="option" aria-disabled="true" aria-selected="false">
+      ${open && !offered.length &&
+      html`<li class="none" role="option" aria-disabled="true" aria-selected="false">
         No bundled model of this name. Write organisation/name to look it up on the Hub.</li>`}
     </ul>
   </div>`;

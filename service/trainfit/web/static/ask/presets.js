@@ -6,7 +6,10 @@ import { html } from "../vendor/htm-preact.js";
  * @typedef {{name: string, source: string, job: import("trainfit").Job}} Preset
  */
 
-/** @param {{presets: Preset[], job: import("trainfit").Job, use: (job: Preset["job"]) => void}} props */
+/**
+ * @param {{presets: Preset[], job: import("trainfit").Job,
+ *   use: (job: Preset["job"]) => void}} props
+ */
 export function Presets({ presets, job, use }) {
   const present = JSON.stringify(job);
   const chosen = presets.find((preset) => JSON.stringify(preset.job) === present);

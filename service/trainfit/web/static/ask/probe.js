@@ -6,7 +6,7 @@ import { QUICK } from "./controls.js";
 /**
  * @typedef {import("trainfit").Job} Job
  * @typedef {object} Outlook
- * @property {import("trainfit").Verdict | null} verdict null where the job names no card, or is refused
+ * @property {import("trainfit").Verdict | null} verdict null where it names no card, or is refused
  * @property {number} needed Bytes expected on the device of the stage that needs most.
  * @property {string} [reason] Why the job would be refused.
  */

@@ -30,10 +30,12 @@ export function ComparisonTable({ state, usable, pin, unpin, use }) {
   const found = [...answers.values()].flatMap(({ comparison }) => (comparison ? [comparison] : []));
   const most = Math.max(usable, ...found.map((each) => each.binding.device_bytes.high), 1);
   const scale = { most, usable };
-  return html`<section class=${`card ${pins.length ? "" : "idle"}`} aria-labelledby="comparison-title">
+  return html`<section class=${`card ${pins.length ? "" : "idle"}`}
+    aria-labelledby="comparison-title">
     <div class="card-head"><h2 id="comparison-title">Side by side</h2>
       <button type="button" onClick=${pin}>Pin this layout</button></div>
-    ${!pins.length && html`<p class="note">Pin a layout, change it, and see what the change saves.</p>`}
+    ${!pins.length &&
+    html`<p class="note">Pin a layout, change it, and see what the change saves.</p>`}
     ${pins.length > 0 &&
     html`<${Scroll} label="Layouts side by side"><table class="comparison">
       <thead><tr><th scope="col">layout</th><th scope="col">stage that needs most</th>
@@ -45,8 +47,10 @@ export function ComparisonTable({ state, usable, pin, unpin, use }) {
             <${Name} name=${each.name} job=${each.job} baseline=${pins[0]?.job} />
             <${Figures} answer=${answers.get(idOf(index))} ...${scale} />
             <td class="actions">
-              <button type="button" aria-label=${`Use ${each.name}`} onClick=${() => use(each.job)}>Use</button>
-              <button type="button" aria-label=${`Remove ${each.name}`} onClick=${() => unpin(index)}>Remove</button>
+              <button type="button" aria-label=${`Use ${each.name}`}
+                onClick=${() => use(each.job)}>Use</button>
+              <button type="button" aria-label=${`Remove ${each.name}`}
+                onClick=${() => unpin(index)}>Remove</button>
             </td></tr>`,
         )}
         <tr class="present">
@@ -61,10 +65,14 @@ function idOf(index) {
   return `pin ${index}`;
 }
 
-/** What a layout is called, and what it changes. @param {{name: string, job: State["job"], baseline: State["job"]}} props */
+/**
+ * What a layout is called, and what it changes.
+ * @param {{name: string, job: State["job"], baseline: State["job"]}} props
+ */
 function Name({ name, job, baseline }) {
   const changed = differences(job, baseline).join(", ") || "nothing changed";
-  return html`<th scope="row">${name}<small>${job === baseline ? "the others are compared to it" : changed}</small></th>`;
+  return html`<th scope="row">${name}<small>
+    ${job === baseline ? "the others are compared to it" : changed}</small></th>`;
 }
 
 /** @param {{answer: ComparedJob | undefined, most: number, usable: number}} props */
@@ -89,12 +97,15 @@ function ComponentBar({ stage, most, usable }) {
     left += component.bytes * scale;
     return { component, x };
   });
-  return html`<svg width=${BAR} height="20" role="img" aria-label=${`stage ${stage.pp_rank}: ${words}`}>
+  return html`<svg width=${BAR} height="20" role="img"
+    aria-label=${`stage ${stage.pp_rank}: ${words}`}>
     <title>${words}</title>
     ${parts.map(
-      ({ component: { name, bytes }, x }) => html`<rect key=${name} x=${x} y="3" width=${bytes * scale}
+      ({ component: { name, bytes }, x }) => html`<rect key=${name} x=${x} y="3"
+        width=${bytes * scale}
         height="14" fill=${colourOf(name)} />`,
     )}
-    ${usable > 0 && html`<line class="limit" x1=${usable * scale} x2=${usable * scale} y1="0" y2="20" />`}
+    ${usable > 0 &&
+    html`<line class="limit" x1=${usable * scale} x2=${usable * scale} y1="0" y2="20" />`}
   </svg>`;
 }

@@ -22,12 +22,18 @@ export const AXES = {
   "/parallelism/ep": { label: "expert", values: [1, 2, 4, 8, 16, 32, 64] },
   "/parallelism/num_gpus": { label: "GPUs", values: [8, 16, 32, 64, 128, 256, 512, 1024] },
   "/training/micro_batch_size": { label: "micro-batch", values: [1, 2, 4, 8, 16, 32] },
-  "/training/seq_length": { label: "sequence", values: [2048, 4096, 8192, 16384, 32768, 65536, 131072] },
+  "/training/seq_length": {
+    label: "sequence",
+    values: [2048, 4096, 8192, 16384, 32768, 65536, 131072],
+  },
 };
 
 const COMMON = [
   { name: "tp × pp", axes: { across: "/parallelism/tp", down: "/parallelism/pp" } },
-  { name: "micro-batch × sequence", axes: { across: "/training/micro_batch_size", down: "/training/seq_length" } },
+  {
+    name: "micro-batch × sequence",
+    axes: { across: "/training/micro_batch_size", down: "/training/seq_length" },
+  },
 ];
 
 /** So many layouts are asked for at once, so that the map fills while it is looked at. */
@@ -47,7 +53,8 @@ const DARK = new Set([0, 1, 9, 10]);
  *   set: (job: Job) => void}} props
  */
 export function LayoutMap({ job, axes, usable, setAxes, set }) {
-  const known = axes && AXES[axes.across] && AXES[axes.down] && axes.across !== axes.down ? axes : null;
+  const known =
+    axes && AXES[axes.across] && AXES[axes.down] && axes.across !== axes.down ? axes : null;
   const cells = useCells(job, known);
   return html`<section class=${`card ${known ? "" : "idle"}`} aria-labelledby="map-title">
     <div class="card-head"><h2 id="map-title">Map</h2>
@@ -76,33 +83,41 @@ function Grid({ job, axes, cells, usable, setAxes, set }) {
     setAxes({ ...axes, [axis]: /** @type {HTMLSelectElement} */ (event.currentTarget).value });
   return html`<div class="map-axes">
       ${/** @type {const} */ (["across", "down"]).map(
-        (axis) => html`<label key=${axis}>${axis} <select value=${axes[axis]} onChange=${choose(axis)}>
+        (axis) => html`<label key=${axis}>${axis} <select value=${axes[axis]}
+          onChange=${choose(axis)}>
           ${Object.entries(AXES).map(
             ([pointer, { label }]) => html`<option key=${pointer} value=${pointer}
-              disabled=${pointer === axes[axis === "across" ? "down" : "across"]}>${label}</option>`,
+              disabled=${pointer === axes[axis === "across" ? "down" : "across"]}>
+              ${label}</option>`,
           )}</select></label>`,
       )}
       <span class="progress" role="status">${cells.size < total
-        ? html`<progress max=${total} value=${cells.size} aria-label="layouts answered"></progress> ${cells.size} of ${total}`
+        ? html`<progress max=${total} value=${cells.size}
+          aria-label="layouts answered"></progress> ${cells.size} of ${total}`
         : `${total} layouts`}</span>
     </div>
-    <${Scroll} label="Map"><table class="map" aria-label="GiB free of the card, by the expected need">
-      <thead><tr><th scope="col" class="corner">${AXES[axes.down]?.label} ↓<br />${AXES[axes.across]?.label} →</th>
-        ${across.map((value) => html`<th key=${value} scope="col" class="figure">${abbreviated(value)}</th>`)}</tr></thead>
+    <${Scroll} label="Map"><table class="map"
+      aria-label="GiB free of the card, by the expected need">
+      <thead><tr><th scope="col" class="corner">
+        ${AXES[axes.down]?.label} ↓<br />${AXES[axes.across]?.label} →</th>
+        ${across.map((value) => html`<th key=${value} scope="col"
+          class="figure">${abbreviated(value)}</th>`)}</tr></thead>
       <tbody>${down.map(
         (y) => html`<tr key=${y}><th scope="row" class="figure">${abbreviated(y)}</th>
           ${across.map((x) => {
             const present = at(job, axes.across) === x && at(job, axes.down) === y;
-            return html`<td key=${x}><${CellButton} cell=${cells.get(key(x, y))} ...${{ usable, present }}
+            return html`<td key=${x}><${CellButton} cell=${cells.get(key(x, y))}
+              ...${{ usable, present }}
               act=${() => set(put(put(job, axes.across, x), axes.down, y))} /></td>`;
           })}</tr>`,
       )}</tbody></table></${Scroll}>
     <p class="note">${usable ? MEANING : "GiB needed; name a card to see what is free."}
-      ${" "}Click to use a layout.</p>`;
+      <span class="hint"> Click to use a layout.</span></p>`;
 }
 
 const MEANING =
-  "GiB free of the card by the expected need; − is missing. ✓ fits even by the high bound, ≈ is tight, × is refused.";
+  "GiB free of the card by the expected need; − is missing. " +
+  "✓ fits even by the high bound, ≈ is tight, × is refused.";
 const SIGNS = { fits: "✓", tight: "≈", does_not_fit: "", unknown: "?" };
 
 /** @param {{cell: Cell | undefined, usable: number, present: boolean, act: () => void}} props */
@@ -144,7 +159,10 @@ function key(x, y) {
  */
 function useCells(job, axes) {
   const [cells, setCells] = useState(/** @type {Map<string, Cell>} */ (new Map()));
-  const question = JSON.stringify([axes && put(put(job, axes.across, undefined), axes.down, undefined), axes]);
+  const question = JSON.stringify([
+    axes && put(put(job, axes.across, undefined), axes.down, undefined),
+    axes,
+  ]);
   useEffect(() => {
     setCells(new Map());
     if (!axes) return undefined;

@@ -13,18 +13,25 @@ import { gib, VERDICTS } from "../words.js";
 
 const FEW = 4;
 
-/** @param {{suggestions: Suggestion[] | null, verdict: import("trainfit").Verdict, apply: (patch: Change[]) => void}} props */
+/**
+ * @param {{suggestions: Suggestion[] | null, verdict: import("trainfit").Verdict,
+ *   apply: (patch: Change[]) => void}} props
+ */
 export function Suggestions({ suggestions, verdict, apply }) {
   const [all, setAll] = useState(false);
-  return html`<section class=${`card suggestions ${verdict === "fits" ? "" : "roomy"}`} aria-labelledby="suggestions-title">
+  return html`<section class=${`card suggestions ${verdict === "fits" ? "" : "roomy"}`}
+    aria-labelledby="suggestions-title">
     <div class="card-head"><h2 id="suggestions-title">What would help</h2></div>
     ${verdict === "fits" && html`<p class="note">It fits as it is.</p>`}
-    ${verdict !== "fits" && suggestions === null && html`<p class="note" role="status">Looking for changes …</p>`}
-    ${verdict !== "fits" && suggestions?.length === 0 && html`<p class="note">No change was found that saves memory.</p>`}
+    ${verdict !== "fits" && suggestions === null &&
+    html`<p class="note" role="status">Looking for changes …</p>`}
+    ${verdict !== "fits" && suggestions?.length === 0 &&
+    html`<p class="note">No change was found that saves memory.</p>`}
     ${suggestions !== null &&
     suggestions.length > 0 &&
     html`<${Scroll} label="Changes that help"><table>
-      <thead><tr><th scope="col">change</th><th scope="col" class="figure">saves</th><th scope="col">then it</th>
+      <thead><tr><th scope="col">change</th>
+        <th scope="col" class="figure">saves</th><th scope="col">then it</th>
         <th scope="col">what it costs</th><td></td></tr></thead>
       <tbody>${suggestions.slice(0, all ? undefined : FEW).map(
         (suggestion) => html`<tr key=${inWords(suggestion.patch)}>
@@ -43,7 +50,11 @@ export function Suggestions({ suggestions, verdict, apply }) {
 
 /** @param {import("trainfit").Verdict} verdict */
 function outcome(verdict) {
-  return verdict === "tight" ? "is tight" : verdict === "unknown" ? "is unknown" : VERDICTS[verdict];
+  return verdict === "tight"
+    ? "is tight"
+    : verdict === "unknown"
+      ? "is unknown"
+      : VERDICTS[verdict];
 }
 
 /** @param {Change[]} patch */

@@ -70,7 +70,8 @@ function fieldsOf(job) {
 
 /** @param {unknown} part @param {string} pointer @returns {[string, Json][]} */
 function leavesOf(part, pointer) {
-  if (pointer !== "/model" || part === null || typeof part !== "object") return leaves(part, pointer);
+  if (pointer !== "/model" || part === null || typeof part !== "object")
+    return leaves(part, pointer);
   return Object.entries(part).flatMap(([name, inner]) => {
     const here = `${pointer}/${name}`;
     return WHOLE.includes(here)

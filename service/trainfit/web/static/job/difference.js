@@ -5,17 +5,29 @@ import { leaves } from "./pointer.js";
 /** @typedef {import("trainfit").Job} Job */
 
 /** Fields that are called by their own name, without that of the part they stand in. */
-const SHORT = { "/framework/name": "", "/gpu": "", "/model/hf_id": "", "/training/recompute/granularity": "recompute" };
+const SHORT = {
+  "/framework/name": "",
+  "/gpu": "",
+  "/model/hf_id": "",
+  "/training/recompute/granularity": "recompute",
+};
 
 /** @param {string} pointer */
 export function nameOf(pointer) {
-  return SHORT[/** @type {keyof SHORT} */ (pointer)] ?? (pointer.split("/").pop() ?? "").replaceAll("_", " ");
+  return (
+    SHORT[/** @type {keyof SHORT} */ (pointer)] ??
+    (pointer.split("/").pop() ?? "").replaceAll("_", " ")
+  );
 }
 
 /** @param {string} pointer @param {unknown} value */
 export function said(pointer, value) {
   if (typeof value === "boolean") return value ? nameOf(pointer) : `no ${nameOf(pointer)}`;
-  const text = Array.isArray(value) ? value.join(", ") : typeof value === "object" && value ? "…" : String(value);
+  const text = Array.isArray(value)
+    ? value.join(", ")
+    : typeof value === "object" && value
+      ? "…"
+      : String(value);
   return `${nameOf(pointer)} ${text}`.trim();
 }
 

@@ -1,4 +1,4 @@
-/** JSON Pointers (RFC 6901) and JSON Patches (RFC 6902) on jobs, which are never changed in place. */
+/** JSON Pointers (RFC 6901) and JSON Patches (RFC 6902) on jobs, never changed in place. */
 
 /** @typedef {import("trainfit").Json} Json */
 /** @typedef {import("trainfit").Change} Change */
@@ -83,7 +83,9 @@ export function leaves(part, pointer = "") {
   if (part === null || typeof part !== "object" || Array.isArray(part)) {
     return [[pointer, /** @type {Json} */ (part)]];
   }
-  return Object.entries(part).flatMap(([name, inner]) => leaves(inner, `${pointer}/${escaped(name)}`));
+  return Object.entries(part).flatMap(([name, inner]) =>
+    leaves(inner, `${pointer}/${escaped(name)}`),
+  );
 }
 
 /** @param {string} name */

@@ -24,7 +24,8 @@ export function Composition({ stage }) {
       <th scope="col" class="figure">share</th><th scope="col">how it follows</th></tr></thead>
     <tbody>${stage.components.map(
       (component) => html`<tr key=${component.name}>
-        <th scope="row"><svg width="12" height="12" aria-hidden="true"><rect width="12" height="12" rx="2"
+        <th scope="row"><svg width="12" height="12" aria-hidden="true"><rect width="12" height="12"
+          rx="2"
           fill=${colourOf(component.name)} /></svg> ${plain(component.name)}</th>
         <td class="figure">${gib(component.bytes)}</td>
         <td class="figure">${percent(component.bytes / whole)}</td>
@@ -58,8 +59,10 @@ function reason(component, stage) {
       return "reserved but not allocated";
     case "context_and_communicators":
       return "CUDA context and NCCL, outside PyTorch";
-    default:
-      return `${number(component.parameter_count_per_gpu ?? 0)} parameters × ${ratio(component.bytes_per_parameter ?? 0)} bytes`;
+    default: {
+      const count = number(component.parameter_count_per_gpu ?? 0);
+      return `${count} parameters × ${ratio(component.bytes_per_parameter ?? 0)} bytes`;
+    }
   }
 }
 

@@ -24,7 +24,11 @@ export function evaluated(shape, symbols) {
   return { dimensions, elements: dimensions.reduce((product, each) => product * each, 1) };
 }
 
-/** The symbols that a shape names, in their order. @param {string} shape @param {Symbols} symbols */
+/**
+ * The symbols that a shape names, in their order.
+ * @param {string} shape
+ * @param {Symbols} symbols
+ */
 export function named(shape, symbols) {
   return [...new Set(shape.match(TOKEN))].filter((token) => token in symbols);
 }
@@ -36,7 +40,12 @@ function dimension(text, symbols) {
   return tokens.length ? NaN : value;
 }
 
-/** Each of these takes what it reads from the front. @param {string[]} tokens @param {Symbols} symbols @returns {number} */
+/**
+ * Each of these takes what it reads from the front.
+ * @param {string[]} tokens
+ * @param {Symbols} symbols
+ * @returns {number}
+ */
 function sum(tokens, symbols) {
   let value = product(tokens, symbols);
   while (tokens[0] === "+" || tokens[0] === "-") {

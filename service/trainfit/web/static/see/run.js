@@ -12,9 +12,11 @@ export function Run({ answer }) {
   return html`<section class="card report" aria-label="The run">
     <h2>The run</h2>
     <dl>
-      <div><dt>model</dt><dd>${name ?? `a ${model_type} of its own`}${revision && ` at ${revision}`}</dd></div>
+      <div><dt>model</dt><dd>
+        ${name ?? `a ${model_type} of its own`}${revision && ` at ${revision}`}</dd></div>
       ${fields.map(
-        ([pointer, value]) => html`<div key=${pointer}><dt>${nameOf(pointer) || pointer.split("/")[1]}</dt>
+        ([pointer, value]) => html`<div key=${pointer}>
+          <dt>${nameOf(pointer) || pointer.split("/")[1]}</dt>
           <dd>${Array.isArray(value) ? value.join(", ") : String(value)}</dd></div>`,
       )}
     </dl>

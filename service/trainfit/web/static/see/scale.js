@@ -9,7 +9,8 @@ const STEPS = [0.5, 1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000];
  * @param {number} bottom
  */
 export function scaleOf(most, top, bottom) {
-  const step = STEPS.find((each) => most / GIB / each <= 6) ?? 10 ** Math.ceil(Math.log10(most / GIB / 6));
+  const step =
+    STEPS.find((each) => most / GIB / each <= 6) ?? 10 ** Math.ceil(Math.log10(most / GIB / 6));
   const end = Math.max(1, Math.ceil(most / GIB / step)) * step;
   const at = (/** @type {number} */ bytes) => bottom - (bytes / GIB / end) * (bottom - top);
   const count = Math.round(end / step);

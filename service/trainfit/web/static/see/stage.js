@@ -19,7 +19,8 @@ export function StageDetail({ answer, rank }) {
   const current = ledger?.pp_rank === rank ? ledger : null;
   return html`<section class="card" aria-labelledby="stage-title">
       <div class="card-head"><h2 id="stage-title">Stage ${rank} at its peak</h2>
-        <span class="note">${counted(layersOf(stage), "layer")} · peak at ${moment(stage)}</span></div>
+        <span class="note">
+          ${counted(layersOf(stage), "layer")} · peak at ${moment(stage)}</span></div>
       <${Composition} stage=${stage} />
     </section>
     <section class="card" aria-labelledby="step-title">

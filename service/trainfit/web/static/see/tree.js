@@ -1,4 +1,4 @@
-/** The modules of a stage, down to weights and the tensors of operations, with this job's numbers. */
+/** The modules of a stage, down to weights and tensors of operations, with this job's numbers. */
 
 import { Scroll } from "./scroll.js";
 import { html, useState } from "../vendor/htm-preact.js";
@@ -20,6 +20,7 @@ const LIFETIMES = {
   backward: "during its backward",
   gradient: "until gradients are reduced",
 };
+const DROPPED = "recomputed or fetched in backward";
 /** Elements take whole bytes or a known part of one; any other quotient is no width. */
 const WIDTHS = [0.5, 1, 2, 3, 4, 5, 6, 8];
 
@@ -59,22 +60,28 @@ function rows(module, path, depth, above, tree) {
   const symbols = { ...above, ...module.symbols };
   const opens = module.children.length > 0 || module.tensors.length > 0 || Boolean(module.split);
   const open = tree.open.has(path);
-  const shown = module.children.filter((child) => child.parameters || child.saved_bytes || child.tensors.length);
+  const shown = module.children.filter(
+    (child) => child.parameters || child.saved_bytes || child.tensors.length,
+  );
   return [
     html`<tr key=${path} class=${depth < 2 ? "upper" : ""} data-depth=${depth}>
       <th scope="row"><span class=${`indent-${Math.min(depth, 5)}`}>
         ${opens
-          ? html`<button type="button" class="twist" aria-expanded=${open} onClick=${() => tree.toggle(path)}>
+          ? html`<button type="button" class="twist" aria-expanded=${open}
+            onClick=${() => tree.toggle(path)}>
               <span aria-hidden="true">${open ? "▾" : "▸"}</span> ${module.name}</button>`
           : module.name}</span></th>
       <td class="figure">${module.parameters ? number(module.parameters) : ""}</td>
       <td class="figure">${module.parameters_per_gpu ? number(module.parameters_per_gpu) : ""}</td>
       <td class="figure">${module.saved_bytes ? size(module.saved_bytes) : ""}</td>
-      <td class="share">${module.saved_bytes > 0 && html`<meter min="0" max=${tree.whole} value=${module.saved_bytes}
+      <td class="share">${module.saved_bytes > 0 && html`<meter min="0" max=${tree.whole}
+        value=${module.saved_bytes}
         aria-label="share of what the stage keeps"></meter>`}</td>
     </tr>`,
     ...(open ? [html`<${Detail} key=${`${path}-detail`} ...${{ module, symbols, depth }} />`] : []),
-    ...(open ? shown.flatMap((child, index) => rows(child, `${path}/${index}`, depth + 1, symbols, tree)) : []),
+    ...(open
+      ? shown.flatMap((child, index) => rows(child, `${path}/${index}`, depth + 1, symbols, tree))
+      : []),
   ];
 }
 
@@ -84,22 +91,28 @@ function Detail({ module, symbols, depth }) {
   return html`<tr class="detail"><td colspan="5"><div class=${`indent-${Math.min(depth + 1, 5)}`}>
     ${module.about && html`<p class="about">${module.about}</p>`}
     ${module.split && html`<p>${module.split}:
-      ${" "}${number(module.parameters)} parameters, ${number(module.parameters_per_gpu)} on each GPU</p>`}
+      ${" "}${number(module.parameters)} parameters,
+      ${" "}${number(module.parameters_per_gpu)} on each GPU</p>`}
     ${module.tensors.length > 0 &&
     html`<table class="tensors">
       <caption class="hidden">Tensors of ${module.name}</caption>
       <thead><tr><th scope="col">tensor${module.count > 1 ? ` of one of ${module.count}` : ""}</th>
-        <th scope="col">in numbers</th><th scope="col">lives</th><th scope="col" class="figure">size</th></tr></thead>
+        <th scope="col">in numbers</th><th scope="col">lives</th>
+        <th scope="col" class="figure">size</th></tr></thead>
       <tbody>${module.tensors.map(
         (tensor, index) => html`<tr key=${index} class=${tensor.dropped ? "dropped" : ""}>
           <td>${tensor.name}</td><td>${numbers(tensor, symbols)}</td>
-          <td>${tensor.dropped ? "recomputed or fetched in backward" : LIFETIMES[tensor.lifetime]}</td>
+          <td>${tensor.dropped ? DROPPED : LIFETIMES[tensor.lifetime]}</td>
           <td class="figure">${size(tensor.bytes)}</td></tr>`,
       )}</tbody></table>`}
   </div></td></tr>`;
 }
 
-/** n' = 1,024, h = 7,168: 1,024 × 7,168 × 2 bytes @param {KeptTensor} tensor @param {Symbols} symbols */
+/**
+ * n' = 1,024, h = 7,168: 1,024 × 7,168 × 2 bytes
+ * @param {KeptTensor} tensor
+ * @param {Symbols} symbols
+ */
 function numbers(tensor, symbols) {
   const shape = shapeOf(tensor.name);
   if (!shape) return "";

@@ -17,6 +17,7 @@ export function Verdict({ estimate, fit, cardName }) {
   const { low, expected, high } = binding.device_bytes;
   const where = stages.length > 1 ? `Stage ${binding.pp_rank} needs most: ` : "Each GPU needs ";
   const layer = stage?.peak.layer;
+  const ofLayer = layer !== null && layer !== undefined ? ` of layer ${layer}` : "";
   return html`<div class=${`verdict ${fit?.verdict ?? "none"}`} role="status" aria-atomic="true">
     <p class="headline">
       ${fit
@@ -26,7 +27,7 @@ export function Verdict({ estimate, fit, cardName }) {
       ${fit && html` <span class="margin">${margin(fit)}</span>`}
     </p>
     <p>${where}<b>${gib(expected)}</b> on the device (${range(low, high)}), at
-      ${" "}${plain(binding.moment)}${layer !== null && layer !== undefined ? ` of layer ${layer}` : ""},
+      ${" "}${plain(binding.moment)}${ofLayer},
       most of it ${plain(binding.component)}.</p>
     ${estimate.warnings.map((warning) => html`<p key=${warning} class="warnings">${warning}</p>`)}
   </div>`;

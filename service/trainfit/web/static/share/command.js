@@ -30,7 +30,11 @@ export function commandLine(job, flags) {
   return ["trainfit estimate", quoted(model.hf_id), ...revision, ...words].join(" ");
 }
 
-/** A flag with its value, null where the command line has none. @param {string | undefined} flag @param {import("trainfit").Json} value */
+/**
+ * A flag with its value, null where the command line has none.
+ * @param {string | undefined} flag
+ * @param {import("trainfit").Json} value
+ */
 function written(flag, value) {
   if (flag === undefined || value === null) return null;
   if (typeof value === "boolean") return value ? flag : flag.replace("--", "--no-");

@@ -1,6 +1,14 @@
 /** A picture of the page as a file of its own: SVG with its styles, or PNG drawn from that. */
 
-const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-weight", "opacity"];
+const STYLES = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "font-size",
+  "font-weight",
+  "opacity",
+];
 const MARGIN = 16;
 const TITLE = 34;
 
@@ -26,9 +34,11 @@ export function standalone(shown, title) {
   const serializer = new XMLSerializer();
   const body = [...copy.childNodes].map((node) => serializer.serializeToString(node)).join("");
   const size = `width="${across}" height="${down}" viewBox="0 0 ${across} ${down}"`;
-  return `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="Helvetica, Arial, sans-serif">
+  return `<svg xmlns="http://www.w3.org/2000/svg" ${size}
+    font-family="Helvetica, Arial, sans-serif">
 <rect width="${across}" height="${down}" fill="${surface}"/>
-<text x="${MARGIN}" y="24" font-size="15" font-weight="600" fill="${page.color}">${escaped(title)}</text>
+<text x="${MARGIN}" y="24" font-size="15" font-weight="600"
+  fill="${page.color}">${escaped(title)}</text>
 <g transform="translate(${MARGIN} ${TITLE})">${body}</g>
 </svg>`;
 }

@@ -14,7 +14,9 @@ import { csv } from "./table.js";
 
 const WAYS = { link: "Link", curl: "curl", cli: "Command line", launch: "Launch flags" };
 
-/** @param {{state: State, answer: Answer, title: string, flags: import("./command.js").Flags}} props */
+/**
+ * @param {{state: State, answer: Answer, title: string, flags: import("./command.js").Flags}} props
+ */
 export function Share({ state, answer, title, flags }) {
   const [way, setWay] = useState(/** @type {keyof typeof WAYS} */ ("link"));
   const [told, setTold] = useState("");
@@ -90,7 +92,9 @@ function Files({ answer, title }) {
 }
 
 function bars() {
-  return /** @type {SVGSVGElement} */ (/** @type {unknown} */ (document.getElementById("stage-bars")));
+  return /** @type {SVGSVGElement} */ (
+    /** @type {unknown} */ (document.getElementById("stage-bars"))
+  );
 }
 
 /** @param {BlobPart} content @param {string} type @param {string} name */

@@ -11,7 +11,9 @@ export function csv(estimate) {
     "microbatches_in_flight",
     "peak_moment",
     ...names.map((name) => `${name}_bytes`),
-    ...totals.flatMap((total) => bounds.map((bound) => `${total.replace("_bytes", "")}_${bound}_bytes`)),
+    ...totals.flatMap((total) =>
+      bounds.map((bound) => `${total.replace("_bytes", "")}_${bound}_bytes`),
+    ),
   ];
   const rows = estimate.stages.map((stage) => [
     stage.pp_rank,
