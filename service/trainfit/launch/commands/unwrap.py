@@ -58,7 +58,7 @@ class Unwrapped(NamedTuple):
 
 
 def programs_of(launch: Launch) -> Unwrapped:
-    """Every program that the launch starts; where it starts none, its files alone.
+    """Every program that the launch starts; where it is to start none, its files alone.
 
     Raises LaunchError where a script asks for more than is followed.
     """
@@ -84,7 +84,9 @@ class _Unwrapping:
 
     def unwrapped(self) -> Unwrapped:
         programs = list(self._of_argv()) or list(self._of_files())
-        return Unwrapped(programs or [self._bare], self._notes)
+        if not any(is_script(file.path, file.content) for file in self._launch.files):
+            programs = programs or [self._bare]
+        return Unwrapped(programs, self._notes)
 
     def _of_argv(self) -> Iterator[Program]:
         argv = self._launch.argv
@@ -290,7 +292,9 @@ class _Unwrapping:
 
     def _note(self, at: Word, message: str) -> None:
         where = at.file if at.line is None else f"{at.file}:{at.line}"
-        self._notes.append(Complaint(f"{where}: {message}", at.file, at.line))
+        complaint = Complaint(f"{where}: {message}", at.file, at.line)
+        if complaint not in self._notes:
+            self._notes.append(complaint)
 
 
 def _documents(file: LaunchFile) -> Sequence[Document]:
