@@ -185,7 +185,6 @@ liger_use_token_scaling is_multimodal xformers_attention_off
         **dict.fromkeys(SWITCHES, OFF),
         **dict.fromkeys(GIVEN, NOTHING),
         "peft_autocast_adapter_dtype": (True, None),
-        "ray_num_workers": (1, None),
         "experts_implementation": (None, "grouped_mm"),
         "accelerator_config": NOTHING,
         "activation_offloading": OFF,
@@ -194,7 +193,6 @@ liger_use_token_scaling is_multimodal xformers_attention_off
     {
         **SWITCHES,
         **GIVEN,
-        "ray_num_workers": "give the number of workers as the number of GPUs",
         "accelerator_config.": "an option of accelerate that no list has",
     },
 )

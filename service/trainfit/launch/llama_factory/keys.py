@@ -53,7 +53,6 @@ GIVEN = {
     "mixture_of_depths": "layers that tokens skip are not modelled",
     "add_tokens": "rows that are added to the embedding are not modelled",
     "add_special_tokens": "rows that are added to the embedding are not modelled",
-    "ray_num_workers": "give the number of workers as the number of GPUs",
     "adapter_name_or_path": "adapters that are loaded decide their own rank and modules",
     "megatron_bridge_args": "Megatron below LLaMA-Factory is not modelled",
     "hyper_parallel_args": "HyperParallel is not modelled",
@@ -106,7 +105,6 @@ generated_length max_new_tokens repetition_penalty length_penalty skip_special_t
     {
         **dict.fromkeys(SWITCHES, OFF),
         **dict.fromkeys(GIVEN, NOTHING),
-        "ray_num_workers": (1, "1", None),
     },
     {**SWITCHES, **GIVEN},
 )

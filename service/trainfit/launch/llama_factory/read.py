@@ -10,7 +10,6 @@ from trainfit.launch.draft import Draft
 from trainfit.launch.llama_factory.keys import KEYS, RENAMED
 from trainfit.launch.models import config_of
 from trainfit.launch.program import Program
-from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_stored
 from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.format import files_of, flags_of_program
@@ -191,10 +190,15 @@ VISION = ("freeze_vision_tower", "freeze_multi_modal_projector", "freeze_languag
 
 
 def _check_vision(run: Run) -> None:
-    """Towers beside a language model; without one, what is said of them changes nothing."""
+    """Towers beside a language model, which are frozen by default; without one, what is said of
+    them changes nothing.
+    """
     config = config_of(run.draft)
-    plain = config is not None and not {"vision_config", "audio_config"} & config.keys()
-    for key in VISION:
-        setting: Setting | None = run.arguments.get(key)
-        if setting is not None and not plain:
-            run.draft.leave_out(setting, "what is frozen of a vision model is not modelled")
+    given = [each for key in VISION if (each := run.arguments.get(key)) is not None]
+    if config is not None and not {"vision_config", "audio_config"} & config.keys():
+        return
+    model = run.arguments.get("model_name_or_path")
+    if not given and config is not None and model is not None:
+        given = [model]
+    for setting in given:
+        run.draft.leave_out(setting, "what is frozen of a vision model is not modelled")

@@ -20,6 +20,8 @@ SHARDING = "/parallelism/data_parallel_sharding_strategy"
 REPLICAS = "/parallelism/data_parallel_replicate_size"
 RESHARD = "/framework/reshard_after_forward"
 NUM_GPUS = "/parallelism/num_gpus"
+RAY_WORKERS = "ray_num_workers"
+"""Processes that Ray starts for LLaMA-Factory and axolotl, each with a GPU."""
 
 FSDP2_BY_DEFAULT: Release = (5, 1)
 """transformers 5.0 still has FSDP1 where a config does not say, 5.23 has FSDP2."""
@@ -45,7 +47,9 @@ def put_num_gpus(run: Run, engine: Engine) -> int | None:
     draft, program = run.draft, run.program
     processes = run.accelerate.get("num_processes")
     run.accelerate.get("num_machines")
-    counts = program.num_gpus or (() if processes is None else (processes,)) or _exported(program)
+    workers = run.arguments.get(RAY_WORKERS)
+    told = processes or workers
+    counts = program.num_gpus or (() if told is None else (told,)) or _exported(program)
     total = 1
     for setting in counts:
         if setting.unknown is not None:
