@@ -15,6 +15,9 @@ from trainfit.launch.program import Program
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.specs.launch import Launch, LaunchFormat
 
+COUNTS = ("num_processes", "num_machines")
+"""What accelerate's launcher is told of the number of GPUs."""
+
 
 def read_launch(launch: Launch) -> LaunchReading:
     """The job of a launch; whether it is a job in all its fields is not checked here.
@@ -80,10 +83,22 @@ def _put_gpu(program: Program, draft: Draft) -> None:
 
 def _without_unknown_gpus(program: Program) -> Program:
     """A program whose number of GPUs is said otherwise need not tell it."""
-    unknown = [each for each in program.num_gpus if each.unknown is not None]
-    if not unknown:
-        return program
-    return replace(program, num_gpus=(), irrelevant=(*program.irrelevant, *program.num_gpus))
+    counts = [each for each in program.num_gpus if each.unknown is not None]
+    told = {
+        name: each
+        for name, each in program.launcher_settings.items()
+        if name in COUNTS and each.unknown is not None
+    }
+    needless = program.num_gpus if counts else ()
+    others = [each for each in told.values() if each not in needless]
+    return replace(
+        program,
+        num_gpus=() if counts else program.num_gpus,
+        launcher_settings={
+            name: each for name, each in program.launcher_settings.items() if name not in told
+        },
+        irrelevant=(*program.irrelevant, *needless, *others),
+    )
 
 
 def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format, Program]:

@@ -8,7 +8,7 @@ from trainfit.launch.accelerate.keys import SECTIONS
 from trainfit.launch.draft import Draft
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.command_line import sent, settings_in
+from trainfit.launch.transformers.command_line import named, sent, settings_in
 
 MARKS = ("distributed_type", "compute_environment")
 """Keys that a config of accelerate has and no other file."""
@@ -35,6 +35,7 @@ def launched(program: Program, draft: Draft) -> dict[str, Setting]:
     file = flags.pop("config_file", None)
     if file is None:
         return _but_counted(program, flags)
+    file = named(program, file)
     draft.recognise(file)
     config = by_flag(settings_in(sent(program, file)))
     for name in config.keys() & flags.keys():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -63,6 +64,13 @@ def sent(program: Program, setting: Setting) -> LaunchFile:
     if file is None:
         raise LaunchError(Complaint.at(setting, f"names {path}; send that file too"))
     return file
+
+
+def named(program: Program, setting: Setting) -> Setting:
+    """A setting that names a file. Of one that was sent, only the last part of its path counts."""
+    if setting.unknown is None or program.file(str(setting.value)) is None:
+        return setting
+    return replace(setting, unknown=None)
 
 
 def settings_in(file: LaunchFile) -> dict[str, Setting]:

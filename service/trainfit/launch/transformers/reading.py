@@ -23,6 +23,7 @@ from trainfit.launch.transformers.command_line import (
     DOCUMENTS,
     arguments_of,
     keys_of,
+    named,
     sent,
     settings_in,
 )
@@ -67,6 +68,12 @@ def _of_release(run: Run) -> Run:
     return replace(run, arguments=Source(kept, run.draft))
 
 
+STEPS = "gradient_accumulation_steps"
+"""Of the arguments, which count, and of accelerate's launcher, which scripts copy from these."""
+
+FILES = {"deepspeed", "deepspeed_config", "fsdp_config"}
+"""Arguments that may name a file."""
+
 INLINE = "deepspeed."
 """Keys of DeepSpeed's config within the arguments."""
 
@@ -95,7 +102,12 @@ def gathered(
                 _put_config(draft, path, keys)
             else:
                 arguments |= settings_in(program.files[path])
+    for key in FILES & arguments.keys():
+        arguments[key] = named(program, arguments[key])
     arguments = _canonical(_with_files(program, arguments), renamed)
+    copied = accelerate.get(STEPS)
+    if copied is not None and copied.unknown is not None and STEPS in arguments:
+        draft.ignore(accelerate.pop(STEPS))
     inline = {key: arguments.pop(key) for key in [*arguments] if key.startswith(INLINE)}
     deepspeed = _deepspeeds(program, arguments, accelerate, inline) or deepspeed
     return Run(
@@ -198,12 +210,12 @@ def _deepspeeds(
     """DeepSpeed's config: in a file that either of the others names, or `inline`, within the
     arguments.
     """
-    named = (
+    naming = (
         arguments.get("deepspeed_config"),
         arguments.get("deepspeed"),
         accelerate.get("deepspeed_config_file"),
     )
-    for setting in named:
+    for setting in naming:
         if setting is not None and str(setting.value).endswith(DOCUMENTS):
             return settings_in(sent(program, setting))
     return {key.removeprefix(INLINE): each for key, each in inline.items()} or None
