@@ -53,12 +53,14 @@ scenario("a launch file is read, with an account of its keys", async (page) => {
     .getByLabel("Launch files")
     .setInputFiles({ name: "train.sh", mimeType: "text/x-sh", buffer: Buffer.from(script) });
   await page.getByText("Read as megatron.").waitFor();
-  await settled(page);
-  assert.equal(await number(page, "Tensor tp").inputValue(), "4");
-  assert.equal(await number(page, "GPUs").inputValue(), "16");
   const account = page.locator(".account");
   assert.match(await account.innerText(), /1 key not supported/);
   assert.match(await account.locator("details[open]").innerText(), /--foo-bar/);
+  assert.notEqual(await number(page, "Tensor tp").inputValue(), "4");
+  await account.getByRole("button", { name: "Use the run without them" }).click();
+  await settled(page);
+  assert.equal(await number(page, "Tensor tp").inputValue(), "4");
+  assert.equal(await number(page, "GPUs").inputValue(), "16");
   await account.getByText(/keys recognised/).click();
   await account.getByText("--tensor-model-parallel-size").waitFor();
 });

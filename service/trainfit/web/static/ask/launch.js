@@ -25,7 +25,7 @@ export function LaunchFiles({ gpu, use }) {
       const answer = await ask("v1/jobs:from-launch", { files, ...(gpu ? { gpu } : {}) });
       setRead(answer);
       setProblem(null);
-      use(answer.job);
+      if (answer.account.unsupported.length === 0) use(answer.job);
     } catch (error) {
       setRead(null);
       setProblem(problemOf(error));
@@ -52,7 +52,7 @@ export function LaunchFiles({ gpu, use }) {
       <input type="file" multiple aria-label="Launch files" onChange=${chosen} />
     </label>
     ${problem && html`<${Refusal} problem=${problem} />`}
-    ${read && html`<${Account} read=${read} />`}
+    ${read && html`<${Account} read=${read} use=${() => use(read.job)} />`}
   </div>`;
 }
 
@@ -65,8 +65,10 @@ function Refusal({ problem: { detail, errors } }) {
   </div>`;
 }
 
-/** @param {{read: JobFromLaunch}} props */
-function Account({ read }) {
+/** What is not modelled is accepted by hand: no verdict on the rest would be certain.
+ * @param {{read: JobFromLaunch, use: () => void}} props
+ */
+function Account({ read, use }) {
   const { recognised, irrelevant, defaulted, unsupported } = read.account;
   return html`<div class="account" aria-live="polite">
     <p class="note">Read as ${read.format.replaceAll("_", " ")}.</p>
@@ -74,9 +76,10 @@ function Account({ read }) {
     html`<details open>
       <summary class="wrong">
         ${counted(unsupported.length, "key")} not supported:
-        ${" "}the effect on memory is not counted</summary>
+        ${" "}no verdict is certain while they count</summary>
       <ul>${unsupported.map((each, index) => html`<${Key} key=${index} of=${each}>
         ${each.why}</${Key}>`)}</ul>
+      <button type="button" onClick=${use}>Use the run without them</button>
     </details>`}
     <details>
       <summary>${counted(recognised.length, "key")} recognised</summary>
