@@ -6,6 +6,7 @@ import shlex
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.launch.launches import DATA, Read, launch_of, read
 from tests.launch.mutations import check_every_key
@@ -24,8 +25,6 @@ def config(name: str, **others: Any) -> Read:
 @pytest.mark.parametrize(
     ("name", "unsupported"),
     [
-        ("megatron_yaml/gpt_core_v0.9.0.yaml", set()),
-        ("megatron_yaml/gpt_core_v0.16.0.yaml", set()),
         ("megatron_bridge/llama3_8b_container.yaml", set()),
         ("megatron_bridge/nemo_gpt3_5b.yaml", {"model.optim.name"}),
         ("megatron_bridge/nemo_llama2_7b.yaml", {"model.optim.name"}),
@@ -39,6 +38,30 @@ def test_a_real_config_is_read_to_its_last_key(name: str, unsupported: set[str])
     found = config(name, env=GPUS, overrides=VOCABULARY)
     assert found.unsupported == unsupported
     Job.model_validate(found.job)
+
+
+YAML_CFGS: list[dict[str, Any]] = yaml.safe_load((DATA / "megatron_yaml/index.yaml").read_text())
+
+
+@pytest.mark.parametrize("version", ["its own", None])
+@pytest.mark.parametrize("each", YAML_CFGS, ids=lambda each: each["file"])
+def test_a_real_yaml_is_read_to_its_last_key(each: dict[str, Any], version: str | None) -> None:
+    release = each["release"] if version else None
+    path = f"megatron_yaml/{each['file']}"
+    found = config(path, env=GPUS, overrides=VOCABULARY, framework_version=release)
+    assert found.unsupported == set()
+    assert found.field("/model/spec/num_layers") == each.get("layers", 24)
+    assert found.field("/training/seq_length") == each.get("seq_length", 4096)
+    assert found.field("/training/global_batch_size") == 128
+    assert found.field("/model/spec/swiglu") is True
+    assert found.field("/training/precision") == "bf16"
+    Job.model_validate(found.job)
+
+
+def test_every_real_yaml_is_listed() -> None:
+    names = {path.name for path in (DATA / "megatron_yaml").iterdir()}
+    assert names == {"index.yaml", *(each["file"] for each in YAML_CFGS)}
+    assert len(YAML_CFGS) >= 8
 
 
 def test_a_yaml_takes_the_place_of_the_command_line() -> None:

@@ -463,6 +463,9 @@ CONFIG_UNSUPPORTED = {
             fsdp_all_gather_in_start_param_sync megatron_fsdp_use_decoupled_grad
             megatron_fsdp_cuda_graph_mode
             """,
+        "Megatron's layers before megatron-core are not modelled": """
+            use_mcore_models
+            """,
         "groups of ranks of one's own are not modelled": """
             use_decentralized_pg eval_context_parallel_size use_layer_wise_distributed_optimizer
             """,
@@ -475,5 +478,6 @@ CONFIG_DEFAULTS = {
     "cpu_offloading": False,
     "fsdp_all_gather_in_start_param_sync": True,
     "store_param_remainders": True,
+    "use_mcore_models": True,
 }
 """Values of such fields that the dataclasses have by themselves; the others are false."""
