@@ -128,6 +128,7 @@ dataset_mixture. dataset_configs dataset_columns dataset_text_field dataset_num_
 dataset_batch_size dataset_kwargs dataset_kwargs.add_special_tokens
 dataset_kwargs.append_concat_token datasets streaming test_split_size text_column columns_to_keep
 auto_insert_empty_system_msg preprocessing_num_workers train_file validation_file test_file
+data_path data_split data_output_path num_warmup_steps
 max_train_samples max_eval_samples max_predict_samples validation_split_percentage keep_linebreaks
 overwrite_cache ignore_bias_buffers benchmarks callbacks overwrite_hub_revision
 push_to_hub_revision hub_model_revision wandb_entity wandb_project wandb_run_group
@@ -209,7 +210,7 @@ reward_model_path sft_model_path missing_eos_penalty total_episodes rloo_k vllm_
 DECIDING = names("""
 bf16 fp16 dtype do_eval eval_strategy per_device_eval_batch_size attn_implementation
 pad_to_multiple_of max_length cutoff_len block_size model_max_length seq_length seq_len
-deepspeed deepspeed_config
+max_seq_len deepspeed deepspeed_config
 """).names
 """Keys that decide memory where no other that decides the same counts before them."""
 

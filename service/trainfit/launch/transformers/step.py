@@ -103,7 +103,15 @@ def _put_total(run: Run, size: int | None, steps: Setting | None, num_gpus: int 
         run.draft.complain(setting, f"{total} is no multiple of {size} x {num_gpus} GPUs")
 
 
-LENGTHS = ("max_length", "cutoff_len", "block_size", "model_max_length", "seq_length", "seq_len")
+LENGTHS = (
+    "max_length",
+    "cutoff_len",
+    "block_size",
+    "model_max_length",
+    "seq_length",
+    "seq_len",
+    "max_seq_len",
+)
 """Keys by which scripts give the length of a sample, the one that counts first."""
 
 
