@@ -45,6 +45,28 @@ scenario("a suggestion is applied with one click and taken back", async (page) =
   await page.locator(".verdict.does_not_fit").waitFor();
 });
 
+scenario("a service too busy to suggest is not one that found nothing", async (page) => {
+  await page.route("**/v1/fit-check", async (route) => {
+    if (!route.request().postDataJSON().suggest) return route.continue();
+    const problem = {
+      type: "/problems/overloaded",
+      title: "The service is busy",
+      status: 503,
+      detail: "as many requests as the service takes are under way",
+      instance: null,
+      errors: [],
+    };
+    return route.fulfill({
+      status: 503,
+      contentType: "application/problem+json",
+      body: JSON.stringify(problem),
+    });
+  });
+  await open(page, DEEPSEEK);
+  await page.getByText("The service did not say what would help.").waitFor();
+  assert.equal(await page.getByText("No change was found").count(), 0);
+});
+
 scenario("the map fills, and a cell is used", async (page) => {
   await open(
     page,

@@ -50,9 +50,9 @@ export function scenario(name, act, options = {}) {
 }
 
 /**
- * The browser logs every 4xx; a refused question is one.
+ * The browser logs every 4xx and 5xx; a question that is refused, or not taken for now, is one.
  * @param {import("playwright-core").ConsoleMessage} message
  */
 function isRefusal(message) {
-  return /status of 4\d\d/.test(message.text()) && message.location().url.includes("/v1/");
+  return /status of (4\d\d|503)/.test(message.text()) && message.location().url.includes("/v1/");
 }

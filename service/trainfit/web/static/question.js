@@ -20,7 +20,7 @@ import { Store } from "./state.js";
  * @property {Answer | null} answer The last one, while a newer one is sought or refused.
  * @property {Problem | null} problem Why the present question has no answer.
  * @property {boolean} waiting
- * @property {Suggestion[] | null} suggestions null while they are looked for.
+ * @property {Suggestion[] | "unanswered" | null} suggestions null while they are looked for.
  * @property {Map<string, Outlook>} outlook
  */
 
@@ -79,7 +79,9 @@ export class Question {
       ]);
       this.answers.update({ outlook, suggestions });
     } catch (error) {
-      if (problemOf(error)) this.answers.update({ outlook: new Map(), suggestions: [] });
+      if (problemOf(error)) {
+        this.answers.update({ outlook: new Map(), suggestions: "unanswered" });
+      }
     }
   }
 }

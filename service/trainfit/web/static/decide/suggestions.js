@@ -14,17 +14,20 @@ import { gib, VERDICTS } from "../words.js";
 const FEW = 4;
 
 /**
- * @param {{suggestions: Suggestion[] | null, verdict: import("trainfit").Verdict,
- *   apply: (patch: Change[]) => void}} props
+ * @param {{suggestions: Suggestion[] | "unanswered" | null,
+ *   verdict: import("trainfit").Verdict, apply: (patch: Change[]) => void}} props
  */
-export function Suggestions({ suggestions, verdict, apply }) {
+export function Suggestions({ suggestions: found, verdict, apply }) {
   const [all, setAll] = useState(false);
+  const suggestions = found === "unanswered" ? null : found;
   return html`<section class=${`card suggestions ${verdict === "fits" ? "" : "roomy"}`}
     aria-labelledby="suggestions-title">
     <div class="card-head"><h2 id="suggestions-title">What would help</h2></div>
     ${verdict === "fits" && html`<p class="note">It fits as it is.</p>`}
     ${verdict !== "fits" && suggestions === null &&
-    html`<p class="note" role="status">Looking for changes …</p>`}
+    html`<p class="note" role="status">${found === null
+      ? "Looking for changes …"
+      : "The service did not say what would help. A change of any field asks it again."}</p>`}
     ${verdict !== "fits" && suggestions?.length === 0 &&
     html`<p class="note">No change was found that saves memory.</p>`}
     ${suggestions !== null &&
