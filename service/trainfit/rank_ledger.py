@@ -6,9 +6,13 @@ from trainfit.answer import plan_of
 from trainfit.dimensions import Find, from_package
 from trainfit.estimator.course import Course, course
 from trainfit.estimator.estimate import estimate
+from trainfit.estimator.frameworks.megatron.chunks import Ledger as MegatronLedger
+from trainfit.estimator.frameworks.pytorch import course as pytorch
+from trainfit.estimator.frameworks.pytorch.ledger import Ledger as PytorchLedger
 from trainfit.estimator.symbols import shared_symbols
 from trainfit.estimator.tree import Module, ledger_of, module_tree
 from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.plan import Plan
 from trainfit.specs.ledger import LedgerRequest
 
 
@@ -43,5 +47,11 @@ def rank_ledger(request: LedgerRequest, find: Find = from_package) -> RankLedger
         pp_rank=rank,
         symbols=shared_symbols(ledger.sizes),
         modules=module_tree(plan, rank),
-        course=course(plan, ledger, rank),
+        course=_course(plan, ledger, rank),
     )
+
+
+def _course(plan: Plan, ledger: MegatronLedger | PytorchLedger, rank: int) -> Course | None:
+    if isinstance(ledger, PytorchLedger) and plan.layout.pp > 1:
+        return pytorch.course(ledger, rank)
+    return course(plan, ledger, rank)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.accuracy.outcomes import GIB, UnusableRowError
 from tests.accuracy.test_corpus import CORPUS
-from tests.accuracy.torch_steps import job_of, price, tensors_of
+from tests.accuracy.torch_steps import job_of, price, stage_of, tensors_of
 from trainfit.answer import answer
 from trainfit.resolve.findings import RefusedError
 
@@ -55,7 +55,7 @@ def test_moments_of_the_peaks(steps: list[Row]) -> None:
 
 def phase_of(row: Row) -> str:
     """forward, backward or optimizer."""
-    (stage,) = answer(job_of(row["spec"])).stages
+    stage = stage_of(row)
     moment = stage.peak.moment
     if moment == "optimizer_step":
         return "optimizer"
@@ -69,7 +69,7 @@ def test_the_loss_is_the_peak_where_it_is_measured_so(steps: list[Row]) -> None:
     assert at_loss
     for row in at_loss:
         if row["spec"].get("loss", "hf") == "hf":
-            (stage,) = answer(job_of(row["spec"])).stages
+            stage = stage_of(row)
             assert stage.peak.operation == "loss", row["spec"]["name"]
 
 
@@ -78,7 +78,7 @@ def test_states_are_exact(steps: list[Row]) -> None:
     of the weights: Adafactor's vectors are less.
     """
     for row in steps:
-        (stage,) = answer(job_of(row["spec"])).stages
+        stage = stage_of(row)
         sizes = {part.name: part.bytes for part in stage.components}
         measured = row["measured"]
         stray = 1e6 + 1e-3 * measured["param_bytes"]

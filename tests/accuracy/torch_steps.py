@@ -30,6 +30,11 @@ DEFAULTS: Row = {
     "tp": 1,
     "sp": True,
     "loss_parallel": True,
+    "pp": 1,
+    "pp_rank": 0,
+    "pp_layout": "",
+    "schedule": "1F1B",
+    "pp_reshards": False,
     "reshard_after_forward": True,
     "fsdp_wrap": "root",
     "gradient_as_bucket_view": False,
@@ -77,6 +82,15 @@ RECOMPUTE: dict[str, Row] = {
     "selective_layer": {"granularity": "full"},
 }
 BACKENDS = {"flash": "sdpa", "cpu_sdpa": "sdpa", "eager": "eager"}
+SCHEDULES = {
+    "1F1B": "1f1b",
+    "GPipe": "gpipe",
+    "Interleaved1F1B": "interleaved",
+    "LoopedBFS": "looped-bfs",
+    "InterleavedZeroBubble": "interleaved-zb",
+    "ZBVZeroBubble": "zb-v",
+    "DualPipeV": "dualpipe-v",
+}
 LOSSES = {"hf": "unfused", "chunked": "chunked", "fused_linear": "liger"}
 
 
@@ -88,8 +102,13 @@ def price(row: Row, folder: Path) -> dict[str, Memory]:  # noqa: ARG001
     """The step's peak beside the service's. The rows count tensors, not kernels' workspaces."""
     check_trusted(row)
     check_known(row["spec"])
-    (stage,) = answer(job_of(row["spec"])).stages
-    return {"": memory(row["measured"]["total_peak"] / GIB, tensors_of(stage))}
+    return {"": memory(row["measured"]["total_peak"] / GIB, tensors_of(stage_of(row)))}
+
+
+def stage_of(row: Row) -> Stage:
+    """The rank that was measured."""
+    rank: int = row["spec"].get("pp_rank", DEFAULTS["pp_rank"])
+    return answer(job_of(row["spec"])).stages[rank]
 
 
 def check_known(spec: Row) -> None:
@@ -126,6 +145,7 @@ def job_of(spec: Row) -> Job:
             "parallelism": {
                 "num_gpus": given["world"],
                 "tp": given["tp"],
+                **pipeline_of(given),
                 "sequence_parallel": given["sp"] and given["tp"] > 1,
                 "data_parallel_sharding_strategy": "optim_grads_params" if sharded else "no_shard",
                 "data_parallel_replicate_size": given["replicate"],
@@ -134,6 +154,16 @@ def job_of(spec: Row) -> Job:
             "framework": framework_of(given),
         }
     )
+
+
+def pipeline_of(given: Row) -> Row:
+    if given["pp"] == 1:
+        return {}
+    return {
+        "pp": given["pp"],
+        "pipeline_model_parallel_layout": given["pp_layout"],
+        "pipeline_schedule": SCHEDULES[given["schedule"]],
+    }
 
 
 def training_of(given: Row) -> Row:
@@ -177,8 +207,12 @@ def adapters_of(lora: Row, dtype: str) -> Row:
 
 def framework_of(given: Row) -> Row:
     """Units as torchtitan has them are said of torchtitan, whose modules keep the same tensors."""
-    if given["fsdp_wrap"] == "torchtitan":
-        return {"name": "torchtitan", "loss_parallel": given["loss_parallel"]}
+    if given["fsdp_wrap"] == "torchtitan" or given["pp"] > 1:
+        return {
+            "name": "torchtitan",
+            "loss_parallel": given["loss_parallel"],
+            "fsdp_reshard_after_forward": "always" if given["pp_reshards"] else "default",
+        }
     return {
         "name": "transformers",
         "reshard_after_forward": given["reshard_after_forward"],

@@ -9,6 +9,15 @@ from typing import Any, Literal, get_args, get_type_hints
 Dtype = Literal["bf16", "fp16", "fp32"]
 Precision = Literal["bf16", "fp16", "fp32", "autocast", "autocast_fp16", "fsdp_mp"]
 Strategy = Literal["single", "ddp", "fsdp2", "hsdp", "tp", "fsdp2_tp"]
+Schedule = Literal[
+    "1F1B",
+    "GPipe",
+    "Interleaved1F1B",
+    "LoopedBFS",
+    "InterleavedZeroBubble",
+    "ZBVZeroBubble",
+    "DualPipeV",
+]
 Recompute = Literal["none", "full", "selective", "selective_op", "selective_layer"]
 Optimizer = Literal[
     "adamw_foreach", "adamw_fused", "adamw_forloop", "sgd", "sgd_momentum", "adafactor", "lion"
@@ -73,6 +82,14 @@ class Spec:
     tp: int = 1
     sp: bool = True
     loss_parallel: bool = True
+    pp: int = 1
+    """Pipeline ranks, of which `pp_rank` is run; `world` is a multiple of them."""
+    pp_rank: int = 0
+    pp_layout: str = ""
+    """Virtual stages between |: E the embedding, t a layer, L norm, head and loss."""
+    schedule: Schedule = "1F1B"
+    pp_reshards: bool = False
+    """Let go of a layer's weights after its forward; torchtitan does not, with a pipeline."""
     reshard_after_forward: bool = True
     fsdp_wrap: Literal["root", "torchtitan"] = "root"
     """root: every block, and all else in one group. torchtitan: the embedding, and the final norm
@@ -112,6 +129,10 @@ class Spec:
             return "virtual tokens go with the plain loss only"
         if self.uses_tp and (self.is_adapted or self.loss != "hf" or self.logits_to_keep):
             return "tensor parallelism goes with no adapters and the plain loss only"
+        if self.pp > 1 and not (self.strategy in ("single", "fsdp2") and self.is_plain):
+            return "a pipeline goes with single or fsdp2, all trained and the plain loss only"
+        if self.world % self.pp:
+            return "world must be a multiple of pp"
         if self.uses_tp and self.world % self.tp:
             return "world must be a multiple of tp"
         if self.strategy == "hsdp" and self.world % self.replicate:
@@ -129,6 +150,10 @@ class Spec:
     @property
     def is_adapted(self) -> bool:
         return self.lora is not None or self.virtual_tokens > 0
+
+    @property
+    def is_plain(self) -> bool:
+        return not (self.is_adapted or self.freeze or self.logits_to_keep) and self.loss == "hf"
 
     @property
     def uses_fsdp(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import time
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from tests.oracle.kernels import cuda_kernels
 from tests.oracle.losses import loss_of
 from tests.oracle.models import Model, build
 from tests.oracle.optimizers import Updates
+from tests.oracle.pipeline import Pipeline, alone
 from tests.oracle.recompute import apply_recompute, offloading
 from tests.oracle.spec import Spec
 from tests.oracle.strategies import Spread, apply_fsdp, fsdp_roles, process_group
@@ -35,25 +35,26 @@ def measure(spec: Spec, real: bool = False) -> Measured:
         within.enter_context(cuda_kernels(spec))
         within.enter_context(faithful_fakes(tracker))
         within.enter_context(fsdp_roles(tracker))
+        within.enter_context(alone())
         within.enter_context(nullcontext() if real else FakeTensorMode())
         model = build(spec)
         total = sum(each.numel() for each in model.parameters())
-        if "tp" in meshes:
-            apply_tensor_parallel(model, meshes["tp"], spec)
-        apply_recompute(model, spec)
-        if "dp" in meshes:
-            apply_fsdp(model, meshes["dp"], spec)
-        training = Training(model, spec, tracker, real)
+        passes: MicroBatches | Pipeline
+        if spec.pp > 1:
+            passes = Pipeline(model, spec, meshes, tracker)
+        else:
+            passes = MicroBatches(model, spec, meshes, tracker, real)
+        training = Training(passes, spec, tracker)
         with tracker:
             training.step()
             gc.collect()
             tracker.restart()
             start = tracker.level
             training.step()
-    local = sum(local_part(each).numel() for each in model.parameters())
+    local = sum(local_part(each).numel() for each in passes.parameters())
     return account(
         tracker,
-        forward_end=training.forward_end,
+        forward_end=passes.forward_end,
         step_start=start,
         parameters=(total, local),
         seconds=time.perf_counter() - began,
@@ -65,64 +66,76 @@ def local_part(parameter: Any) -> Any:
     return getattr(parameter, "_local_tensor", parameter)
 
 
-@dataclass(slots=True)
 class Training:
-    """A model, its batch and its optimizer."""
+    """What runs forward and backward, its batch and its optimizer."""
 
-    model: Model
-    spec: Spec
-    tracker: Tracker
-    real: bool
-    forward_end: int = 0
-    """Tick at which the last forward ended."""
-    _spread: Spread = field(init=False)
-    _updates: Updates = field(init=False)
-    _batch: tuple[Any, Any] = field(init=False)
-    _inputs: dict[str, Any] = field(init=False)
-    _trained: list[Any] = field(init=False)
-
-    def __post_init__(self) -> None:
-        spec = self.spec
-        self._spread = Spread(self.model, spec, self.tracker, self.real)
-        self._trained = [each for each in self.model.parameters() if each.requires_grad]
-        self._updates = Updates(spec, self._trained, self.tracker)
-        ids = torch.zeros(spec.mbs, spec.seq, dtype=torch.long)
+    def __init__(self, passes: MicroBatches | Pipeline, spec: Spec, tracker: Tracker) -> None:
+        self._passes, self._tracker = passes, tracker
+        self._updates = Updates(
+            spec, [each for each in passes.parameters() if each.requires_grad], tracker
+        )
+        ids = torch.zeros(passes.rows, spec.seq, dtype=torch.long)
         self._batch = ids, ids.clone()
-        self._inputs = {"position_ids": torch.arange(spec.seq)[None]} if spec.uses_tp else {}
-        for parameter in self.model.parameters():
-            self.tracker.name(parameter, "param")
-        for buffer in self.model.module.buffers():
-            self.tracker.name(buffer, "buffer")
+        for parameter in passes.parameters():
+            tracker.name(parameter, "param")
+        for buffer in passes.buffers():
+            tracker.name(buffer, "buffer")
         for each in self._batch:
-            self.tracker.name(each, "input")
+            tracker.name(each, "input")
 
     def step(self) -> None:
-        for reduces in self.spec.syncs:
-            with self._spread.micro_batch(reduces), self._spread.loss_context():
-                self._forward_and_backward()
-        with self.tracker.during("optimizer"):
+        self._passes.run(*self._batch)
+        with self._tracker.during("optimizer"):
             self._updates.step()
             self._updates.zero_grad()
 
-    def _forward_and_backward(self) -> None:
+
+class MicroBatches:
+    """A whole model, one forward and backward after the other."""
+
+    forward_end = 0
+    """Tick at which the last forward ended."""
+
+    def __init__(
+        self, model: Model, spec: Spec, meshes: dict[str, Any], tracker: Tracker, real: bool
+    ) -> None:
+        if "tp" in meshes:
+            apply_tensor_parallel(model, meshes["tp"], spec)
+        apply_recompute(model, spec)
+        if "dp" in meshes:
+            apply_fsdp(model, meshes["dp"], spec)
+        self._model, self._spec, self._tracker = model, spec, tracker
+        self._spread = Spread(model, spec, tracker, real)
+        self._inputs = {"position_ids": torch.arange(spec.seq)[None]} if spec.uses_tp else {}
+        self.rows = spec.mbs
+        self.parameters = model.parameters
+        self.buffers = model.module.buffers
+
+    def run(self, ids: Any, labels: Any) -> None:
+        """Every micro-batch; each reads the same tokens."""
+        for reduces in self._spec.syncs:
+            with self._spread.micro_batch(reduces), self._spread.loss_context():
+                self._forward_and_backward(ids, labels)
+
+    def _forward_and_backward(self, ids: Any, labels: Any) -> None:
         """A method of its own: what it holds is gone when it returns."""
-        with self.tracker.during("forward"):
-            with self._autocast(), offloading(self.spec):
+        with self._tracker.during("forward"):
+            with self._autocast(), offloading(self._spec):
                 loss, output = loss_of(
-                    self.model, self._spread.run, self.spec, *self._batch, **self._inputs
+                    self._model, self._spread.run, self._spec, ids, labels, **self._inputs
                 )
-            if not self.spec.keep_logits:
+            if not self._spec.keep_logits:
                 del output
-            if self.spec.micro_batches > 1:
-                loss = loss / self.spec.micro_batches
-        self.forward_end = self.tracker.tick
-        with self.tracker.during("backward"):
+            if self._spec.micro_batches > 1:
+                loss = loss / self._spec.micro_batches
+        self.forward_end = self._tracker.tick
+        with self._tracker.during("backward"):
             loss.backward()
             del loss
-            for parameter in self._trained:
+            for parameter in self.parameters():
                 if parameter.grad is not None:
-                    self.tracker.name(parameter.grad, "grad")
+                    self._tracker.name(parameter.grad, "grad")
 
     def _autocast(self) -> Any:
-        dtype = AUTOCAST.get(self.spec.dtype)
+        dtype = AUTOCAST.get(self._spec.dtype)
         return nullcontext() if dtype is None else torch.autocast("cpu", dtype=dtype)

@@ -30,13 +30,14 @@ FSDP_ROLES = {
 @contextmanager
 def process_group(spec: Spec, real: bool) -> Iterator[dict[str, Any]]:
     """Meshes of a process group in which nothing is sent, by dimension: dp, tp."""
-    if spec.strategy == "single":
+    if spec.strategy == "single" and spec.pp == 1:
         yield {}
         return
     if real and spec.strategy == "ddp":
         dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
     else:
-        dist.init_process_group("fake", rank=0, world_size=spec.world, store=FakeStore())
+        rank = spec.pp_rank * (spec.world // spec.pp)
+        dist.init_process_group("fake", rank=rank, world_size=spec.world, store=FakeStore())
     try:
         yield meshes_of(spec)
     finally:
@@ -47,6 +48,9 @@ def meshes_of(spec: Spec) -> dict[str, Any]:
     def mesh(**sizes: int) -> Any:
         return init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
+    if spec.pp > 1:
+        both = mesh(pp=spec.pp, dp=spec.world // spec.pp)
+        return {name: both[name] for name in ("pp", "dp") if name == "pp" or spec.uses_fsdp}
     match spec.strategy:
         case "tp":
             return {"tp": mesh(tp=spec.tp)}
@@ -65,6 +69,22 @@ def meshes_of(spec: Spec) -> dict[str, Any]:
 
 def apply_fsdp(model: Model, mesh: Any, spec: Spec) -> None:
     """Shard every block, and what is outside of blocks as the spec says."""
+    shard = sharder(mesh, spec)
+    if spec.fsdp_wrap == "torchtitan":
+        last = [model.final_norm, model.head]
+        if model.tied:
+            shard([model.embedding, *last], False)
+        else:
+            shard(model.embedding, spec.reshard_after_forward)
+            shard(last, False)
+    for block in model.blocks:
+        shard(block, spec.reshard_after_forward)
+    # None is PyTorch's default: the root stays unsharded after forward.
+    shard(model.module, None if spec.reshard_after_forward else False)
+
+
+def sharder(mesh: Any, spec: Spec) -> Callable[[Any, bool | None], None]:
+    """What shards modules as one group, whether they are resharded after forward or not."""
     reduce_dtype = DTYPES.get(spec.reduce_dtype or "")
     policy = MixedPrecisionPolicy(reduce_dtype=reduce_dtype)
     if spec.dtype == "fsdp_mp":
@@ -77,17 +97,7 @@ def apply_fsdp(model: Model, mesh: Any, spec: Spec) -> None:
             modules, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard_after_forward
         )
 
-    if spec.fsdp_wrap == "torchtitan":
-        last = [model.final_norm, model.head]
-        if model.tied:
-            shard([model.embedding, *last], False)
-        else:
-            shard(model.embedding, spec.reshard_after_forward)
-            shard(last, False)
-    for block in model.blocks:
-        shard(block, spec.reshard_after_forward)
-    # None is PyTorch's default: the root stays unsharded after forward.
-    shard(model.module, None if spec.reshard_after_forward else False)
+    return shard
 
 
 @contextmanager

@@ -229,8 +229,12 @@ class Tracker(TorchDispatchMode):
 
     def _hook(self, tensors: list[Any], hook: Callable[..., None], **options: Any) -> None:
         """A hook that goes with the backward in which it ran. It holds the node on which it hangs,
-        and so all leaves below, for ever.
+        and so all leaves below, for ever. Leaves themselves take none: a backward for inputs alone
+        (`torch.autograd.grad`) does not allow it.
         """
+        inner = [each for each in tensors if not each.is_leaf]
+        if not inner:
+            return
 
         def once(*gradients: Any) -> None:
             if not self._spent:
@@ -238,7 +242,7 @@ class Tracker(TorchDispatchMode):
             self._spent.append(handle)
             hook(*gradients)
 
-        handle = register_multi_grad_hook(tensors, once, **options)
+        handle = register_multi_grad_hook(inner, once, **options)
 
     def _let_go(self) -> None:
         for hook in self._spent:

@@ -18,7 +18,7 @@ MAX_PASSES = 4096
 LONG_TURNS = 64
 """A steady state of more turns than these is told by its first cycles and its last."""
 
-Direction = Literal["forward", "backward"]
+Direction = Literal["forward", "backward", "backward_for_inputs", "backward_for_weights"]
 Phase = Literal["warm_up", "steady", "cool_down"]
 
 

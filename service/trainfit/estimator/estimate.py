@@ -25,7 +25,6 @@ from trainfit.estimator.results import (
     Stage,
     StageNeeds,
 )
-from trainfit.estimator.schedule import in_flight
 from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
 
 
@@ -43,7 +42,7 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
         estimator_version=__version__,
         model=_model(plan, table, memo),
         parallelism=_data_parallelism(plan),
-        stages=[_stage(number, rank, stages[number], plan) for number, rank in enumerate(ranks)],
+        stages=[_stage(number, rank, stages[number]) for number, rank in enumerate(ranks)],
         binding=_binding(stages),
         defaults=list(plan.defaults),
         assumptions=assumptions_of(plan),
@@ -122,14 +121,14 @@ def _stage_needs(rank: Rank, outside: Interval, stray: int, plan: Plan) -> Stage
     return StageNeeds(rank.peak, sizes, allocated, reserved, _add(reserved, outside))
 
 
-def _stage(number: int, rank: Rank, needs: StageNeeds, plan: Plan) -> Stage:
+def _stage(number: int, rank: Rank, needs: StageNeeds) -> Stage:
     """The rank as an estimate shows it."""
     states = rank.states
     others = map(Component, COMPONENTS[len(states) :], needs.sizes[len(states) :])
     return Stage(
         pp_rank=number,
         chunks=list(map(chunk_result, rank.placements, rank.parameters)),
-        microbatches_in_flight=in_flight(plan, number),
+        microbatches_in_flight=rank.in_flight,
         peak=needs.peak,
         binding_component=needs.largest,
         components=[*states, *others],

@@ -21,5 +21,7 @@ class Rank(NamedTuple):
     routed: int
     """Bytes of activations and of workspace that grow with what the router sends to the rank."""
     peak: Peak
+    in_flight: int
+    """Chunk-forwards whose activations it holds at most."""
     cached: int = 0
     """Bytes that the allocator keeps and cannot give out at the peak."""

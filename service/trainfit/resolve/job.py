@@ -19,6 +19,7 @@ from trainfit.resolve.plan import (
     Source,
 )
 from trainfit.resolve.pytorch import base_dtype, resolve_pytorch_step, with_frozen_layers
+from trainfit.resolve.torch_pipeline import check_pipeline
 from trainfit.resolve.training import resolve_batch, resolve_routing, resolve_step
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron, Torchtitan, Transformers
@@ -83,6 +84,7 @@ def _pytorch(
     model = with_frozen_layers(model, job.training.num_frozen_layers)
     layout = resolve_layout(job, model, 0, findings)
     batch = resolve_batch(job, layout, findings)
+    check_pipeline(job, framework, layout, batch.num_microbatches, findings)
     step = resolve_pytorch_step(job, model, layout, findings)
     findings.refuse()
     derived = _derived(job, model, layout, batch, step.attention_backend, 0)

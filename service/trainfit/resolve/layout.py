@@ -10,6 +10,7 @@ from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp, Recu
 from trainfit.specs.framework import Megatron, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import (
+    CHUNKED,
     MAX_GPUS,
     V_SHAPED,
     Parallelism,
@@ -119,9 +120,9 @@ def pipeline_schedule(given: Parallelism, vpp: int, findings: Findings) -> Pipel
         findings.add(pointer, "interleaving", message, put(pointer, 1))
     elif schedule in V_SHAPED and vpp != 2:
         findings.add(pointer, "schedule", f"{schedule} runs two chunks per rank", put(pointer, 2))
-    elif schedule == "interleaved" and vpp == 1:
-        findings.add(pointer, "schedule", "interleaved needs vpp > 1", put(pointer, 2))
-    elif schedule not in ("interleaved", *V_SHAPED) and vpp > 1:
+    elif schedule in CHUNKED and vpp == 1:
+        findings.add(pointer, "schedule", f"{schedule} needs vpp > 1", put(pointer, 2))
+    elif schedule not in (*CHUNKED, *V_SHAPED) and vpp > 1:
         findings.add(
             f"{PARALLELISM}/pipeline_schedule",
             "schedule",

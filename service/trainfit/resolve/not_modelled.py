@@ -55,6 +55,8 @@ def _megatron(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/optimizer", "a paged optimizer, or a step in backward, under Megatron"
     if training.recompute.every_nth_layer > 1:
         yield "/training/recompute/every_nth_layer", "every_nth_layer under Megatron"
+    if (schedule := job.parallelism.pipeline_schedule) in ("looped-bfs", "interleaved-zb"):
+        yield "/parallelism/pipeline_schedule", f"{schedule} under Megatron"
 
 
 def _pytorch(job: Job) -> Iterator[tuple[str, str]]:
@@ -82,5 +84,5 @@ def _pytorch(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/moe/expert_capacity_factor", f"a capacity of experts under {name}"
     if training.mtp is not None and training.mtp.num_layers:
         yield "/training/mtp/num_layers", f"multi-token prediction under {name}"
-    if layout.pipeline_schedule not in (None, "1f1b", "interleaved", "gpipe", "zb-v"):
+    if layout.pipeline_schedule in ("zb-h1", "zb-h2", "dualpipe"):
         yield "/parallelism/pipeline_schedule", f"{layout.pipeline_schedule} under {name}"

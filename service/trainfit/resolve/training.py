@@ -57,7 +57,8 @@ def resolve_batch(job: Job, layout: Layout, findings: Findings) -> Batch:
     if count is None:
         single = layout.pp == 1 and not isinstance(job.framework, Megatron)
         count = 1 if single else steady_microbatches(layout)
-    _check_interleaving(layout, count, findings)
+    if isinstance(job.framework, Megatron):
+        _check_interleaving(layout, count, findings)
     return Batch(size, count, training.seq_length)
 
 

@@ -14,10 +14,23 @@ StageSize = Annotated[int, Field(ge=1, le=512)]
 LayerCount = Annotated[int, Field(ge=0, le=2048)]
 
 PipelineSchedule = Literal[
-    "1f1b", "interleaved", "gpipe", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipe-v"
+    "1f1b",
+    "interleaved",
+    "gpipe",
+    "looped-bfs",
+    "interleaved-zb",
+    "zb-h1",
+    "zb-h2",
+    "zb-v",
+    "dualpipe",
+    "dualpipe-v",
 ]
 V_SHAPED: tuple[PipelineSchedule, ...] = ("zb-v", "dualpipe-v")
 """Schedules in which a rank holds one chunk on the way down and one on the way up."""
+SPLIT_BACKWARD: tuple[PipelineSchedule, ...] = ("interleaved-zb", "zb-v", "dualpipe-v")
+"""Schedules of PyTorch that run backward for inputs at once and for weights later."""
+CHUNKED: tuple[PipelineSchedule, ...] = ("interleaved", "looped-bfs", "interleaved-zb")
+"""Schedules in which a rank holds every p-th virtual stage."""
 ShardingStrategy = Literal["no_shard", "optim", "optim_grads", "optim_grads_params"]
 
 
@@ -104,8 +117,9 @@ class Parallelism(Part):
     )
     pipeline_schedule: PipelineSchedule | None = Field(
         None,
-        description="Unset: interleaved where vpp > 1, else 1f1b. Schedules other than these two "
-        "are priced by the bound on activations in their papers.",
+        description="Unset: interleaved where vpp > 1, else 1f1b. Under torchtitan each is run as "
+        "PyTorch runs it: gpipe, looped-bfs, interleaved-zb, zb-v and dualpipe-v too. Elsewhere "
+        "other schedules are priced by the bound on activations in their papers.",
     )
     microbatch_group_size_per_vp_stage: Size | None = Field(
         None,

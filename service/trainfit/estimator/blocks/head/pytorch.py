@@ -27,7 +27,7 @@ def operations(sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Operation, ...]
         case "chunked":
             return (_chunked(n, sizes, plan),)
         case "fused":
-            return (_output_layer(n, sizes, plan), _fused(n, sizes))
+            return (_output_layer(n, sizes, plan), _fused(n, sizes, plan))
         case _:
             return (_output_layer(n, sizes, plan), _cross_entropy(n, sizes, plan))
 
@@ -76,13 +76,15 @@ def _cross_entropy(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation
     )
 
 
-def _fused(n: int, sizes: PytorchLegend) -> Operation:
-    """One kernel reads the logits as they are, keeps them and makes their gradient."""
+def _fused(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
+    """One kernel reads the logits as they are, keeps them unless a pipeline does, and makes their
+    gradient.
+    """
     logits = sizes.bytes * n * sizes.V // sizes.t
     return Operation(
         "loss",
         (
-            saved("logits [n, V / t]", logits),
+            saved("logits [n, V / t]", logits if plan.layout.pp == 1 else 0),
             saved("logsumexp and labels [n]", (FULL + LABEL_BYTES) * n),
             backward("gradient of the logits [n, V / t]", logits),
         ),

@@ -14,6 +14,9 @@ from trainfit.estimator.legend import PytorchLegend
 
 Input = Literal["residual", "own", "shared"]
 
+INPUT = "input"
+"""What a product keeps for the gradient of its weight alone."""
+
 
 def linear(
     module: str,
@@ -39,7 +42,7 @@ def linear(
     apart = not ends or sizes.gathers or sizes.residual_bytes != width
     kept = sizes.keeps_input(module) and (reads == "own" or _is_copied(reads, sizes))
     tensors = [
-        saved("input", rows * inputs * width if kept else 0),
+        saved(INPUT, rows * inputs * width if kept else 0),
         backward("output gradient", rows * outputs * width if apart else 0),
         backward("input gradient", rows * inputs * width * (2 if joins else 1)),
     ]

@@ -58,6 +58,12 @@ ROUTED_IN_FULL = frozenset(
 """model_types whose router multiplies in fp32, and keeps a copy of its input for that."""
 
 
+ROWS = "gathered rows [T, h]"
+ACTIVATED = "activation output [T, f_e]"
+FOR_WEIGHT_GRADIENT = (ROWS, ACTIVATED)
+"""What the experts' products keep for the gradients of their weights alone."""
+
+
 def operations(
     block: Experts, sizes: PytorchLegend, model_type: str, activation: str
 ) -> tuple[Operation, ...]:
@@ -88,6 +94,7 @@ def _router(block: Experts, sizes: PytorchLegend, model_type: str) -> Operation:
             backward("gradients of the scores [n, E]", 2 * FULL * scores),
             gradient("weight gradient", numel * sizes.gradient_bytes if trained else 0),
         ),
+        output=sizes.bytes * scores,
     )
 
 
@@ -110,7 +117,7 @@ def _experts(
     yield Operation(
         "experts_fc1",
         (
-            saved("gathered rows [T, h]", gathered if trained else 0),
+            saved(ROWS, gathered if trained else 0),
             held("gathered rows that no gradient needs", 0 if trained else gathered),
             forward("rows before and after their exchange [T, h]", 2 * exchanged),
             backward("gradients before and after their exchange [T, h]", 2 * exchanged),
@@ -119,6 +126,7 @@ def _experts(
             backward("output gradient [T, 2f_e]", inputs * product),
             gradient("weight gradient", inputs * made),
         ),
+        output=inputs * product,
     )
     yield activate(product, sizes, activation, gated=block.gated)._replace(
         name="experts_activation"
@@ -126,11 +134,12 @@ def _experts(
     yield Operation(
         "experts_fc2",
         (
-            saved("activation output [T, f_e]", product if trained else 0),
+            saved(ACTIVATED, product if trained else 0),
             backward("output gradient [T, h]", gathered),
             backward("input gradient [T, f_e]", product),
             gradient("weight gradient", made),
         ),
+        output=gathered,
     )
     yield Operation(
         "weighted_sum",

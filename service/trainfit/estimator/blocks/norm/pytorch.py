@@ -61,6 +61,11 @@ ROOT_MEAN_SQUARE = "root mean square [rows]"
 FOR_INPUT_GRADIENT = (INPUT_IN_FULL, ROOT_MEAN_SQUARE)
 """What a written-out norm saves for the gradient of its input, and not for that of its weight."""
 
+INPUT = "norm input"
+OUTPUT = "norm output"
+NORMALISED = "normalised input"
+"""What is saved for the gradients of weights alone: those behind a norm, and its own."""
+
 IN_FULL = {"rmsnorm": 5, "layernorm": 3}
 """fp32 tensors that a written-out norm's backward has at once: of an RMSNorm, when the normalised
 input is gone, the gradient by way of the product, and, by way of the mean square, that of the mean,
@@ -82,7 +87,7 @@ def norm(
     product that reads it needs it. Of norms that read the same input the first one lists it.
     """
     size = rows * norm.width * (norm.copies if norm.kind == "layernorm" else 1)
-    output = saved("norm output", size * width if kept else 0)
+    output = saved(OUTPUT, size * width if kept else 0)
     weights = norm.width * norm.copies * (int(norm.weight) + int(norm.bias))
     trained = sizes.trains("norm")
     made = gradient("weight gradient", weights * sizes.gradient_bytes if trained else 0)
@@ -93,12 +98,13 @@ def norm(
         return Operation(
             "norm",
             (
-                saved("norm input", size * read * first),
+                saved(INPUT, size * read * first),
                 saved("statistics [rows]", FULL * statistics * rows * norm.copies),
                 output,
                 backward("input gradient", size * width),
                 made,
             ),
+            output=size * width,
         )
     copies, scaled = _written_out(size, width, norm, model_type, trained=trained)
     gone = scaled.bytes if norm.kind == "rmsnorm" else 0
@@ -113,6 +119,7 @@ def norm(
             backward("gradients in fp32", IN_FULL[norm.kind] * size * FULL - gone),
             made,
         ),
+        output=size * width,
     )
 
 
@@ -125,5 +132,5 @@ def _written_out(
     scaled = size * (FULL if in_full else width) if norm.weight and trained else 0
     return (
         saved(INPUT_IN_FULL, differences * size * FULL),
-        saved("normalised input", scaled),
+        saved(NORMALISED, scaled),
     )

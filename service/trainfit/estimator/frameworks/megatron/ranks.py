@@ -49,7 +49,9 @@ def ranks(
         key = ledger, where, schedule.rests_on(plan)
         running = memo(key, lambda: _running(placed, ledger, plan))
         highest = [max(pair, key=_total) for pair in zip(running, highest, strict=True)]
-    return map(_rank, placed, held, standing, highest, repeat(plan.routing.pad_to_capacity))
+    flying = [schedule.in_flight(plan, rank) for rank in range(plan.layout.pp)]
+    padded = repeat(plan.routing.pad_to_capacity)
+    return map(_rank, placed, held, standing, highest, flying, padded)
 
 
 _total = attrgetter("total")
@@ -68,7 +70,12 @@ class Held(NamedTuple):
 
 
 def _rank(
-    placements: list[Placement], held: Held, standing: Buffers, moving: Activations, padded: bool
+    placements: list[Placement],
+    held: Held,
+    standing: Buffers,
+    moving: Activations,
+    in_flight: int,
+    padded: bool,
 ) -> Rank:
     """Experts that are not `padded` to their capacity take whatever is routed to them."""
     return Rank(
@@ -80,6 +87,7 @@ def _rank(
         framework_buffers=moving.pipeline + standing.framework + held.beside_bytes,
         routed=moving.kept + moving.borrowed if held.experts and not padded else 0,
         peak=moving.peak,
+        in_flight=in_flight,
     )
 
 

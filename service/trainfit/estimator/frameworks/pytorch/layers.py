@@ -36,6 +36,9 @@ TABLES: Mapping[str, ModuleType] = {
 """Where the table of each kind of block stands; its docstring says what it follows."""
 
 
+RESIDUAL = "input of the blocks [n', h]"
+
+
 def layer_operations(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Group, ...]:
     """The groups of one layer in forward order."""
     return tuple(
@@ -94,7 +97,7 @@ def _inputs(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> Iter
         )
         yield Operation("all_gather", (gathered,))
     elif kept and not sublayer.norms:
-        yield Operation("residual", (saved("input of the blocks [n', h]", sizes.act),))
+        yield Operation("residual", (saved(RESIDUAL, sizes.act),))
     yield Operation("residual_addition", (forward("sum [n', h]", sizes.act),))
 
 

@@ -180,9 +180,15 @@ class Ledger:
         return rerun(segment.name, [segment], act + cached, act, cached=cached)
 
     def sent_bytes(self, content: Content) -> int:
-        """A stage's output [n', h] waits for its backward (torch.distributed.pipelining)."""
-        alone = self.plan.layout.pp == 1
-        return 0 if alone or content.output_layer else self.sizes.act
+        """What a stage makes, [n', h] or logits [n, V / t], waits for its backward
+        (torch.distributed.pipelining).
+        """
+        if self.plan.layout.pp == 1:
+            return 0
+        if not content.output_layer:
+            return self.sizes.act
+        (operations,) = self.head()
+        return sum([operation.output for operation in operations if operation.name == "lm_head"])
 
     def batch_bytes(self, content: Content) -> int:  # noqa: ARG002
         """Masks are kept by the layers that read them."""

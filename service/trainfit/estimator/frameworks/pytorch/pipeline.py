@@ -1,71 +1,185 @@
 """The highest moment of a pipeline rank under torch.distributed.pipelining.
 
-Weights stay gathered from the first micro-batch to the last where they are not let go of after
-forward, and gradients add up whole until the last backward has run. Source:
-torch/distributed/pipelining/stage.py (backward_maybe_with_nosync).
+Buffers for what a stage receives, forward and backward, stand for every micro-batch of the step,
+from the first step on. Gradients add up whole until a chunk's last backward has run. Source:
+torch/distributed/pipelining/stage.py (_setup_forward_recv_info, _setup_backward_recv_info,
+backward_maybe_with_nosync, perform_reduce_grad).
 """
 
+from collections.abc import Mapping
+from itertools import chain
+from operator import mul
 from typing import NamedTuple
 
-from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
+from trainfit.estimator.frameworks.pytorch.passes import (
+    NO_LAYERS,
+    Ends,
+    Layers,
+    Pricing,
+    Reached,
+    ends_of,
+)
+from trainfit.estimator.frameworks.pytorch.schedules import REDUCE, Direction, Load, loads
+from trainfit.estimator.frameworks.pytorch.states import Shares, States, shard
 from trainfit.estimator.frameworks.pytorch.step import Live, optimizer_step
-from trainfit.estimator.frameworks.pytorch.units import Unit, accumulated, unit_of
-from trainfit.estimator.peak import PricedChunk, price_chunk, stage_peak
+from trainfit.estimator.frameworks.pytorch.units import unit_of, whole_embedding
+from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, Placement
 from trainfit.estimator.results import Peak
+from trainfit.estimator.schedule import rests_on
+from trainfit.specs.parallelism import SPLIT_BACKWARD
 
 
-class Gathering(NamedTuple):
-    """What a chunk saves and borrows, and the units of its layers and of all else."""
+class Held(NamedTuple):
+    """Bytes of one of each thing that a chunk holds, in the order of schedules.HELD."""
 
-    priced: PricedChunk
-    layers: list[Unit]
-    outside: list[Unit]
+    running: int
+    deferred: int
+    left: int
+    reduced: int
+    added: int
+    first: int
+    fresh: int
+    active: int
+    idle: int
+
+
+class Chunk(NamedTuple):
+    """One chunk of a rank, and the highest moments of its actions."""
+
+    ends: Ends
+    held: Held
+    moments: Mapping[Direction, Reached]
 
 
 class Pipeline:
     """The ranks of a plan. Equal chunks are worked out once, on whichever ranks they are."""
 
-    def __init__(self, shares: Shares) -> None:
-        self._shares, self._ledger = shares, shares.ledger
-        self._chunks: dict[Content, Gathering] = {}
-        self._by_kind: dict[int, Unit] = {}
+    def __init__(self, shares: Shares, memo: Memo) -> None:
+        self._shares, self._ledger, self._memo = shares, shares.ledger, memo
+        self._plan = shares.ledger.plan
+        self._pricing = Pricing(self._ledger)
+        self._chunks: dict[tuple[Content, Ends], Chunk] = {}
 
-    def highest(
-        self, rank: int, placements: list[Placement], states: States, numbers: Numbers
+    def loads(self, rank: int) -> list[Load]:
+        """What the rank holds at the actions at which it can hold most."""
+        plan = self._plan
+        key = "loads", rests_on(plan), rank
+        return self._memo(key, lambda: loads(plan.layout, plan.batch.num_microbatches, rank))
+
+    def most_in_flight(self, rank: int) -> int:
+        """Chunk-forwards whose activations a rank holds at most."""
+        return max([load.in_flight(self._plan.layout.vpp) for load in self.loads(rank)])
+
+    def highest(self, rank: int, placements: list[Placement], states: States) -> Live:
+        """The highest of the schedule's actions, and of the optimizer's step behind them."""
+        ends = ends_of(self._plan.layout, rank)
+        contents = [placement.content for placement in placements]
+        chunks = list(map(self._chunk, contents, ends))
+        sizes = list(chain.from_iterable(zip(*[chunk.held for chunk in chunks], strict=True)))
+        totals = {
+            (direction, number): moment.total
+            for number, chunk in enumerate(chunks)
+            for direction, moment in chunk.moments.items()
+        }
+        load = max(
+            [load for load in self.loads(rank) if load.action[:2] in totals],
+            key=lambda load: sum(map(mul, load.counts, sizes)) + totals[load.action[:2]],
+        )
+        standing = self._standing(chunks)
+        running = self._live(load, chunks, standing, placements)
+        left = standing + sum([chunk.held.left for chunk in chunks]) * self._microbatches
+        step = optimizer_step(states)._replace(buffers=left)
+        return max(running, step, key=lambda live: live.total)
+
+    def _standing(self, chunks: list[Chunk]) -> int:
+        """Buffers [n', h] for each micro-batch that a chunk receives and for its gradient; with one
+        chunk a rank also holds on to the gradient that it sent last (Schedule1F1B).
+        """
+        act, m = self._ledger.sizes.act, self._microbatches
+        received = sum([2 - chunk.ends.begins - chunk.ends.ends for chunk in chunks])
+        sent = self._plan.layout.schedule == "1f1b" and not chunks[0].ends.begins
+        return act * (m * received + sent)
+
+    @property
+    def _microbatches(self) -> int:
+        return self._plan.batch.num_microbatches
+
+    def _live(
+        self, load: Load, chunks: list[Chunk], standing: int, placements: list[Placement]
     ) -> Live:
-        """The highest of the schedule's turns, of the reduction at their end and of the step."""
-        plan = self._ledger.plan
-        chunks = [self._chunk(placement.content) for placement in placements]
-        layers = [unit for chunk in chunks for unit in chunk.layers]
-        outside = [unit for chunk in chunks for unit in chunk.outside]
-        whole = sum([unit.weights for unit in outside])
-        if plan.step.data_parallelism.reshard_after_forward:
-            whole += 2 * max([unit.weights for unit in layers], default=0)
-        else:
-            whole += sum([unit.weights for unit in layers])
-        gradients = sum(accumulated(numbers, states, plan))
-        firsts = [placement.layers.start for placement in placements]
-        priced = [chunk.priced for chunk in chunks]
-        running = stage_peak(plan, self._ledger.sizes.act, priced, firsts, rank)
-        reducing = max([unit.reducing for unit in (*layers, *outside)], default=0)
-        return max(
-            Live(gradients, running.kept, running.borrowed, whole + running.pipeline, running.peak),
-            Live(gradients, 0, 0, reducing, Peak("end_of_backward", "reduce_scatter", None, None)),
-            optimizer_step(states),
-            key=lambda live: live.total,
+        """What is alive at the highest moment of an action."""
+        direction, number, microbatch = load.action
+        reached = chunks[number].moments[direction]
+        rows = zip(*[chunk.held for chunk in chunks], strict=True)
+        v = len(chunks)
+        held = Held(
+            *(
+                sum(map(mul, load.counts[row * v : (row + 1) * v], sizes))
+                for row, sizes in enumerate(rows)
+            )
+        )
+        layer = None
+        if reached.layer is not None:
+            layer = placements[number].layers.start + reached.layer
+        return Live(
+            gradients=held.reduced + held.added + held.first + held.fresh,
+            kept=held.running + held.deferred + reached.kept,
+            borrowed=reached.borrowed,
+            buffers=standing + held.left + held.active + held.idle + reached.buffers,
+            peak=Peak(reached.moment, reached.operation, layer, microbatch),
         )
 
-    def _chunk(self, content: Content) -> Gathering:
-        if content not in self._chunks:
-            self._chunks[content] = Gathering(
-                price_chunk(self._ledger, content),
-                [self._unit(kind) for kind in content.kinds],
-                [unit_of(part, self._ledger.plan) for part in self._shares.outside(content)],
-            )
-        return self._chunks[content]
+    def _chunk(self, content: Content, ends: Ends) -> Chunk:
+        key = content, ends
+        if key not in self._chunks:
+            self._chunks[key] = self._price(content, ends)
+        return self._chunks[key]
 
-    def _unit(self, kind: int) -> Unit:
-        if kind not in self._by_kind:
-            self._by_kind[kind] = unit_of(self._shares.layer(kind), self._ledger.plan)
-        return self._by_kind[kind]
+    def _price(self, content: Content, ends: Ends) -> Chunk:
+        plan = self._plan
+        units = [unit_of(self._shares.layer(kind), plan) for kind in content.kinds]
+        outside = [unit_of(part, plan) for part in self._shares.outside(content)]
+        layers = [unit.weights for unit in units]
+        resharded = layers if plan.step.data_parallelism.reshard_after_forward else []
+        fresh = self._fresh(content, ends)
+        passes = self._pricing.passes(content, ends, fresh._replace(weights=resharded))
+        reduced, added = self._gradients(content)
+        sum_of_fresh = sum(fresh.fresh) + fresh.outside
+        split = plan.layout.schedule in SPLIT_BACKWARD and not (ends.begins or ends.handed_from)
+        held = Held(
+            running=passes.running,
+            deferred=passes.deferred,
+            left=self._ledger.sizes.act * split,
+            reduced=reduced,
+            added=added,
+            first=0 if sum_of_fresh else added,
+            fresh=sum_of_fresh,
+            active=sum([unit.weights for unit in outside]) + sum(layers) - sum(resharded),
+            idle=sum(resharded),
+        )
+        reduction = max([each.reducing + each.left - each.weights for each in (*units, *outside)])
+        buffers = sum(resharded) + reduction
+        end = Reached("end_of_backward", "reduce_scatter", None, 0, 0, buffers)
+        return Chunk(ends, held, {**passes.moments, REDUCE: end})
+
+    def _gradients(self, content: Content) -> tuple[int, int]:
+        """Of a chunk's weights, once reduced and while they are whole."""
+        states = self._plan.step.states
+        numbers = self._shares.chunk(content)[1]
+        sharded = self._plan.layout.sharding in ("optim_grads", "optim_grads_params")
+        width = states.reduced if sharded else states.gradients
+        whole = width * numbers.trained + whole_embedding(self._plan) * content.embedding
+        part = states.gradients * shard(numbers, self._plan).trained
+        return part if sharded else whole, whole
+
+    def _fresh(self, content: Content, ends: Ends) -> Layers:
+        """Gradients of a backward for weights that are narrower than what they are added to. The
+        first stage runs its backward as a whole.
+        """
+        states, sharding = self._plan.step.states, self._plan.layout.sharding
+        if ends.begins or sharding != "optim_grads_params" or states.reduced == states.gathered:
+            return NO_LAYERS
+        of_kind = [self._shares.layer(kind).trained for kind in content.kinds]
+        outside = sum([part.trained for part in self._shares.outside(content)])
+        return Layers((), [states.gathered * each for each in of_kind], states.gathered * outside)

@@ -39,7 +39,7 @@ def ranks(
 ) -> Iterator[Rank]:
     """The ranks in order. Without `activations` only model states and standing buffers count."""
     shares = shares_of(plan, table, memo)
-    pipeline = Pipeline(shares) if plan.layout.pp > 1 else None
+    pipeline = Pipeline(shares, memo) if plan.layout.pp > 1 else None
     alike: dict[tuple[Content, ...], Held] = {}
     for number, placements in enumerate(place(plan)):
         contents = tuple([placement.content for placement in placements])
@@ -48,7 +48,7 @@ def ranks(
         held = alike[contents]
         live, unused = optimizer_step(held.states), 0
         if activations and pipeline is not None:
-            live = pipeline.highest(number, placements, held.states, held.numbers)
+            live = pipeline.highest(number, placements, held.states)
         elif activations:
             live, unused = _highest(placements[0], held, shares)
         yield Rank(
@@ -60,6 +60,7 @@ def ranks(
             framework_buffers=live.buffers + held.buffers,
             routed=0,
             peak=live.peak,
+            in_flight=1 if pipeline is None else pipeline.most_in_flight(number),
             cached=unused,
         )
 

@@ -84,10 +84,10 @@ def accumulated(numbers: Numbers, states: States, plan: PytorchPlan) -> Accumula
         return Accumulated(0, 0)
     if _syncs(plan):
         return Accumulated(0, states.gradients)
-    return Accumulated(plan.step.states.reduced * numbers.trained + _whole_embedding(plan), 0)
+    return Accumulated(plan.step.states.reduced * numbers.trained + whole_embedding(plan), 0)
 
 
-def _whole_embedding(plan: PytorchPlan) -> int:
+def whole_embedding(plan: PytorchPlan) -> int:
     """Under tensor parallelism the embedding's gradient [V, h] is made whole and, where it is kept
     as it is, a rank's share stays a part of it.
     """

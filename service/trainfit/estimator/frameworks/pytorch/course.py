@@ -1,0 +1,65 @@
+"""The course of one step on a pipeline rank under torch.distributed.pipelining."""
+
+from collections.abc import Iterator, Sequence
+
+from trainfit.estimator.course import LONG_TURNS, MAX_PASSES, Course, Pass, Phase
+from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.frameworks.pytorch.passes import NOTHING, Passes, Pricing, ends_of
+from trainfit.estimator.frameworks.pytorch.schedules import (
+    BREADTH_FIRST,
+    FORWARD,
+    Action,
+    actions_in_steady_state,
+    order,
+    shown_microbatches,
+)
+from trainfit.estimator.placement import place
+
+
+def course(ledger: Ledger, rank: int) -> Course | None:
+    """The course of a rank, None where it is too long. Of a long one the middle is left out."""
+    layout, m = ledger.plan.layout, ledger.plan.batch.num_microbatches
+    long = m * layout.vpp > LONG_TURNS and layout.schedule not in BREADTH_FIRST
+    shown = shown_microbatches(layout, m) if long else m
+    if actions_in_steady_state(layout) * shown > MAX_PASSES:
+        return None
+    pricing = Pricing(ledger)
+    chunks = [
+        pricing.passes(placement.content, ends)
+        for placement, ends in zip(place(ledger.plan)[rank], ends_of(layout, rank), strict=True)
+    ]
+    actions = list(order(layout, shown, rank))
+    omitted = (m - shown) * actions_in_steady_state(layout)
+    passes = list(_passes(actions, chunks))
+    middle = len(passes) // 2
+    late = [
+        Pass(
+            each.ordinal + omitted,
+            each.phase,
+            each.direction,
+            each.vpp_rank,
+            each.microbatch + m - shown,
+            each.kept_bytes,
+            each.highest_bytes,
+        )
+        for each in passes[middle:]
+    ]
+    return Course(len(actions) + omitted, [*passes[:middle], *late])
+
+
+def _passes(actions: list[Action], chunks: Sequence[Passes]) -> Iterator[Pass]:
+    """Warm-up ends with the first backward, the steady state with the last forward."""
+    first = next(i for i, action in enumerate(actions) if action.direction != FORWARD)
+    last = max(i for i, action in enumerate(actions) if action.direction == FORWARD)
+    kept = 0
+    for ordinal, (direction, number, microbatch) in enumerate(actions):
+        assert direction != "adding"
+        assert direction != "reduce"
+        chunk = chunks[number]
+        moment = chunk.moments.get(direction, NOTHING)
+        highest = kept + moment.kept + moment.borrowed
+        kept += chunk.change(direction)
+        phase: Phase = "warm_up" if ordinal < first else "steady"
+        if ordinal > last:
+            phase = "cool_down"
+        yield Pass(ordinal, phase, direction, number, microbatch, kept, highest)

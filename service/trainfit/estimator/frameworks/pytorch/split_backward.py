@@ -1,0 +1,166 @@
+"""Backward in two, as zero-bubble schedules run it: first for the input of a chunk, later for its
+weights.
+
+The first half lets go of nothing that forward saved: autograd keeps the graph for the second, and
+with it, for every weight, the gradient of what was made with it. Where a layer is checkpointed,
+each weight of the second half runs it forward again, and what that makes and the weight does not
+read waits for the end of the graph. Source: torch/distributed/pipelining/_backward.py
+(stage_backward_input, stage_backward_weight), torch/utils/checkpoint.py (_checkpoint_hook).
+"""
+
+from typing import NamedTuple
+
+from trainfit.estimator.blocks.linear.pytorch import INPUT
+from trainfit.estimator.blocks.moe import pytorch as moe
+from trainfit.estimator.blocks.norm import pytorch as norm
+from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.ledger import Group, Lifetime, Operation
+from trainfit.estimator.peak import PlacedSegment
+from trainfit.estimator.placement import Content
+from trainfit.estimator.segment import Moment, Segment, Sums, add_up, walk
+
+NORM = "norm"
+
+
+class Weight(NamedTuple):
+    """Bytes around the gradient of one operation's weights: `gradient` is it, `captured` that of
+    the operation's output, `read` what forward saved for nothing else.
+    """
+
+    operation: str
+    gradient: int
+    captured: int
+    read: int
+
+
+class Halves(NamedTuple):
+    """A segment's backward in two.
+
+    `inputs` is the highest moment of the first half besides what forward saved. The second runs the
+    weights in the order of the module's parameters: its products, then its norms. In a checkpointed
+    segment each of them makes `remade` bytes again, and has `again` at most meanwhile.
+    """
+
+    inputs: Moment
+    products: tuple[Weight, ...]
+    norms: tuple[Weight, ...]
+    remade: int
+    again: int
+
+    @property
+    def weights(self) -> tuple[Weight, ...]:
+        return self.products + self.norms
+
+    @property
+    def captured(self) -> int:
+        return sum(weight.captured for weight in self.weights)
+
+
+class SplitLedger:
+    """The segments of a ledger whose backward is run in two, each kind priced once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._priced: dict[tuple[str, int | None, bool], Halves] = {}
+
+    def segments(self, content: Content) -> list[Halves]:
+        """A chunk in forward order. The embedding's backward is never in two."""
+        return [
+            self._halves(placed)
+            for placed in self._ledger.segments(content)
+            if placed.segment.name != "embedding"
+        ]
+
+    @property
+    def loss(self) -> int:
+        """Bytes that the loss of one micro-batch keeps."""
+        (operations,) = self._ledger.head()
+        (sums,) = add_up((operations,), frozenset())
+        return sum([each.saved for each in sums if each.name == "loss"])
+
+    def _halves(self, placed: PlacedSegment) -> Halves:
+        name, kind = placed.segment.name, placed.kind
+        again = placed.layer is not None and self._ledger.is_recomputed(placed.layer)
+        key = name, kind, again
+        if key not in self._priced:
+            self._priced[key] = self._price(name, kind, placed.segment, recomputed=again)
+        return self._priced[key]
+
+    def _price(self, name: str, kind: int | None, segment: Segment, *, recomputed: bool) -> Halves:
+        ledger = self._ledger
+        if kind is not None:
+            plain = ledger.layer_segments[kind]
+            return halves(ledger.kinds[kind], plain, ledger.sizes.act, recomputed=recomputed)
+        groups = ledger.head() if name == "head" else ledger.final_norm()
+        return halves(groups, segment, 0, recomputed=False)
+
+
+def halves(groups: tuple[Group, ...], plain: Segment, gradient: int, *, recomputed: bool) -> Halves:
+    """The halves of a segment. `plain` is it without checkpointing, `gradient` the bytes of the one
+    that flows along the residual stream.
+    """
+    operations = [operation for group in groups for operation in group]
+    table = [_for_inputs(operation, recomputed=recomputed) for operation in operations]
+    inputs = walk(plain.name, [table], gradient).backward
+    products, norms = _weights(operations)
+    if not recomputed:
+        return Halves(inputs, products, norms, 0, 0)
+    again = Moment(plain.forward.operation, 0, plain.forward.total + gradient)
+    inputs = max(inputs, again, key=lambda moment: moment.total)
+    return Halves(inputs, products, norms, plain.saved, plain.forward.total)
+
+
+def captured(operation: Operation) -> int:
+    """Bytes of the gradient of what an operation makes, which its weights' gradient needs."""
+    return operation.output if _gradient(operation) else 0
+
+
+def _gradient(operation: Operation) -> int:
+    return sum(each.bytes for each in operation.tensors if each.lifetime is Lifetime.GRADIENT)
+
+
+def _for_inputs(operation: Operation, *, recomputed: bool) -> Sums:
+    """What is captured stays; only what was made again is let go of, while a norm runs too."""
+    ((sums,),) = add_up(((operation,),), frozenset())
+    made = captured(operation)
+    backward = max(0, sums.backward - made)
+    if recomputed:
+        return sums._replace(gradient=made, backward=backward)
+    return sums._replace(
+        saved=0, gradient=made, backward=backward + _bytes(operation, norm.NORMALISED)
+    )
+
+
+def _weights(operations: list[Operation]) -> tuple[tuple[Weight, ...], tuple[Weight, ...]]:
+    """Those of products and those of norms. What a norm makes is read by the products up to the
+    next one that have no input of their own: the last of them lets go of it.
+    """
+    products: list[Weight] = []
+    norms: list[Weight] = []
+    normalised = 0
+    for operation in operations:
+        weight = Weight(
+            operation.name,
+            _gradient(operation),
+            captured(operation),
+            _bytes(operation, INPUT, norm.NORMALISED, *moe.FOR_WEIGHT_GRADIENT),
+        )
+        if operation.name == NORM:
+            _let_go(products, normalised)
+            normalised = _bytes(operation, norm.OUTPUT)
+            norms.append(weight)
+        elif weight.gradient:
+            products.append(weight)
+    _let_go(products, normalised)
+    return tuple(products), tuple([each for each in norms if each.gradient])
+
+
+def _let_go(products: list[Weight], normalised: int) -> None:
+    for index in reversed(range(len(products))):
+        if not products[index].read:
+            products[index] = products[index]._replace(read=normalised)
+            return
+
+
+def _bytes(operation: Operation, *names: str) -> int:
+    return sum([each.bytes for each in operation.tensors if each.name in names])

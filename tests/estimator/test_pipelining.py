@@ -1,0 +1,244 @@
+"""Pipelines of PyTorch: the orders of their ranks, and what a rank holds meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from operator import mul
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainfit.answer import answer, plan_of
+from trainfit.estimator.course import LONG_TURNS, Course
+from trainfit.estimator.frameworks.pytorch import schedules
+from trainfit.estimator.frameworks.pytorch.course import course
+from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.frameworks.pytorch.schedules import HELD, Action, loads, order
+from trainfit.estimator.placement import held_by
+from trainfit.resolve.findings import RefusedError
+from trainfit.resolve.plan import Layout, PytorchPlan
+from trainfit.specs.job import Job
+from trainfit.specs.parallelism import SPLIT_BACKWARD
+
+SPEC = {
+    "num_layers": 48,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "vocab_size": 128,
+    "position_embedding_type": "rope",
+    "swiglu": True,
+    "normalization": "RMSNorm",
+}
+CHUNKS = {
+    "1f1b": (1,),
+    "gpipe": (1,),
+    "interleaved": (2, 3),
+    "looped-bfs": (2, 3),
+    "interleaved-zb": (2, 3),
+    "zb-v": (2,),
+    "dualpipe-v": (2,),
+}
+
+
+def job(schedule: str, pp: int, vpp: int, microbatches: int, **parts: Any) -> Job:
+    layout = {"pp": pp, "vpp": vpp, "pipeline_schedule": schedule}
+    training = {"num_microbatches": microbatches, "seq_length": 64} | parts.pop("training", {})
+    return Job.model_validate(
+        {
+            "model": {"spec": SPEC},
+            "parallelism": layout | parts.pop("parallelism", {}),
+            "training": training,
+            "framework": {"name": "torchtitan"} | parts,
+        }
+    )
+
+
+def plan(schedule: str, pp: int, vpp: int, microbatches: int, **parts: Any) -> PytorchPlan:
+    made = plan_of(job(schedule, pp, vpp, microbatches, **parts))
+    assert isinstance(made, PytorchPlan)
+    return made
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> tuple[Layout, int]:
+    """A layout, and a number of micro-batches that it runs."""
+    schedule = draw(st.sampled_from(sorted(CHUNKS)))
+    pp, vpp = draw(st.sampled_from([2, 3, 4])), draw(st.sampled_from(CHUNKS[schedule]))
+    microbatches = pp * draw(st.integers(2, 6))
+    return plan(schedule, pp, vpp, microbatches).layout, microbatches
+
+
+@given(pipelines())
+def test_every_micro_batch_goes_there_and_back_once(pipeline: tuple[Layout, int]) -> None:
+    layout, m = pipeline
+    for rank in range(layout.pp):
+        actions = list(order(layout, m, rank))
+        assert max(Counter(actions).values()) == 1
+        for chunk in range(layout.vpp):
+            for microbatch in range(m):
+                runs = [each[0] for each in actions if each[1:] == (chunk, microbatch)]
+                assert runs in (
+                    ["forward", "backward"],
+                    ["forward", "backward_for_inputs", "backward_for_weights"],
+                )
+        split = any(each.direction == "backward_for_inputs" for each in actions)
+        assert split == (layout.schedule in SPLIT_BACKWARD)
+
+
+@given(pipelines())
+def test_the_ranks_of_a_pipeline_do_not_wait_for_each_other_for_ever(
+    pipeline: tuple[Layout, int],
+) -> None:
+    """Run together, each rank in its order, every action finds what it needs."""
+    layout, m = pipeline
+    last = layout.pp * layout.vpp - 1
+    waiting = [list(order(layout, m, rank)) for rank in range(layout.pp)]
+    done: set[tuple[str, int, int]] = set()
+
+    def is_ready(action: Action, stage: int) -> bool:
+        if action.direction == "forward":
+            return stage == 0 or ("forward", stage - 1, action.microbatch) in done
+        if action.direction == "backward_for_weights":
+            return True
+        return stage == last or ("backward", stage + 1, action.microbatch) in done
+
+    while any(waiting):
+        before = len(done)
+        for rank, actions in enumerate(waiting):
+            while actions:
+                action = actions[0]
+                stage = held_by(layout, rank)[action.chunk]
+                if not is_ready(action, stage):
+                    break
+                kind = "backward" if "backward" in action.direction else "forward"
+                if action.direction == "backward_for_weights":
+                    kind = "weights"
+                done.add((kind, stage, action.microbatch))
+                actions.pop(0)
+        assert len(done) > before
+
+
+@given(
+    pipelines(),
+    st.lists(st.integers(0, 100), min_size=3 * len(HELD), max_size=3 * len(HELD)),
+    st.data(),
+)
+def test_loads_hold_the_highest_state(
+    pipeline: tuple[Layout, int], sizes: list[int], data: st.DataObject
+) -> None:
+    """Whatever a chunk weighs, the loads that are looked at have the most that a rank holds at any
+    action of a step of any length.
+    """
+    layout, m = pipeline
+    rank = data.draw(st.integers(0, layout.pp - 1))
+    with patch.object(schedules, "shown_microbatches", lambda _, microbatches: microbatches):
+        everything = list(schedules._walk(layout, m, rank))
+
+    def most(found: list[schedules.Load]) -> dict[tuple[str, int], int]:
+        highest: dict[tuple[str, int], int] = {}
+        for load in found:
+            total = sum(map(mul, load.counts, sizes))
+            highest[load.action[:2]] = max(highest.get(load.action[:2], 0), total)
+        return highest
+
+    assert most(loads(layout, m, rank)) == most(everything)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "vpp", "microbatches", "expected"),
+    [
+        ("1f1b", 1, 64, [4, 3, 2, 1]),
+        ("gpipe", 1, 64, [64, 64, 64, 64]),
+        ("interleaved", 2, 64, [11, 9, 7, 5]),
+        ("looped-bfs", 2, 64, [128, 128, 128, 128]),
+        ("interleaved-zb", 2, 64, [8, 8, 8, 8]),
+        ("zb-v", 2, 64, [8, 8, 8, 8]),
+        ("dualpipe-v", 2, 64, [9, 9, 9, 9]),
+    ],
+)
+def test_micro_batches_in_flight(
+    schedule: str, vpp: int, microbatches: int, expected: list[int]
+) -> None:
+    stages = answer(job(schedule, 4, vpp, microbatches)).stages
+    assert [stage.microbatches_in_flight for stage in stages] == expected
+
+
+def test_a_buffer_stands_for_what_each_micro_batch_receives() -> None:
+    """Twice [n', h] for a stage in the middle, once for the first, for every micro-batch."""
+    hidden = 2 * 64 * 64
+
+    def buffers(microbatches: int, rank: int) -> int:
+        stage = answer(job("1f1b", 4, 1, microbatches)).stages[rank]
+        return {part.name: part.bytes for part in stage.components}["framework_buffers"]
+
+    assert buffers(32, 0) - buffers(16, 0) == 16 * hidden
+    assert buffers(32, 1) - buffers(16, 1) == 2 * 16 * hidden
+
+
+def courses(made: PytorchPlan) -> list[Course]:
+    found = [course(Ledger(made), rank) for rank in range(made.layout.pp)]
+    return [each for each in found if each is not None]
+
+
+@given(pipelines())
+def test_what_is_kept_is_given_back(pipeline: tuple[Layout, int]) -> None:
+    layout, m = pipeline
+    for told in courses(plan(layout.schedule, layout.pp, layout.vpp, m)):
+        assert told.passes[-1].kept_bytes == 0
+        assert all(each.kept_bytes >= 0 for each in told.passes)
+        ordinals = [each.ordinal for each in told.passes]
+        assert all(a < b for a, b in pairwise(ordinals))
+        assert ordinals[-1] == told.count - 1
+        phases = [each.phase for each in told.passes]
+        assert phases == sorted(phases, key=["warm_up", "steady", "cool_down"].index)
+
+
+@pytest.mark.parametrize("schedule", [each for each in CHUNKS if "bfs" not in each])
+def test_a_long_course_leaves_out_its_middle(schedule: str) -> None:
+    vpp = CHUNKS[schedule][0]
+    m = 2 * LONG_TURNS
+    made = plan(schedule, 4, vpp, m)
+    for rank, told in enumerate(courses(made)):
+        assert told.count == len(list(order(made.layout, m, rank)))
+        if schedule != "gpipe":
+            assert len(told.passes) < told.count
+        assert {each.microbatch for each in told.passes} >= {0, m - 1}
+
+
+def test_a_course_of_all_forwards_first_that_is_too_long_is_not_told() -> None:
+    assert courses(plan("looped-bfs", 4, 2, 4096)) == []
+
+
+def refusal(schedule: str, vpp: int, microbatches: int, **parts: Any) -> str:
+    with pytest.raises(RefusedError) as refused:
+        plan(schedule, 4, vpp, microbatches, **parts)
+    return str(refused.value)
+
+
+def test_what_pytorch_does_not_run_is_refused() -> None:
+    assert "needs 4 micro-batches or more, not 3" in refusal("1f1b", 1, 3)
+    assert "needs 8 micro-batches or more, not 7" in refusal("dualpipe-v", 2, 7)
+    assert "9 micro-batches do not divide into 2 rounds" in refusal("interleaved", 2, 9)
+    assert "looped-bfs needs vpp > 1" in refusal("looped-bfs", 1, 8)
+    group = {"microbatch_group_size_per_vp_stage": 8}
+    assert "from the number of micro-batches" in refusal("interleaved", 2, 8, parallelism=group)
+
+
+@pytest.mark.parametrize("schedule", SPLIT_BACKWARD)
+def test_a_backward_in_two_goes_with_whole_checkpoints_or_none(schedule: str) -> None:
+    whole = {"recompute": {"granularity": "full"}}
+    assert answer(job(schedule, 4, 2, 8, training=whole)).stages
+    selective = {"recompute": {"granularity": "selective"}}
+    assert "selective checkpointing" in refusal(schedule, 2, 8, training=selective)
+    assert "compiled modules" in refusal(schedule, 2, 8, compile=True)
+    assert "with adapters" in refusal(schedule, 2, 8, training={"peft": {"method": "lora"}})
+    assert "with frozen weights" in refusal(schedule, 2, 8, training={"num_frozen_layers": 1})
+
+
+def test_ten_micro_batches_over_four_ranks_run_in_rounds_of_five() -> None:
+    stages = answer(job("interleaved", 4, 2, 10)).stages
+    assert [stage.microbatches_in_flight for stage in stages] == [12, 10, 8, 6]
