@@ -70,7 +70,10 @@ PIPELINES: st.SearchStrategy[Part] = st.sampled_from(
         {"pp": 2, "pipeline_schedule": "gpipe"},
         {"pp": 2, "vpp": 2},
         {"pp": 2, "vpp": 3},
+        {"pp": 2, "vpp": 2, "pipeline_schedule": "looped-bfs"},
+        {"pp": 2, "vpp": 2, "pipeline_schedule": "interleaved-zb"},
         {"pp": 2, "pipeline_schedule": "zb-v"},
+        {"pp": 2, "pipeline_schedule": "dualpipe-v"},
         {"pp": 2, "num_layers_in_first_pipeline_stage": 2},
     )
 )

@@ -283,7 +283,11 @@ def test_points_that_are_not_in_order_are_refused() -> None:
         ("1F1B", "1f1b", None),
         ("GPipe", "gpipe", None),
         ("Interleaved1F1B", "interleaved", 2),
+        ("LoopedBFS", "looped-bfs", 2),
+        ("InterleavedZeroBubble", "interleaved-zb", 2),
+        ("interleavedzerobubble", "interleaved-zb", 2),
         ("ZBVZeroBubble", "zb-v", 2),
+        ("DualPipeV", "dualpipe-v", 2),
     ],
 )
 def test_schedules_have_the_stages_that_torchtitan_gives_them(
@@ -301,7 +305,7 @@ def test_schedules_have_the_stages_that_torchtitan_gives_them(
 def test_a_schedule_that_is_not_modelled_is_unsupported() -> None:
     found = options(
         "--parallelism.pipeline_parallel_degree=2",
-        "--parallelism.pipeline_parallel_schedule=LoopedBFS",
+        "--parallelism.pipeline_parallel_schedule=PipelineScheduleMulti",
     )
     assert found.unsupported == {"parallelism.pipeline_parallel_schedule"}
 

@@ -38,7 +38,10 @@ ROTATE_METHODS: Mapping[str, str] = {"allgather": "all_gather", "alltoall": "p2p
 SINGLE_STAGE_SCHEDULES: Mapping[str, str] = {"1F1B": "1f1b", "GPipe": "gpipe"}
 MULTI_STAGE_SCHEDULES: Mapping[str, str] = {
     "Interleaved1F1B": "interleaved",
+    "LoopedBFS": "looped-bfs",
+    "InterleavedZeroBubble": "interleaved-zb",
     "ZBVZeroBubble": "zb-v",
+    "DualPipeV": "dualpipe-v",
 }
 """Schedules of torch.distributed.pipelining -> the service's. Where no key says how many stages a
 rank has, it has two of the latter."""

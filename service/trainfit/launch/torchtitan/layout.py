@@ -134,7 +134,12 @@ def _exchange_keys(run: Run, degrees: Degrees) -> None:
         run.draft.complain(run.given(key)[0], f"must be one of {', '.join(ROTATE_METHODS)}")
 
 
-SCHEDULES = {**SINGLE_STAGE_SCHEDULES, **MULTI_STAGE_SCHEDULES}
+SCHEDULES = {
+    name.lower(): schedule
+    for name, schedule in {**SINGLE_STAGE_SCHEDULES, **MULTI_STAGE_SCHEDULES}.items()
+}
+"""In small letters: PyTorch does not mind how a name is written (get_schedule_class)."""
+SINGLE_STAGE = frozenset(SINGLE_STAGE_SCHEDULES.values())
 SCHEDULE = f"{SECTION}.pipeline_parallel_schedule"
 SPLIT_POINTS = f"{SECTION}.pipeline_parallel_split_points"
 MODULES = f"{SECTION}.module_fqns_per_model_part"
@@ -150,14 +155,14 @@ def read_pipeline(run: Run, pp: int, layers: int | None) -> None:
         run.idle.update((SCHEDULE, f"{SECTION}.pipeline_parallel_schedule_csv", *SPLIT))
         return
     name = run.reading.value(SCHEDULE, "1F1B", word)
-    if name not in SCHEDULES:
+    schedule = SCHEDULES.get(name.lower())
+    if schedule is None:
         why = f"the schedule {name} is not modelled"
         for setting in run.given(SCHEDULE, *SPLIT):
             run.draft.leave_out(setting, why)
         return
-    single = name in SINGLE_STAGE_SCHEDULES
-    run.decide("/parallelism/pipeline_schedule", SCHEDULES[name], SCHEDULE)
-    _split(run, pp, layers, 1 if single else 2)
+    run.decide("/parallelism/pipeline_schedule", schedule, SCHEDULE)
+    _split(run, pp, layers, 1 if schedule in SINGLE_STAGE else 2)
 
 
 def _split(run: Run, pp: int, layers: int | None, stages_of_rank: int) -> None:

@@ -93,6 +93,10 @@ export function Timeline({ course, stage }) {
     html`<li><svg width="26" height="12" aria-hidden="true">
       <rect class="forward" y="3" width="11" height="7" />
       <rect class="backward" x="14" y="3" width="11" height="7" /></svg> forward, backward</li>`}
+    ${pitch >= 3 &&
+    passes.some((pass) => pass.direction === "backward_for_weights") &&
+    html`<li><svg width="12" height="12" aria-hidden="true">
+      <rect class="backward_for_weights" y="3" width="11" height="7" /></svg> for weights</li>`}
     ${gap >= 0 && html`<li>⋯ cycles like those before</li>`}
   </ul>`;
 }
@@ -130,7 +134,7 @@ function columns(passes, pitch) {
     const kept = Math.max(...group.map((pass) => pass.kept_bytes));
     const highest = Math.max(...group.map((pass) => pass.highest_bytes));
     const [pass] = group;
-    const name = `${pass?.direction} of micro-batch ${pass?.microbatch}`;
+    const name = `${pass?.direction.replaceAll("_", " ")} of micro-batch ${pass?.microbatch}`;
     const words = `${name}: ${gib(highest)} at its highest, then ${gib(kept)} kept`;
     found.push({ first, last: first + group.length - 1, kept, highest, words });
   }
