@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
 from operator import mul
 from typing import Any
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 
 from trainfit.answer import answer, plan_of
 from trainfit.estimator.course import LONG_TURNS, Course
-from trainfit.estimator.frameworks.pytorch import schedules
+from trainfit.estimator.frameworks.pytorch import loads as module
 from trainfit.estimator.frameworks.pytorch.course import course
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger
-from trainfit.estimator.frameworks.pytorch.schedules import HELD, Action, loads, order
+from trainfit.estimator.frameworks.pytorch.loads import WIDTH, Counts, loads
+from trainfit.estimator.frameworks.pytorch.schedules import Action, order
 from trainfit.estimator.placement import held_by
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import Layout, PytorchPlan
@@ -124,7 +126,7 @@ def test_the_ranks_of_a_pipeline_do_not_wait_for_each_other_for_ever(
 
 @given(
     pipelines(),
-    st.lists(st.integers(0, 100), min_size=3 * len(HELD), max_size=3 * len(HELD)),
+    st.lists(st.integers(0, 100), min_size=3 * WIDTH, max_size=3 * WIDTH),
     st.data(),
 )
 def test_loads_hold_the_highest_state(
@@ -135,17 +137,17 @@ def test_loads_hold_the_highest_state(
     """
     layout, m = pipeline
     rank = data.draw(st.integers(0, layout.pp - 1))
-    with patch.object(schedules, "shown_microbatches", lambda _, microbatches: microbatches):
-        everything = list(schedules._walk(layout, m, rank))
+    with patch.object(module, "shown_microbatches", lambda _, microbatches: microbatches):
+        everything = list(module._walk(layout, m, rank))
 
-    def most(found: list[schedules.Load]) -> dict[tuple[str, int], int]:
+    def most(found: Iterable[tuple[Action, Counts]]) -> dict[tuple[str, int], int]:
         highest: dict[tuple[str, int], int] = {}
-        for load in found:
-            total = sum(map(mul, load.counts, sizes))
-            highest[load.action[:2]] = max(highest.get(load.action[:2], 0), total)
+        for action, counts in found:
+            total = sum(map(mul, counts, sizes))
+            highest[action[:2]] = max(highest.get(action[:2], 0), total)
         return highest
 
-    assert most(loads(layout, m, rank)) == most(everything)
+    assert most(loads(layout, m, rank).highest) == most(everything)
 
 
 @pytest.mark.parametrize(

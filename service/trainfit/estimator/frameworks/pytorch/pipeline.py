@@ -11,6 +11,7 @@ from itertools import chain
 from operator import mul
 from typing import NamedTuple
 
+from trainfit.estimator.frameworks.pytorch.loads import WIDTH, Held, Load, Loads, loads
 from trainfit.estimator.frameworks.pytorch.passes import (
     NO_LAYERS,
     Ends,
@@ -19,10 +20,10 @@ from trainfit.estimator.frameworks.pytorch.passes import (
     Reached,
     ends_of,
 )
-from trainfit.estimator.frameworks.pytorch.schedules import REDUCE, Direction, Load, loads
+from trainfit.estimator.frameworks.pytorch.schedules import REDUCE, Direction
 from trainfit.estimator.frameworks.pytorch.states import Shares, States, shard
 from trainfit.estimator.frameworks.pytorch.step import Live, optimizer_step
-from trainfit.estimator.frameworks.pytorch.units import unit_of, whole_embedding
+from trainfit.estimator.frameworks.pytorch.units import Unit, unit_of, whole_embedding
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, Placement
 from trainfit.estimator.results import Peak
@@ -30,22 +31,8 @@ from trainfit.estimator.schedule import rests_on
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 
 
-class Held(NamedTuple):
-    """Bytes of one of each thing that a chunk holds, in the order of schedules.HELD."""
-
-    running: int
-    deferred: int
-    left: int
-    reduced: int
-    added: int
-    first: int
-    fresh: int
-    active: int
-    idle: int
-
-
 class Chunk(NamedTuple):
-    """One chunk of a rank, and the highest moments of its actions."""
+    """One chunk of a rank: the bytes of what it holds, and the highest moments of its actions."""
 
     ends: Ends
     held: Held
@@ -60,50 +47,44 @@ class Pipeline:
         self._plan = shares.ledger.plan
         self._pricing = Pricing(self._ledger)
         self._chunks: dict[tuple[Content, Ends], Chunk] = {}
+        self._units: dict[int, Unit] = {}
 
-    def loads(self, rank: int) -> list[Load]:
-        """What the rank holds at the actions at which it can hold most."""
+    def loads(self, rank: int) -> Loads:
+        """What the rank holds as its actions run."""
         plan = self._plan
         key = "loads", rests_on(plan), rank
         return self._memo(key, lambda: loads(plan.layout, plan.batch.num_microbatches, rank))
-
-    def most_in_flight(self, rank: int) -> int:
-        """Chunk-forwards whose activations a rank holds at most."""
-        return max([load.in_flight(self._plan.layout.vpp) for load in self.loads(rank)])
 
     def highest(self, rank: int, placements: list[Placement], states: States) -> Live:
         """The highest of the schedule's actions, and of the optimizer's step behind them."""
         ends = ends_of(self._plan.layout, rank)
         contents = [placement.content for placement in placements]
         chunks = list(map(self._chunk, contents, ends))
-        sizes = list(chain.from_iterable(zip(*[chunk.held for chunk in chunks], strict=True)))
+        sizes = list(chain.from_iterable([chunk.held for chunk in chunks]))
         totals = {
             (direction, number): moment.total
             for number, chunk in enumerate(chunks)
             for direction, moment in chunk.moments.items()
         }
+        found = self.loads(rank)
         load = max(
-            [load for load in self.loads(rank) if load.action[:2] in totals],
+            [load for load in found.highest if load.action[:2] in totals],
             key=lambda load: sum(map(mul, load.counts, sizes)) + totals[load.action[:2]],
         )
         standing = self._standing(chunks)
         running = self._live(load, chunks, standing, placements)
-        left = standing + sum([chunk.held.left for chunk in chunks]) * self._microbatches
-        step = optimizer_step(states)._replace(buffers=left)
+        left = sum(map(mul, found.left, [chunk.held.left for chunk in chunks]))
+        step = optimizer_step(states)._replace(buffers=standing + left)
         return max(running, step, key=lambda live: live.total)
 
     def _standing(self, chunks: list[Chunk]) -> int:
         """Buffers [n', h] for each micro-batch that a chunk receives and for its gradient; with one
         chunk a rank also holds on to the gradient that it sent last (Schedule1F1B).
         """
-        act, m = self._ledger.sizes.act, self._microbatches
+        act, m = self._ledger.sizes.act, self._plan.batch.num_microbatches
         received = sum([2 - chunk.ends.begins - chunk.ends.ends for chunk in chunks])
         sent = self._plan.layout.schedule == "1f1b" and not chunks[0].ends.begins
         return act * (m * received + sent)
-
-    @property
-    def _microbatches(self) -> int:
-        return self._plan.batch.num_microbatches
 
     def _live(
         self, load: Load, chunks: list[Chunk], standing: int, placements: list[Placement]
@@ -111,14 +92,7 @@ class Pipeline:
         """What is alive at the highest moment of an action."""
         direction, number, microbatch = load.action
         reached = chunks[number].moments[direction]
-        rows = zip(*[chunk.held for chunk in chunks], strict=True)
-        v = len(chunks)
-        held = Held(
-            *(
-                sum(map(mul, load.counts[row * v : (row + 1) * v], sizes))
-                for row, sizes in enumerate(rows)
-            )
-        )
+        held = Held(*(_sum(load, chunks, each) for each in range(WIDTH)))
         layer = None
         if reached.layer is not None:
             layer = placements[number].layers.start + reached.layer
@@ -138,7 +112,7 @@ class Pipeline:
 
     def _price(self, content: Content, ends: Ends) -> Chunk:
         plan = self._plan
-        units = [unit_of(self._shares.layer(kind), plan) for kind in content.kinds]
+        units = [self._unit(kind) for kind in content.kinds]
         outside = [unit_of(part, plan) for part in self._shares.outside(content)]
         layers = [unit.weights for unit in units]
         resharded = layers if plan.step.data_parallelism.reshard_after_forward else []
@@ -163,6 +137,11 @@ class Pipeline:
         end = Reached("end_of_backward", "reduce_scatter", None, 0, 0, buffers)
         return Chunk(ends, held, {**passes.moments, REDUCE: end})
 
+    def _unit(self, kind: int) -> Unit:
+        if kind not in self._units:
+            self._units[kind] = unit_of(self._shares.layer(kind), self._plan)
+        return self._units[kind]
+
     def _gradients(self, content: Content) -> tuple[int, int]:
         """Of a chunk's weights, once reduced and while they are whole."""
         states = self._plan.step.states
@@ -183,3 +162,8 @@ class Pipeline:
         of_kind = [self._shares.layer(kind).trained for kind in content.kinds]
         outside = sum([part.trained for part in self._shares.outside(content)])
         return Layers((), [states.gathered * each for each in of_kind], states.gathered * outside)
+
+
+def _sum(load: Load, chunks: list[Chunk], what: int) -> int:
+    """Bytes of one of the things in Held over all chunks."""
+    return sum(map(mul, load.counts[what::WIDTH], [chunk.held[what] for chunk in chunks]))

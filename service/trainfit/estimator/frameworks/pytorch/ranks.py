@@ -60,7 +60,7 @@ def ranks(
             framework_buffers=live.buffers + held.buffers,
             routed=0,
             peak=live.peak,
-            in_flight=1 if pipeline is None else pipeline.most_in_flight(number),
+            in_flight=1 if pipeline is None else pipeline.loads(number).in_flight,
             cached=unused,
         )
 

@@ -8,7 +8,6 @@ of which is looked at. Schedules: GPipe (1811.06965), breadth first (2211.05953)
 """
 
 from collections.abc import Iterator
-from operator import le
 from typing import Literal, NamedTuple
 
 from trainfit.resolve.plan import Layout
@@ -27,13 +26,6 @@ REDUCE: Direction = "reduce"
 BREADTH_FIRST = ("gpipe", "looped-bfs")
 """Schedules that run every forward before the first backward."""
 
-STEADY = 4
-"""Multiples of p micro-batches that show every state of a schedule that is not interleaved."""
-WHOLE_CHUNKS = 3
-"""Chunks of a rank whose weights are whole at once: those that run next (_add_unshard_reshard)."""
-ROUNDS = 4
-"""Rounds of an interleaved schedule that show every state: its warm-up, two cycles, its end."""
-
 
 class Action(NamedTuple):
     """One chunk's forward, backward or part of a backward for one micro-batch; the reduction of a
@@ -45,52 +37,13 @@ class Action(NamedTuple):
     microbatch: int
 
 
-class Load(NamedTuple):
-    """What a rank holds when an action starts."""
+STEADILY_SPLIT = ("interleaved-zb", "zb-v")
+"""Schedules that run every backward in two; DualPipe-V does when it warms up and cools down."""
 
-    action: Action
-    counts: tuple[int, ...]
-    """By what is held, in the order of HELD, and of each by chunk."""
-
-    def in_flight(self, v: int) -> int:
-        """Chunk-forwards whose activations are kept, that of the action among them."""
-        return sum(self.counts[: 2 * v]) + (self.action.direction == FORWARD)
-
-
-HELD = ("running", "deferred", "left", "reduced", "added", "first", "fresh", "active", "idle")
-"""What a chunk holds: micro-batches whose backward has not begun; those that lack their backward
-for weights; backwards for inputs so far, each of which leaves the gradient of its input until the
-next step. Then whether it does: this rank's share of reduced gradients; whole gradients, added up;
-those of the first backward for weights, which the next backward for inputs makes so; those of the
-latest one, which it adds. Whether its weights are whole, and whether all of them stay so while
-another chunk runs."""
-
-
-def loads(layout: Layout, microbatches: int, rank: int) -> list[Load]:
-    """What a rank holds at the actions at which it can hold most, whatever a chunk weighs."""
-    found: dict[tuple[Direction, int], list[Load]] = {}
-    for load in _walk(layout, microbatches, rank):
-        _extend(found.setdefault(load.action[:2], []), load)
-    return [load for course in found.values() for load in _highest(course)]
-
-
-def _extend(course: list[Load], load: Load) -> None:
-    """Add what comes next where a chunk does the same again. Between loads that change by the same
-    amount every time, memory is between those of the first and of the last.
-    """
-    if len(course) > 1:
-        last, before = course[-1].counts, course[-2].counts
-        if all(c - b == b - a for a, b, c in zip(before, last, load.counts, strict=True)):
-            course.pop()
-    course.append(load)
-
-
-def _highest(course: list[Load]) -> Iterator[Load]:
-    """Without those that hold no more of anything than another one."""
-    counts = {load.counts: load for load in course}
-    for each, load in counts.items():
-        if not any(each != other and all(map(le, each, other)) for other in counts):
-            yield load
+STEADY = 4
+"""Multiples of p micro-batches that show every state of a schedule that is not interleaved."""
+ROUNDS = 4
+"""Rounds of an interleaved schedule that show every state: its warm-up, two cycles, its end."""
 
 
 def shown_microbatches(layout: Layout, microbatches: int) -> int:
@@ -105,114 +58,9 @@ def shown_microbatches(layout: Layout, microbatches: int) -> int:
             return min(microbatches, STEADY * layout.pp)
 
 
-STEADILY_SPLIT = ("interleaved-zb", "zb-v")
-"""Schedules that run every backward in two; DualPipe-V does when it warms up and cools down."""
-
-
 def actions_in_steady_state(layout: Layout) -> int:
     """Actions for every further micro-batch."""
     return (3 if layout.schedule in STEADILY_SPLIT else 2) * layout.vpp
-
-
-def _walk(layout: Layout, microbatches: int, rank: int) -> Iterator[Load]:
-    """The loads of a step in order. Of long ones the middle is left out; what adds up over all of
-    the step is told as at its end.
-    """
-    shown = shown_microbatches(layout, microbatches)
-    omitted = microbatches - shown
-    waiting = omitted if layout.schedule in BREADTH_FIRST else 0
-    leaving = omitted if layout.schedule in STEADILY_SPLIT else 0
-    actions = list(order(layout, shown, rank))
-    holding = _Holding(layout.vpp)
-    for number, (action, whole) in enumerate(zip(actions, _whole(actions), strict=True)):
-        late = leaving if 2 * number >= len(actions) else 0
-        if action.direction == FOR_INPUTS and holding.fresh[action.chunk]:
-            action = action._replace(direction=ADDING)
-        yield Load(action, holding.counts(action, whole, waiting=waiting, late=late))
-        holding.run(action)
-        if holding.undone[action.chunk] == shown:
-            reduction = Action(REDUCE, action.chunk, action.microbatch)
-            yield Load(reduction, holding.counts(reduction, whole, waiting=waiting, late=late))
-            holding.run(reduction)
-
-
-def _whole(actions: list[Action]) -> list[tuple[int, ...]]:
-    """The chunks whose weights are whole at each action."""
-    found: list[tuple[int, ...]] = []
-    upcoming: list[int] = []
-    for action in reversed(actions):
-        if not upcoming or upcoming[0] != action.chunk:
-            upcoming = [action.chunk, *(each for each in upcoming if each != action.chunk)]
-        found.append(tuple(upcoming[:WHOLE_CHUNKS]))
-    return found[::-1]
-
-
-class _Holding:
-    """What a rank of v chunks holds as actions run."""
-
-    def __init__(self, v: int) -> None:
-        self._chunks = range(v)
-        self._running, self._deferred, self._left = [0] * v, [0] * v, [0] * v
-        self._reduced, self._added, self._first, self.fresh = ([0] * v for _ in range(4))
-        self._gathered = [1] * v
-        """Whether all layers were left whole: by a backward, or before anything ran."""
-        self.undone = [0] * v
-        """Micro-batches that have run backward, by chunk."""
-
-    def counts(
-        self, action: Action, whole: tuple[int, ...], *, waiting: int, late: int
-    ) -> tuple[int, ...]:
-        """As a load has them. `waiting` more micro-batches run in every chunk that runs any, `late`
-        more left the gradient of their input where any did.
-        """
-        return (
-            *(count + waiting if count else 0 for count in self._running),
-            *self._deferred,
-            *(count + late if count else 0 for count in self._left),
-            *self._reduced,
-            *self._added,
-            *self._first,
-            *(
-                self.fresh[chunk] * (action.direction != ADDING or chunk != action.chunk)
-                for chunk in self._chunks
-            ),
-            *(int(chunk in whole) for chunk in self._chunks),
-            *(
-                self._gathered[chunk] * (chunk in whole and chunk != action.chunk)
-                for chunk in self._chunks
-            ),
-        )
-
-    def run(self, action: Action) -> None:
-        chunk = action.chunk
-        self._gathered[chunk] = int(action.direction != FORWARD)
-        match action.direction:
-            case "forward":
-                self._running[chunk] += 1
-            case "backward":
-                self._running[chunk] -= 1
-                self._add_up(chunk)
-                self._added[chunk] = 1
-                self.undone[chunk] += 1
-            case "backward_for_inputs" | "adding":
-                self._running[chunk] -= 1
-                self._deferred[chunk] += 1
-                self._left[chunk] += 1
-                self._add_up(chunk)
-            case "backward_for_weights":
-                self._deferred[chunk] -= 1
-                self._first[chunk] = 1 - self._added[chunk]
-                self.fresh[chunk] = 1
-                self.undone[chunk] += 1
-            case _:
-                self._add_up(chunk)
-                self._reduced[chunk], self._added[chunk] = 1, 0
-                self.undone[chunk] = 0
-
-    def _add_up(self, chunk: int) -> None:
-        """Gradients that a backward for weights left are added to the others."""
-        self._added[chunk] |= self.fresh[chunk]
-        self._first[chunk] = self.fresh[chunk] = 0
 
 
 def microbatches_per_round(pp: int, microbatches: int) -> int:
