@@ -180,15 +180,16 @@ class Ledger:
         return rerun(segment.name, [segment], act + cached, act, cached=cached)
 
     def sent_bytes(self, content: Content) -> int:
-        """What a stage makes, [n', h] or logits [n, V / t], waits for its backward
-        (torch.distributed.pipelining).
+        """What a stage makes waits for its backward (torch.distributed.pipelining): [n', h], or
+        logits [n, V], of which tensor-parallel ranks have a share each where the loss is parallel.
         """
         if self.plan.layout.pp == 1:
             return 0
         if not content.output_layer:
             return self.sizes.act
         (operations,) = self.head()
-        return sum([operation.output for operation in operations if operation.name == "lm_head"])
+        logits = sum([each.output for each in operations if each.name == "lm_head"])
+        return logits if self.plan.step.loss_parallel else logits * self.sizes.t
 
     def batch_bytes(self, content: Content) -> int:  # noqa: ARG002
         """Masks are kept by the layers that read them."""
