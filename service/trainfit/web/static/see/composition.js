@@ -54,7 +54,7 @@ function reason(component, stage) {
     case "workspace":
       return `borrowed at the peak by ${operation}${plain(peak.moment)}, and standing workspaces`;
     case "framework_buffers":
-      return "buckets, gathered weights and exchanged gradients";
+      return "buckets, gathered weights, and what the pipeline receives and sends";
     case "allocator_slack":
       return "reserved but not allocated";
     case "context_and_communicators":
