@@ -134,7 +134,8 @@ def tensors_of(stage: Stage) -> Interval:
 def job_of(spec: Row) -> Job:
     """The job of a spec, its defaults filled in."""
     given = DEFAULTS | spec
-    if options := [name for name in WITHOUT_FIELD if given[name] != DEFAULTS[name]]:
+    without = [name for name in WITHOUT_FIELD if name != "keep_logits" or given["pp"] == 1]
+    if options := [name for name in without if given[name] != DEFAULTS[name]]:
         raise UnusableRowError(f"a job has no field for {', '.join(options)}")
     if (given["lora"] or {}).get("input_grads"):
         raise UnusableRowError("a job has no field for input_grads without recompute")
@@ -212,6 +213,7 @@ def framework_of(given: Row) -> Row:
             "name": "torchtitan",
             "loss_parallel": given["loss_parallel"],
             "fsdp_reshard_after_forward": "always" if given["pp_reshards"] else "default",
+            "collect_outputs": given["keep_logits"],
         }
     return {
         "name": "transformers",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -94,6 +94,7 @@ class Pipeline:
             for chunk in chunks.values():
                 shard(chunk, meshes["dp"], spec)
         self._tracker = tracker
+        self._collects = spec.keep_logits
         self.rows = spec.mbs * spec.micro_batches
         last = spec.pp_layout.count("|")
         shape = spec.mbs, spec.seq
@@ -123,6 +124,7 @@ class Pipeline:
             loss_fn=self._loss,
             scale_grads=False,
         )
+        self._schedule._merge_outputs = self._after_backward(self._schedule._merge_outputs)
 
     def parameters(self) -> list[Any]:
         return list(self._chunks.parameters())
@@ -139,10 +141,17 @@ class Pipeline:
         """All forwards and backwards of a batch."""
         inputs = [ids] if any(stage.is_first for stage in self._stages) else []
         target = labels if any(stage.is_last for stage in self._stages) else None
-        self._schedule.step(*inputs, target=target, return_outputs=False)
+        self._schedule.step(*inputs, target=target, return_outputs=self._collects)
         for parameter in self.parameters():
             if parameter.grad is not None:
                 self._tracker.name(parameter.grad, "grad")
+
+    def _after_backward(self, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def merged(outputs: Any) -> Any:
+            with self._tracker.during("backward"):
+                return plain(outputs)
+
+        return merged
 
     def _loss(self, logits: Any, labels: Any) -> Any:
         with self._tracker.during("forward"):

@@ -109,6 +109,7 @@ class Spec:
     logits_to_keep: int = 0
     """Compute the logits of so many last tokens; 0: of all."""
     keep_logits: bool = False
+    """Hold on to the logits until backward is over; a pipeline to those of the whole batch."""
 
     @staticmethod
     def parse(given: Mapping[str, Any]) -> Spec:

@@ -71,6 +71,11 @@ class Torchtitan(Part):
     loss_parallel: bool = Field(
         True, description="Compute the loss over logits that tp ranks share."
     )
+    collect_outputs: bool = Field(
+        False,
+        description="With a pipeline, keep the logits of every micro-batch until the next step, "
+        "and copy them into one tensor at the end of this one. Up to v0.2.0 torchtitan did.",
+    )
     expandable_segments: bool = Field(
         True, description="PyTorch's allocator grows segments; torchtitan's launcher sets it."
     )

@@ -34,6 +34,7 @@ RELEASE = release_named("v0.2.2")
 
 NO_KEY: Mapping[str, Sequence[Any]] = {
     "/framework/shard_embedding_and_head_apart": (True,),
+    "/framework/collect_outputs": (False,),
     "/parallelism/hierarchical_context_parallel_sizes": (None,),
     "/training/attention/backend": ("auto", "sdpa"),
     "/training/attention/dropout": (None, 0.0),

@@ -26,6 +26,8 @@ class Release:
     """Attention copies keys and values to every query head (until 2026-01-27, ff0829c)."""
     units_apart: bool = True
     """The embedding, and norm with head, are FSDP units (since 2025-07-28, 83e6941)."""
+    collects_outputs: bool = False
+    """A pipeline keeps the logits of the whole batch (until 2025-10-22, e5ef99a)."""
     weighs_ends: bool = True
     """Embedding and head count as layers where layers are split over stages."""
     vocabulary_of_debug_models: int = 2048
@@ -240,11 +242,19 @@ RELEASES: Sequence[Release] = (
         _2024_12,
         repeats_kv=True,
         units_apart=False,
+        collects_outputs=True,
         weighs_ends=False,
         vocabulary_of_debug_models=2256,
     ),
-    Release("v0.1.0", _0_1_0, repeats_kv=True, units_apart=False, vocabulary_of_debug_models=2256),
-    Release("v0.2.0", _0_2_0, repeats_kv=True),
+    Release(
+        "v0.1.0",
+        _0_1_0,
+        repeats_kv=True,
+        units_apart=False,
+        collects_outputs=True,
+        vocabulary_of_debug_models=2256,
+    ),
+    Release("v0.2.0", _0_2_0, repeats_kv=True, collects_outputs=True),
     Release("v0.2.1", _0_2_1, repeats_kv=True),
     Release("v0.2.2", _0_2_2),
     Release("2026-06", _2026_06, python=True),

@@ -26,6 +26,7 @@ from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Segment, Sums, add_up, rerun, walk
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Layer, Sublayer
+from trainfit.specs.framework import Torchtitan
 
 REDUCTIONS = 2
 """Tensors [n', h] of a layer that tensor-parallel ranks reduce, behind attention and behind the
@@ -187,13 +188,23 @@ class Ledger:
             return 0
         if not content.output_layer:
             return self.sizes.act
+        return 0 if collects_outputs(self.plan) else self.logits
+
+    @property
+    def logits(self) -> int:
+        """Bytes of the logits that the last stage makes of one micro-batch."""
         (operations,) = self.head()
-        logits = sum([each.output for each in operations if each.name == "lm_head"])
-        return logits if self.plan.step.loss_parallel else logits * self.sizes.t
+        share = sum([each.output for each in operations if each.name == "lm_head"])
+        return share if self.plan.step.loss_parallel else share * self.sizes.t
 
     def batch_bytes(self, content: Content) -> int:  # noqa: ARG002
         """Masks are kept by the layers that read them."""
         return 0
+
+
+def collects_outputs(plan: PytorchPlan) -> bool:
+    """Whether a pipeline keeps the logits of the whole batch."""
+    return isinstance(plan.framework, Torchtitan) and plan.framework.collect_outputs
 
 
 def _without_saved(operation: Operation) -> Operation:

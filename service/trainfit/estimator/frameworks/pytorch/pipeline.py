@@ -11,6 +11,7 @@ from itertools import chain
 from operator import mul
 from typing import NamedTuple
 
+from trainfit.estimator.frameworks.pytorch.ledger import collects_outputs
 from trainfit.estimator.frameworks.pytorch.loads import WIDTH, Held, Load, Loads, loads
 from trainfit.estimator.frameworks.pytorch.passes import (
     NO_LAYERS,
@@ -73,9 +74,11 @@ class Pipeline:
         )
         standing = self._standing(chunks)
         running = self._live(load, chunks, standing, placements)
-        left = sum(map(mul, found.left, [chunk.held.left for chunk in chunks]))
-        step = optimizer_step(states)._replace(buffers=standing + left)
-        return max(running, step, key=lambda live: live.total)
+        left = standing + sum(map(mul, found.left, [chunk.held.left for chunk in chunks]))
+        step = optimizer_step(states)._replace(buffers=left)
+        end = Peak("end_of_backward", "outputs", None, None)
+        merged = Live(step.gradients, 0, 0, left + self._collected(chunks), end)
+        return max(running, merged, step, key=lambda live: live.total)
 
     def _standing(self, chunks: list[Chunk]) -> int:
         """Buffers [n', h] for each micro-batch that a chunk receives and for its gradient; with one
@@ -84,7 +87,16 @@ class Pipeline:
         act, m = self._ledger.sizes.act, self._plan.batch.num_microbatches
         received = sum([2 - chunk.ends.begins - chunk.ends.ends for chunk in chunks])
         sent = self._plan.layout.schedule == "1f1b" and not chunks[0].ends.begins
-        return act * (m * received + sent)
+        return act * (m * received + sent) + self._collected(chunks)
+
+    def _collected(self, chunks: list[Chunk]) -> int:
+        """Logits of the whole batch, where the last stage collects them; to hand them out it copies
+        them into one tensor (_merge_outputs).
+        """
+        if not collects_outputs(self._plan):
+            return 0
+        last = any(chunk.ends.ends for chunk in chunks)
+        return self._ledger.logits * self._plan.batch.num_microbatches * last
 
     def _live(
         self, load: Load, chunks: list[Chunk], standing: int, placements: list[Placement]
