@@ -21,7 +21,8 @@ class RankLedger:
     """What a pipeline rank holds and does in one step.
 
     `symbols` are the sizes that formulas name, with this job's numbers; a block adds its own.
-    `course` is null for schedules that are known by their bound alone, and where it is too long.
+    `course` is null for schedules that are known by their bound alone, where a forward runs at the
+    same time as a backward, and where it is too long.
     """
 
     pp_rank: int

@@ -11,7 +11,7 @@ from typing import Literal
 from trainfit.estimator.peak import Ledger, PricedChunk, price_chunk
 from trainfit.estimator.placement import place
 from trainfit.estimator.schedule import chunk_of, cycle, microbatch_of, warm_up
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import MegatronPlan, Plan
 
 MAX_PASSES = 4096
 """A course of more passes is not told."""
@@ -51,8 +51,12 @@ class Course:
 
 
 def course(plan: Plan, ledger: Ledger, rank: int) -> Course | None:
-    """The course of a rank, None for schedules that are known by their bound alone."""
+    """The course of a rank, None for schedules that are known by their bound alone, and where a
+    forward runs at the same time as a backward.
+    """
     if plan.layout.schedule not in ("1f1b", "interleaved", "gpipe"):
+        return None
+    if isinstance(plan, MegatronPlan) and plan.framework.overlap_moe_expert_parallel_comm:
         return None
     order = _Order(plan, rank)
     if order.told > MAX_PASSES:

@@ -5,13 +5,13 @@ micro-batches in flight are kept. The maximum is taken over moments jointly: a s
 not a peak.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.placement import Content
 from trainfit.estimator.results import Peak
-from trainfit.estimator.schedule import microbatch_of, turns
+from trainfit.estimator.schedule import chunk_of, microbatch_of, turns
 from trainfit.estimator.segment import Segment
 from trainfit.resolve.plan import Plan
 
@@ -60,6 +60,15 @@ class Highest(NamedTuple):
     total: int
 
 
+class Beside(NamedTuple):
+    """The highest moment of one chunk's forward beside another's backward, from the latter's
+    start, and which of the two it is of.
+    """
+
+    highest: Highest
+    of_backward: bool
+
+
 NOTHING = Highest("optimizer_step", "", None, 0, 0, 0)
 
 
@@ -97,16 +106,17 @@ def price_chunk(ledger: Ledger, content: Content) -> PricedChunk:
     for placed in ledger.segments(content):
         segment = placed.segment
         if live + segment.forward.total > forward.total:
-            forward = _highest(placed, live, backward=False)
+            forward = highest_of(placed, live, backward=False)
         if placed.runs_backward and live + segment.backward.total > backward.total:
-            backward = _highest(placed, live, backward=True)
+            backward = highest_of(placed, live, backward=True)
         live += segment.saved
     data = ledger.batch_bytes(content)
     forward = forward._replace(borrowed=forward.borrowed + data, total=forward.total + data)
     return PricedChunk(live + ledger.sent_bytes(content), forward, backward)
 
 
-def _highest(placed: PlacedSegment, live: int, *, backward: bool) -> Highest:
+def highest_of(placed: PlacedSegment, live: int, *, backward: bool) -> Highest:
+    """The highest moment of a segment, with `live` bytes kept by those before it."""
     segment = placed.segment
     moment = segment.backward if backward else segment.forward
     direction = "backward" if backward else "forward"
@@ -121,10 +131,17 @@ def _highest(placed: PlacedSegment, live: int, *, backward: bool) -> Highest:
 
 
 def stage_peak(
-    plan: Plan, act: int, chunks: list[PricedChunk], first_layers: list[int], rank: int
+    plan: Plan,
+    act: int,
+    chunks: list[PricedChunk],
+    first_layers: list[int],
+    rank: int,
+    beside: Callable[[int, int], Beside] | None = None,
 ) -> Activations:
     """The highest moment of a rank over one cycle of its schedule. `act` is the bytes of one
     [n', h] tensor, `first_layers` are the indices in the model of each chunk's first layer.
+    `beside` prices the forward of one chunk while the backward of another runs, where the next
+    turn's forward and a turn's backward run at the same time.
 
     The schedule keeps a reference to the gradient it received until the next one comes, and to
     the one it sent until the next backward returns (schedules.py), so from its second turn on a
@@ -133,29 +150,51 @@ def stage_peak(
     """
     received = act if rank < plan.layout.pp - 1 else 0
     sent = act if rank > 0 else 0
-    saved = [chunk.saved for chunk in chunks]
-    forward = [chunk.forward.total + sent + received for chunk in chunks]
-    backward = [chunk.backward.total - chunk.saved + sent for chunk in chunks]
-    highest, best = -1, None
-    for turn in turns(plan, rank, saved):
-        live, ahead, behind, _, first = turn
-        total = live + forward[ahead] - (sent + received if first else 0)
-        if total > highest:
-            highest, best = total, (turn, ahead, chunks[ahead].forward, live)
-        live += saved[ahead]
-        total = live + backward[behind] - (sent if first else 0)
-        if total > highest:
-            highest, best = total, (turn, behind, chunks[behind].backward, live - saved[behind])
+    forwards = plan.batch.num_microbatches * plan.layout.vpp
+    best: _Candidate | None = None
+    for turn in turns(plan, rank, [chunk.saved for chunk in chunks]):
+        found = []
+        following = turn.ordinal + 1
+        before = turn.live + chunks[turn.forward].saved - chunks[turn.backward].saved
+        if beside is None or turn.first:
+            between = 0 if turn.first else sent + received
+            at = chunks[turn.forward].forward
+            found.append(_Candidate(turn.live, between, turn.forward, turn.ordinal, at))
+        if beside is None or following == forwards:
+            at, between = chunks[turn.backward].backward, 0 if turn.first else sent
+            found.append(_Candidate(before, between, turn.backward, turn.ordinal, at))
+        else:
+            ahead = chunk_of(following, plan.layout)
+            at, is_backward = beside(ahead, turn.backward)
+            chunk, ordinal = (turn.backward, turn.ordinal) if is_backward else (ahead, following)
+            found.append(_Candidate(before, sent + received, chunk, ordinal, at))
+        for candidate in found:
+            if best is None or candidate.total > best.total:
+                best = candidate
     assert best is not None
-    turn, chunk, at, others = best
+    at = best.highest
     return Activations(
-        kept=others + at.kept,
+        kept=best.others + at.kept,
         borrowed=at.borrowed,
-        pipeline=highest - others - at.kept - at.borrowed,
+        pipeline=best.between,
         peak=Peak(
             at.moment,
             at.operation,
-            None if at.layer is None else first_layers[chunk] + at.layer,
-            microbatch_of(turn.ordinal, plan.layout),
+            None if at.layer is None else first_layers[best.chunk] + at.layer,
+            microbatch_of(best.ordinal, plan.layout),
         ),
     )
+
+
+class _Candidate(NamedTuple):
+    """A moment of a rank: what its other micro-batches keep, and what lies between the stages."""
+
+    others: int
+    between: int
+    chunk: int
+    ordinal: int
+    highest: Highest
+
+    @property
+    def total(self) -> int:
+        return self.others + self.between + self.highest.total

@@ -20,7 +20,12 @@ from trainfit.resolve.plan import (
 )
 from trainfit.resolve.pytorch import base_dtype, resolve_pytorch_step, with_frozen_layers
 from trainfit.resolve.torch_pipeline import check_pipeline
-from trainfit.resolve.training import resolve_batch, resolve_routing, resolve_step
+from trainfit.resolve.training import (
+    check_token_overlap,
+    resolve_batch,
+    resolve_routing,
+    resolve_step,
+)
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron, Torchtitan, Transformers
 from trainfit.specs.job import Job
@@ -54,6 +59,7 @@ def _megatron(
     batch = resolve_batch(job, layout, findings)
     step = resolve_step(job, layout, model.num_layers, card, findings)
     routing = resolve_routing(job, findings)
+    check_token_overlap(job, layout, mtp_layers, findings)
     findings.refuse()
     backend = step.attention_backend
     derived = _derived(job, model, layout, batch, backend, mtp_layers)

@@ -312,3 +312,28 @@ def resolve_routing(job: Job, findings: Findings) -> Routing:
         probability_bytes=BYTES[dtype],
         shared_expert_overlap=moe.shared_expert_overlap,
     )
+
+
+def check_token_overlap(job: Job, layout: Layout, mtp_layers: int, findings: Findings) -> None:
+    """What exchanging one micro-batch's tokens while another is computed does not go with.
+
+    Source: megatron/core/transformer/transformer_config.py, pipeline_parallel/schedules.py.
+    """
+    assert isinstance(job.framework, Megatron)
+    if not job.framework.overlap_moe_expert_parallel_comm:
+        return
+    moe, recompute = job.training.moe, job.training.recompute
+    wrong = [
+        (layout.ep == 1, "needs ep > 1"),
+        (moe.token_dispatcher_type != "alltoall", "needs the dispatcher alltoall or flex"),
+        (moe.shared_expert_overlap, "does not go with moe.shared_expert_overlap"),
+        (recompute.granularity == "full", "does not go with full recompute"),
+        ("moe" in (recompute.modules or ()), "does not go with the recompute module moe"),
+        (layout.pp > 1 and layout.vpp == 1, "needs vpp > 1 where pp > 1"),
+        (layout.schedule not in ("1f1b", "interleaved"), "has a schedule of its own"),
+        (mtp_layers > 1, "goes with one depth of multi-token prediction at most"),
+    ]
+    where = "/framework/overlap_moe_expert_parallel_comm"
+    for holds, message in wrong:
+        if holds:
+            findings.add(where, "conflict", f"the overlap {message}", put(where, False))

@@ -38,7 +38,9 @@ class Megatron(Part):
         True, description="Free a stage's output once it was sent."
     )
     overlap_moe_expert_parallel_comm: bool = Field(
-        False, description="Exchange the tokens of one micro-batch while another is computed."
+        False,
+        description="Exchange the tokens of one micro-batch while another is computed: a forward "
+        "runs beside a backward, layer by layer.",
     )
     create_attention_mask_in_dataloader: bool = Field(
         False,

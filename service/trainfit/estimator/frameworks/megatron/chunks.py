@@ -59,7 +59,8 @@ class Ledger:
         self._input = self._price("embedding", self.embedding(), self.sizes.act)
         self._final_norm = self._price("final_norm", self.final_norm(), self.sizes.act)
         self._head = self._price("head", self.head(), 0)
-        self._mtp = self._multi_token_prediction()
+        self._mtp_sums = self._multi_token_prediction()
+        self._mtp = self._price_mtp()
         self._shapes = [_shapes(groups) for groups in self.kinds]
         self._mtp_shapes = _shapes(self.mtp()) if plan.mtp_layers else set()
         self.shared_buffers = shared_buffers(plan, self.sizes)
@@ -119,6 +120,12 @@ class Ledger:
             for _ in range(1 + self.plan.mtp_layers):
                 yield PlacedSegment(self._head, None)
 
+    def layer_table(self, placed: PlacedSegment) -> list[list[Sums]] | None:
+        """The table of a segment that is one layer, of the decoder or of multi-token prediction."""
+        if placed.kind is not None:
+            return self._sums[placed.kind]
+        return self._mtp_sums if placed.segment is self._mtp else None
+
     def sent_bytes(self, content: Content) -> int:
         """The output [n', h] of a chunk, where it is kept after it was sent to the next stage."""
         kept = not self.plan.framework.deallocate_pipeline_outputs
@@ -142,13 +149,17 @@ class Ledger:
     def _price(self, name: str, groups: tuple[Group, ...], gradient: int) -> Segment:
         return walk(name, self._add_up(groups), gradient)
 
-    def _multi_token_prediction(self) -> Segment | None:
+    def _multi_token_prediction(self) -> list[list[Sums]] | None:
         spec = self.plan.model.mtp
         if spec is None or not self.plan.mtp_layers:
             return None
         before, behind = self._around_mtp(spec)
-        sums = [*self._add_up(before), *self._sums[spec.layer_kind], *self._add_up(behind)]
-        segment = walk("mtp", sums, self.sizes.act)
+        return [*self._add_up(before), *self._sums[spec.layer_kind], *self._add_up(behind)]
+
+    def _price_mtp(self) -> Segment | None:
+        if self._mtp_sums is None:
+            return None
+        segment = walk("mtp", self._mtp_sums, self.sizes.act)
         if self.plan.step.recompute.full == "none":
             return segment
         return rerun("mtp", [segment], 2 * self.sizes.act, self.sizes.act)
@@ -163,9 +174,8 @@ class Ledger:
         rerun_count = policy.num_layers if policy.full == "block" else 0
         for position, kind in enumerate(kinds):
             again = position < rerun_count
-            yield PlacedSegment(
-                self._rerun([kind]) if again else self.layer_segments[kind], position
-            )
+            segment = self._rerun([kind]) if again else self.layer_segments[kind]
+            yield PlacedSegment(segment, position, kind)
 
     def _rerun(self, kinds: Sequence[int]) -> Segment:
         """Full recompute keeps the input [n', h] of the group, or its share of it."""

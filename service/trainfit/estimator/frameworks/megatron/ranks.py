@@ -11,6 +11,7 @@ from trainfit.estimator.frameworks.megatron import buffers, chunks
 from trainfit.estimator.frameworks.megatron import states as model_states
 from trainfit.estimator.frameworks.megatron.buffers import Buffers, standing_buffers
 from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.frameworks.megatron.combined import Combined
 from trainfit.estimator.frameworks.megatron.states import (
     bucket_padding,
     state_bytes,
@@ -142,6 +143,7 @@ def _contents(placed: Placed) -> list[tuple[Content, ...]]:
 def _running(placed: Placed, ledger: Ledger, plan: MegatronPlan) -> list[Activations]:
     """The peak of every rank's forwards and backwards."""
     price = cache(lambda content: price_chunk(ledger, content))
+    combined = Combined(ledger) if plan.framework.overlap_moe_expert_parallel_comm else None
     return [
         stage_peak(
             plan,
@@ -149,6 +151,7 @@ def _running(placed: Placed, ledger: Ledger, plan: MegatronPlan) -> list[Activat
             [price(each.content) for each in rank],
             [each.layers.start for each in rank],
             number,
+            None if combined is None else combined.of([each.content for each in rank]),
         )
         for number, rank in enumerate(placed)
     ]
