@@ -63,6 +63,12 @@ def refusal(job: dict[str, Any]) -> RefusedError:
             "data_parallel_replicate_size",
             "do not divide into 4 groups",
         ),
+        (
+            LLAMA,
+            {"cp": 4, "cp_comm_type": "a2a+p2p", "hierarchical_context_parallel_sizes": [2, 1]},
+            "hierarchical_context_parallel_sizes",
+            "whose product is cp = 4",
+        ),
         ({"hf_id": "state-spaces/mamba-2.8b-hf"}, {"tp": 3}, "tp", "does not divide by tp = 3"),
     ],
 )

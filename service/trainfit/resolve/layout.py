@@ -1,6 +1,6 @@
 """Sizes of the parallel groups, and whether the model can be divided by them."""
 
-from math import lcm
+from math import lcm, prod
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.pipeline import split, virtual_pipeline_size
@@ -30,6 +30,7 @@ def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findin
     _check_world(given, etp, num_gpus, findings)
     _check_blocks(given, etp, model, sequence_parallel and given.tp > 1, findings)
     _check_sequence(job, sequence_parallel and given.tp > 1, findings)
+    _check_levels(given, findings)
     vpp = virtual_pipeline_size(given, model.num_layers, findings)
     schedule = pipeline_schedule(given, vpp, findings)
     weighed = isinstance(job.framework, Torchtitan)
@@ -54,6 +55,7 @@ def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findin
         expert_dp=expert_dp,
         sequence_parallel=sequence_parallel and given.tp > 1,
         cp_comm_type=given.cp_comm_type,
+        cp_ring=_ring(given),
         schedule=schedule,
         virtual_stages=stages,
         microbatch_group_size=given.microbatch_group_size_per_vp_stage or given.pp,
@@ -263,13 +265,28 @@ def _check_sequence(job: Job, sequence_parallel: bool, findings: Findings) -> No
             f"a sequence of {length} tokens does not divide by {parts} ({why}); {nearest} does",
             put("/training/seq_length", nearest),
         )
-    levels = given.hierarchical_context_parallel_sizes
-    if given.cp_comm_type == "a2a+p2p" and given.cp > 1 and levels is None:
-        findings.add(
-            f"{PARALLELISM}/hierarchical_context_parallel_sizes",
-            "missing",
-            "cp_comm_type a2a+p2p needs the sizes of its levels",
-        )
+
+
+def _check_levels(given: Parallelism, findings: Findings) -> None:
+    """Source: Megatron-LM's arguments.py."""
+    levels, where = (
+        given.hierarchical_context_parallel_sizes,
+        f"{PARALLELISM}/hierarchical_context_parallel_sizes",
+    )
+    if levels is None:
+        if given.cp_comm_type == "a2a+p2p" and given.cp > 1:
+            message = "cp_comm_type a2a+p2p needs the sizes of its levels"
+            findings.add(where, "missing", message)
+    elif len(levels) != 2 or prod(levels) != given.cp:
+        message = f"are two sizes, of the a2a and the p2p level, whose product is cp = {given.cp}"
+        findings.add(where, "levels_do_not_multiply", message)
+
+
+def _ring(given: Parallelism) -> int:
+    """Context-parallel ranks that pass keys and values from one to the next."""
+    if given.cp_comm_type == "a2a+p2p" and given.hierarchical_context_parallel_sizes:
+        return given.hierarchical_context_parallel_sizes[-1]
+    return given.cp if given.cp_comm_type == "p2p" else 1
 
 
 def _check_instances(instances: int, ranks: int, findings: Findings) -> None:

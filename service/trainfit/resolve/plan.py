@@ -43,7 +43,7 @@ class Layout:
 
     `virtual_stages` are in the order in which layers run. Dense states are
     sharded over `optimizer_shards` ranks, expert states over `expert_optimizer_shards`, in each of
-    `replicas` groups.
+    `replicas` groups. Keys and values go round rings of `cp_ring` context-parallel ranks.
     """
 
     num_gpus: int
@@ -57,6 +57,7 @@ class Layout:
     expert_dp: int
     sequence_parallel: bool
     cp_comm_type: Literal["p2p", "all_gather", "a2a", "a2a+p2p"]
+    cp_ring: int
     schedule: PipelineSchedule
     virtual_stages: tuple[VirtualStage, ...]
     microbatch_group_size: int

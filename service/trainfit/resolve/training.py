@@ -96,8 +96,10 @@ def resolve_precision(training: Training) -> Precision:
     return PRESETS[training.precision]
 
 
-MOMENTS = {"sgd": 4, "lion": 4, "muon": 4}
-"""fp32 bytes of a momentum: SGD's 0.9 is Megatron's default; Muon's is of matrices only."""
+MOMENTUM = 4
+"""fp32 bytes of the one momentum that SGD, Lion and Muon keep: Muon of matrices only, SGD even
+where it is 0. Source: TransformerEngine's optimizers/fused_sgd.py (get_momentums).
+"""
 FP8_INPUT = {
     "delayed": Fraction(1),
     "tensorwise": Fraction(1),
@@ -130,8 +132,8 @@ def state_bytes(precision: Precision, optimizer: Optimizer, card: Card) -> State
         linear_weights=_fp8_weights(precision, card),
         gradients=gradients,
         master=master,
-        moments=both if optimizer.name in ("adam", "muon") else MOMENTS[optimizer.name],
-        matrix_moments=both if optimizer.name == "adam" else MOMENTS[optimizer.name],
+        moments=both if optimizer.name in ("adam", "muon") else MOMENTUM,
+        matrix_moments=both if optimizer.name == "adam" else MOMENTUM,
         step=copies,
     )
 

@@ -27,7 +27,12 @@ class Megatron(Part):
     pad_buckets_for_high_nccl_busbw: bool = Field(
         False, description="Pad gradient buckets to multiples of 2^16 elements."
     )
-    overlap_param_gather: bool = Field(True, description="Gather parameters during forward.")
+    overlap_param_gather: bool = Field(
+        True,
+        description="Gather parameters during forward. Changes no memory: they are gathered into "
+        "the buffer that holds them for the whole step, and Megatron-FSDP gathers a unit at a time "
+        "in any case where it shares weights out.",
+    )
     defer_embedding_wgrad_compute: bool = Field(
         False, description="Compute the output layer's weight gradient after the pipeline drains."
     )
@@ -93,7 +98,11 @@ class DeepSpeed(Part):
     """
 
     reduce_bucket_size: Automatic = Field(500_000_000, description="Of one reduction.")
-    allgather_bucket_size: Elements = Field(500_000_000, description="Of one gathering of weights.")
+    allgather_bucket_size: Elements = Field(
+        500_000_000,
+        description="Of one gathering of weights in stages 1 and 2. Changes no memory: they are "
+        "gathered into the flat buffer of which they are parts.",
+    )
     stage3_prefetch_bucket_size: Automatic = Field(50_000_000, description="Fetched ahead.")
     stage3_param_persistence_threshold: Automatic = Field(
         100_000, description="Parameters below this size are whole on every rank."

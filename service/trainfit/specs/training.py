@@ -49,7 +49,9 @@ class Optimizer(Part):
         None, description="Second moment. Unset: fp32 under Megatron, else as the parameters."
     )
     momentum: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
-        None, description="sgd: with 0 it keeps no state. Unset: 0.9 under Megatron, else 0."
+        None,
+        description="sgd: with 0 PyTorch's keeps no state, but TransformerEngine's does. Unset: "
+        "0.9 under Megatron, else 0.",
     )
     paged: bool = Field(
         False, description="bitsandbytes: states in memory that pages out to the host."

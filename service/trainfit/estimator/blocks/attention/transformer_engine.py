@@ -88,8 +88,9 @@ def kernel(
     Sources: TransformerEngine's backends.py and context_parallel.py. Unfused attention keeps the
     softmax, and with dropout also the mask (1 byte) and the dropped scores. FlashAttention's
     output is a copy in another layout where b > 1. An all-to-all over context-parallel ranks
-    keeps the output before the exchange; point-to-point keeps it transposed where b > 1; an
-    all-gather borrows the keys and values of the whole sequence.
+    keeps the output before the exchange; point-to-point keeps it transposed where b > 1, and
+    borrows what every step of its ring has; an all-gather borrows the keys and values of the whole
+    sequence.
     """
     n = sizes.n
     table = []
@@ -108,9 +109,9 @@ def kernel(
         copied = copied or exchanged or transposed
     if copied:
         table.append(saved("output in the kernel's layout [n, a d_v / t]", out, "core_attn"))
-    if sizes.c > 1 and plan.layout.cp_comm_type == "p2p":
-        steps = sizes.c * (out + keys_and_values)
-        table.append(forward("outputs, keys and values of all c steps", steps))
+    if plan.layout.cp_ring > 1:
+        steps = plan.layout.cp_ring * (out + keys_and_values)
+        table.append(forward("outputs, keys and values of every step of the ring", steps))
     if sizes.c > 1 and plan.layout.cp_comm_type == "all_gather":
         together = 2 * sizes.c * keys_and_values
         table.append(forward("keys and values of all ranks, in two orders", together))

@@ -35,7 +35,8 @@ def rests_on(plan: MegatronPlan) -> Hashable:
     }
     return (
         (plan.vocabulary_rows, plan.mtp_layers),
-        (layout.tp, layout.cp, layout.sequence_parallel, layout.cp_comm_type),
+        (layout.tp, layout.sequence_parallel),
+        (layout.cp, layout.cp_comm_type, layout.cp_ring),
         frozenset(divisions),
         (batch.micro_batch_size, batch.seq_length),
         (plan.step, plan.routing, plan.framework),

@@ -1,0 +1,277 @@
+"""Every field of a job changes what is estimated, or its description says that it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from trainfit.answer import price
+from trainfit.architectures.config import ConfigError
+from trainfit.resolve.findings import RefusedError
+from trainfit.specs.job import Job
+
+SAYS_SO = "Changes no memory: "
+
+CHANGES_NOTHING = {
+    "/framework/overlap_param_gather",
+    "/framework/deepspeed/allgather_bucket_size",
+}
+"""Fields that are read because launches have them."""
+
+OF_A_VERDICT = {"/gpu/memory_bytes", "/gpu/reserved_other_bytes"}
+"""What a card has left is compared with an estimate, and is no part of it."""
+
+NAMES = {"/model/spec/name", "/gpu/name", "/framework/name"}
+
+SOURCES = {"/model/hf_id", "/model/revision", "/gpu", "/estimator_version"}
+"""Where a description is looked up."""
+
+DENSE: dict[str, Any] = {
+    "num_layers": 8,
+    "hidden_size": 1024,
+    "num_attention_heads": 16,
+    "num_query_groups": 4,
+    "vocab_size": 512,
+    "position_embedding_type": "rope",
+    "swiglu": True,
+    "add_bias_linear": False,
+    "untie_embeddings_and_output_weights": True,
+}
+WIDE = DENSE | {"vocab_size": 32_003}
+SPARSE = DENSE | {"num_moe_experts": 8, "moe_shared_expert_intermediate_size": 512}
+LATENT = SPARSE | {"multi_latent_attention": True, "kv_lora_rank": 64, "mtp_num_layers": 1}
+LEARNED = DENSE | {
+    "position_embedding_type": "learned_absolute",
+    "max_position_embeddings": 2048,
+    "swiglu": False,
+}
+EIGHT = {"num_gpus": 8}
+IN_TWO_LEVELS = {
+    "cp": 8,
+    "cp_comm_type": "a2a+p2p",
+    "hierarchical_context_parallel_sizes": [2, 4],
+}
+FULL = {"granularity": "full"}
+ZERO_1, ZERO_2, ZERO_3 = (
+    EIGHT | {"data_parallel_sharding_strategy": strategy}
+    for strategy in ("no_shard", "optim_grads", "optim_grads_params")
+)
+
+
+def job(
+    name: str,
+    spec: dict[str, Any],
+    parallelism: dict[str, Any],
+    training: dict[str, Any] | None = None,
+    framework: dict[str, Any] | None = None,
+    gpu: str = "H100-80GB",
+) -> dict[str, Any]:
+    sizes = {"micro_batch_size": 2, "seq_length": 2048, "num_microbatches": 8}
+    return {
+        "model": {"spec": spec},
+        "parallelism": parallelism,
+        "training": sizes | (training or {}),
+        "framework": {"name": name} | (framework or {}),
+        "gpu": gpu,
+    }
+
+
+def megatron(*parts: Any, **more: Any) -> dict[str, Any]:
+    return job("megatron", *parts, **more)
+
+
+def torchtitan(*parts: Any, **more: Any) -> dict[str, Any]:
+    return job("torchtitan", *parts, **more)
+
+
+def transformers(*parts: Any, **more: Any) -> dict[str, Any]:
+    return job("transformers", *parts, **more)
+
+
+LORA = {"method": "lora"}
+PROMPT = {"method": "prompt_tuning", "num_virtual_tokens": 8}
+DEEPSPEED = {"data_parallel_engine": "deepspeed"}
+FETCHING_LITTLE = {"stage3_max_live_parameters": 0, "stage3_prefetch_bucket_size": 10**6}
+JOBS = [
+    megatron(DENSE, {"num_gpus": 32, "pp": 2, "tp": 2, "vpp": 2, "cp": 2}, {"recompute": FULL}),
+    megatron(SPARSE, {"num_gpus": 8, "ep": 4, "etp": 1, "pp": 2, "vpp": 2}),
+    megatron(SPARSE, {"num_gpus": 16, "tp": 2, "pp": 2, "ep": 2}),
+    megatron(SPARSE, EIGHT, {"moe": {"expert_capacity_factor": 1.0}, "seq_length": 512}),
+    megatron(LATENT, EIGHT, {"recompute": {"granularity": "selective"}}),
+    megatron(LEARNED, EIGHT | {"tp": 4}, {"precision": {}}, {"transformer_impl": "local"}),
+    megatron(SPARSE, ZERO_3, {"precision": {"fp8_recipe": "delayed"}}),
+    megatron(DENSE, EIGHT | {"tp": 4, "sequence_parallel": False}, {"recompute": FULL}),
+    megatron(DENSE, EIGHT | {"tp": 4}, gpu="A100-80GB"),
+    megatron(WIDE, EIGHT, {}, {"defer_embedding_wgrad_compute": True}),
+    megatron(DENSE, EIGHT | {"pp": 4}, {"num_microbatches": None}),
+    megatron(DENSE | {"ffn_hidden_size": 64}, EIGHT | IN_TWO_LEVELS, {"recompute": FULL}),
+    *[
+        megatron(
+            DENSE | {"num_layers": 7},
+            EIGHT | {"pp": 2, f"account_for_{what}_in_pipeline_split": True},
+        )
+        for what in ("embedding", "loss")
+    ],
+    torchtitan(DENSE, ZERO_3),
+    torchtitan(WIDE, {"num_gpus": 16, "tp": 2}),
+    torchtitan(SPARSE, EIGHT | {"ep": 2}),
+    torchtitan(WIDE, EIGHT | {"pp": 4}, {"loss": {"cross_entropy": "chunked"}}),
+    torchtitan(DENSE, EIGHT | {"pp": 4}, {"seq_length": 16, "num_microbatches": None}),
+    torchtitan(DENSE, EIGHT, {"recompute": FULL}),
+    torchtitan(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),
+    transformers(WIDE, EIGHT | {"tp": 2}),
+    transformers(DENSE, EIGHT, {"seq_length": 64}),
+    transformers(DENSE, ZERO_1, {"seq_length": 64}),
+    transformers(DENSE, ZERO_2, {}, DEEPSPEED),
+    transformers(DENSE, ZERO_3, {}, DEEPSPEED),
+    transformers(DENSE, ZERO_3, {"seq_length": 64}),
+    transformers(DENSE, ZERO_3, {}, DEEPSPEED | {"deepspeed": FETCHING_LITTLE}),
+    transformers(DENSE, ZERO_1, {"num_microbatches": 1}),
+    transformers(DENSE, EIGHT, {"attention": {"backend": "eager"}}),
+    transformers(WIDE, {"num_gpus": 1}, {"peft": LORA}),
+    transformers(
+        WIDE,
+        {"num_gpus": 1},
+        {"precision": "autocast-bf16", "peft": LORA | {"quantization": "nf4"}},
+    ),
+    transformers(WIDE, {"num_gpus": 1}, {"peft": PROMPT}),
+    transformers(WIDE, {"num_gpus": 1}, {"peft": PROMPT | {"quantization": "nf4"}}),
+]
+
+
+class Leaf(NamedTuple):
+    """A field of a part of a job, and values to try. `kind` is what the part is named by, where
+    it is one of several.
+    """
+
+    path: tuple[str, ...]
+    field: FieldInfo
+    values: tuple[Any, ...]
+    kind: tuple[str, str] | None
+
+    @property
+    def pointer(self) -> str:
+        return "/" + "/".join(self.path)
+
+
+def arguments(kind: Any) -> Iterator[Any]:
+    """The types that a type is one of."""
+    if get_origin(kind) is Annotated:
+        yield from arguments(get_args(kind)[0])
+    elif get_origin(kind) in (Union, UnionType):
+        for each in get_args(kind):
+            yield from arguments(each)
+    else:
+        yield kind
+
+
+NUMBERS = (0, 1, 2, 3, 4, 8, 16, 64, 128, 1000, 4096, 10**6, 10**9)
+WORDS = ("embed_tokens", "lm_head", "norm", "q_proj", "Et*5|t*3L")
+
+
+DISCRIMINATORS = ("name", "method")
+"""Fields that tell which of several parts a part is."""
+
+
+def values(kind: Any) -> Iterator[Any]:
+    for each in arguments(kind):
+        if get_origin(each) is Literal:
+            yield from get_args(each)
+        elif get_origin(each) is tuple:
+            singles = list(values(get_args(each)[0]))
+            yield from ([single] for single in singles)
+            yield from ([8, 1], [0, 1] * 4)
+        elif each is bool:
+            yield from (True, False)
+        elif each is int:
+            yield from NUMBERS
+        elif each is float:
+            yield from (0.0, 0.1, 0.5, 1.0, 1.25, 2.0)
+        elif each is str:
+            yield from WORDS
+
+
+def leaves(part: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[Leaf]:
+    names = {n: get_args(f.annotation) for n, f in part.model_fields.items() if n in DISCRIMINATORS}
+    kind = next(((n, found[0]) for n, found in names.items() if len(found) == 1), None)
+    for name, field in part.model_fields.items():
+        for each in arguments(field.annotation):
+            if isinstance(each, type) and issubclass(each, BaseModel):
+                yield from leaves(each, (*path, name))
+        tried = tuple(values(field.annotation))
+        if tried:
+            yield Leaf((*path, name), field, tried, kind)
+
+
+ALL = list(leaves(Job))
+APART = SOURCES | NAMES | OF_A_VERDICT
+TRIED = [leaf for leaf in ALL if leaf.pointer not in APART and leaf.path[-1] not in DISCRIMINATORS]
+
+
+def put(document: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    changed = deepcopy(document)
+    part = changed
+    for step in path[:-1]:
+        if not isinstance(part.get(step), dict):
+            part[step] = {}
+        part = part[step]
+    part[path[-1]] = value
+    return changed
+
+
+def figures(document: dict[str, Any]) -> Any:
+    """What is estimated."""
+    result = price(Job.model_validate(document))
+    return result.model.parameters, [
+        (stage.components, stage.allocated_bytes, stage.reserved_bytes, stage.device_bytes)
+        for stage in result.stages
+    ]
+
+
+@cache
+def unchanged(number: int) -> Any:
+    return figures(JOBS[number])
+
+
+def is_there(leaf: Leaf, document: dict[str, Any]) -> bool:
+    """Whether a job has the part of which this is a field."""
+    if leaf.kind is None:
+        return True
+    name, kind = leaf.kind
+    part: Any = document
+    for step in leaf.path[:-1]:
+        part = part.get(step, {})
+    return bool(part.get(name) == kind)
+
+
+def counts(leaf: Leaf) -> bool:
+    """Whether a value of the field changes an estimate, or makes something else not hold."""
+    for number, document in enumerate(JOBS):
+        for value in leaf.values if is_there(leaf, document) else ():
+            try:
+                if figures(put(document, leaf.path, value)) != unchanged(number):
+                    return True
+            except (ValidationError, ConfigError):
+                continue
+            except RefusedError as error:
+                if not any(found.pointer.startswith(leaf.pointer) for found in error.findings):
+                    return True
+    return False
+
+
+@pytest.mark.parametrize("leaf", TRIED, ids=lambda leaf: leaf.pointer)
+def test_a_field_changes_an_estimate_or_says_that_it_does_not(leaf: Leaf) -> None:
+    said = SAYS_SO in (leaf.field.description or "")
+    assert said == (leaf.pointer in CHANGES_NOTHING)
+    assert counts(leaf) != said
+
+
+def test_the_lists_name_fields() -> None:
+    assert {leaf.pointer for leaf in ALL} >= CHANGES_NOTHING | APART
