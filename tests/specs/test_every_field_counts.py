@@ -105,6 +105,7 @@ JOBS = [
     megatron(SPARSE, {"num_gpus": 16, "tp": 2, "pp": 2, "ep": 2}),
     megatron(SPARSE, EIGHT, {"moe": {"expert_capacity_factor": 1.0}, "seq_length": 512}),
     megatron(LATENT, EIGHT, {"recompute": {"granularity": "selective"}}),
+    megatron(DENSE | {"hybrid_layer_pattern": "M-M*M-M-"}, EIGHT),
     megatron(LEARNED, EIGHT | {"tp": 4}, {"precision": {}}, {"transformer_impl": "local"}),
     megatron(SPARSE, ZERO_3, {"precision": {"fp8_recipe": "delayed"}}),
     megatron(DENSE, EIGHT | {"tp": 4, "sequence_parallel": False}, {"recompute": FULL}),
@@ -173,7 +174,7 @@ def arguments(kind: Any) -> Iterator[Any]:
 
 
 NUMBERS = (0, 1, 2, 3, 4, 8, 16, 64, 128, 1000, 4096, 10**6, 10**9)
-WORDS = ("embed_tokens", "lm_head", "norm", "q_proj", "Et*5|t*3L")
+WORDS = ("embed_tokens", "lm_head", "norm", "q_proj", "Et*5|t*3L", "MMMMMMMM")
 
 
 DISCRIMINATORS = ("name", "method")

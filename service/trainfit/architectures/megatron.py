@@ -2,6 +2,7 @@
 
 from trainfit.architectures.config import ConfigError, refused_dimensions
 from trainfit.architectures.decoder import distinct
+from trainfit.architectures.state_space import mamba2_mixer
 from trainfit.specs.architecture import (
     Embedding,
     ModelSpec,
@@ -10,11 +11,13 @@ from trainfit.specs.architecture import (
 )
 from trainfit.specs.blocks import (
     Attention,
+    Block,
     Experts,
     LatentAttention,
     Layer,
     Mlp,
     Norm,
+    Recurrence,
     Sublayer,
 )
 from trainfit.specs.transformer_config import TransformerConfig
@@ -23,7 +26,7 @@ GATED = ("swiglu", "geglu")
 
 
 def from_transformer_config(config: TransformerConfig) -> ModelSpec:
-    """A GPT-shaped model. Raises ConfigError for dimensions that are missing or contradict."""
+    """A GPT-shaped or hybrid model. Raises ConfigError for what is missing or contradicts."""
     with refused_dimensions():
         return _model(config)
 
@@ -31,12 +34,14 @@ def from_transformer_config(config: TransformerConfig) -> ModelSpec:
 def _model(config: TransformerConfig) -> ModelSpec:
     hidden = config.hidden_size
     norm = _norm(config, hidden)
-    attention = _latent_attention(config) if config.multi_latent_attention else _attention(config)
-    dense = _layer(norm, attention, _mlp(config))
-    experts = _experts(config)
-    sparse = dense if experts is None else _layer(norm, attention, experts)
-    kinds, pattern = distinct([sparse if flag else dense for flag in _moe_layers(config)])
-    depths = config.mtp_num_layers
+    if config.hybrid_layer_pattern is None:
+        layers = _alike(norm, config)
+        depths, predicting = config.mtp_num_layers or 0, [layers[-1]]
+    else:
+        main, *further = config.hybrid_layer_pattern.split("/")
+        layers = _hybrid(main, norm, config)
+        depths, predicting = len(further), _depth(further, norm, config)
+    kinds, pattern = distinct([*layers, *predicting])
     return ModelSpec(
         name=config.name,
         model_type="megatron",
@@ -45,7 +50,7 @@ def _model(config: TransformerConfig) -> ModelSpec:
             rows=config.vocab_size, width=hidden, position_rows=_position_rows(config)
         ),
         layer_kinds=kinds,
-        pattern=pattern,
+        pattern=pattern[: len(layers)],
         final_norms=(norm,),
         output_layer=OutputLayer(
             rows=config.vocab_size,
@@ -59,13 +64,79 @@ def _model(config: TransformerConfig) -> ModelSpec:
     )
 
 
-def _layer(norm: Norm, attention: Attention | LatentAttention, second: Mlp | Experts) -> Layer:
-    return Layer(
-        sublayers=(
-            Sublayer(norms=(norm,), blocks=(attention,)),
-            Sublayer(norms=(norm,), blocks=(second,)),
+def _alike(norm: Norm, config: TransformerConfig) -> list[Layer]:
+    """Layers of attention and a feed-forward network or experts."""
+    attention = _latent_attention(config) if config.multi_latent_attention else _attention(config)
+    dense = _layer(norm, attention, _mlp(config))
+    experts = _experts(config)
+    sparse = dense if experts is None else _layer(norm, attention, experts)
+    return [sparse if flag else dense for flag in _moe_layers(config)]
+
+
+def _hybrid(symbols: str, norm: Norm, config: TransformerConfig) -> list[Layer]:
+    """Layers of one block each. Source: megatron/core/models/hybrid (hybrid_layer_allocation.py,
+    hybrid_layer_specs.py).
+    """
+    if len(symbols) != config.num_layers:
+        raise ConfigError(
+            "/hybrid_layer_pattern",
+            f"has {len(symbols)} layers; num_layers is {config.num_layers}",
         )
+    made = {symbol: _layer(norm, _block(symbol, config)) for symbol in set(symbols)}
+    return [made[symbol] for symbol in symbols]
+
+
+def _depth(patterns: list[str], norm: Norm, config: TransformerConfig) -> list[Layer]:
+    """The layers of a depth of multi-token prediction as one, where there is any."""
+    if len(set(patterns)) > 1:
+        raise ConfigError("/hybrid_layer_pattern", "must have the same layers behind every /")
+    if len(patterns) != (config.mtp_num_layers or len(patterns)):
+        raise ConfigError(
+            "/mtp_num_layers", f"is not the {len(patterns)} depths of hybrid_layer_pattern"
+        )
+    return [_layer(norm, *[_block(symbol, config) for symbol in each]) for each in patterns[:1]]
+
+
+def _block(symbol: str, config: TransformerConfig) -> Block:
+    match symbol:
+        case "M":
+            return _mamba(config)
+        case "*":
+            return _attention(config)
+        case "+":
+            return _latent_attention(config)
+        case "-":
+            return _mlp(config)
+        case _:
+            experts = _experts(config)
+            if experts is None:
+                raise ConfigError("/num_moe_experts", "is needed: hybrid_layer_pattern has an E")
+            return experts
+
+
+def _mamba(config: TransformerConfig) -> Recurrence:
+    """Source: megatron/core/ssm/mamba_mixer.py."""
+    width = config.mamba_head_dim
+    heads = config.mamba_num_heads or 2 * config.hidden_size // width
+    if config.mamba_num_heads is None and 2 * config.hidden_size % width:
+        raise ConfigError("/mamba_head_dim", "does not divide 2 * hidden_size")
+    if heads % config.mamba_num_groups:
+        raise ConfigError("/mamba_num_groups", f"does not divide the {heads} heads of Mamba")
+    return mamba2_mixer(
+        config.hidden_size,
+        inner=heads * width,
+        heads=heads,
+        groups=config.mamba_num_groups,
+        state=config.mamba_state_dim,
+        kernel=4,
+        in_bias=False,
+        out_bias=False,
+        conv_bias=True,
     )
+
+
+def _layer(norm: Norm, *blocks: Block) -> Layer:
+    return Layer(sublayers=tuple(Sublayer(norms=(norm,), blocks=(each,)) for each in blocks))
 
 
 def _norm(config: TransformerConfig, width: int) -> Norm:

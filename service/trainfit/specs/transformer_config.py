@@ -11,7 +11,7 @@ LayerFlag = Annotated[int, Field(ge=0, le=1)]
 
 
 class TransformerConfig(Part):
-    """A GPT-shaped model. Names and defaults are those of megatron-core and its arguments."""
+    """A GPT-shaped or hybrid model. Names and defaults are megatron-core's and its arguments'."""
 
     name: str | None = Field(None, max_length=128)
     num_layers: Annotated[int, Field(ge=1, le=2048)]
@@ -63,6 +63,22 @@ class TransformerConfig(Part):
     moe_shared_expert_intermediate_size: Width | None = None
     moe_shared_expert_gate: bool = False
     moe_latent_size: Width | None = None
+
+    hybrid_layer_pattern: (
+        Annotated[str, Field(max_length=4096, pattern=r"^[M*+E-]+(/[M*+E-]+)*$")] | None
+    ) = Field(
+        None,
+        description="A symbol for each layer: M Mamba 2, * attention, + latent attention, - a "
+        "feed-forward network, E experts; and behind each / the layers of a depth of multi-token "
+        "prediction. Unset: every layer has attention and a feed-forward network or experts.",
+        examples=["M-M*-M-ME"],
+    )
+    mamba_state_dim: Width = 128
+    mamba_head_dim: Width = 64
+    mamba_num_groups: Count = 8
+    mamba_num_heads: Count | None = Field(
+        None, description="Unset: 2 * hidden_size / mamba_head_dim."
+    )
 
     multi_latent_attention: bool = False
     q_lora_rank: Width | None = Field(None, description="Unset: queries have no latent.")

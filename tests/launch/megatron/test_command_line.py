@@ -58,7 +58,7 @@ def test_what_its_parser_would_not_take_is_an_error(words: str, complaint: str) 
         ("stray", "stray", "belongs to no option"),
         ("-x", "-x", "belongs to no option"),
         ("--swiglu yes", "yes", "belongs to no option"),
-        ("--hybrid-layer-pattern M-M*", "--hybrid-layer-pattern", "layers of Mamba"),
+        ("--hybrid-layer-pattern MG", "--hybrid-layer-pattern", "gated delta nets"),
         ("--cuda-graph-impl local", "--cuda-graph-impl", "CUDA graphs"),
         ("--optimizer soap", "--optimizer", "is not modelled: must be 'adam'"),
         ("--recompute-modules mhc", "--recompute-modules", "recompute of mhc"),

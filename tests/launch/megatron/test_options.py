@@ -11,6 +11,8 @@ from trainfit.launch.megatron.known import IRRELEVANT, UNSUPPORTED
 from trainfit.launch.megatron.options import Option, Parser, release_of, releases
 
 INSTEAD = {
+    "--hybrid-layer-pattern": "--hybrid-layer-pattern M-M*",
+    "--hybrid-override-pattern": "--hybrid-override-pattern M-M*",
     "--no-position-embedding": "--no-position-embedding --position-embedding-type rope",
     "--step-batch-size-schedule": "--step-batch-size-schedule 0:8",
 }

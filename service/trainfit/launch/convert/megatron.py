@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from trainfit.launch.megatron.dimensions import EXPERTS, LATENT_ATTENTION, MODEL
+from trainfit.launch.megatron.hybrid import MAMBA
 from trainfit.launch.megatron.layout import PARALLELISM
 from trainfit.launch.megatron.options import Option, Parser, releases
 from trainfit.launch.megatron.step import MOE, RECOMPUTE
@@ -66,6 +67,7 @@ def megatron_arguments(job: Job) -> list[str]:
     said = [
         *_model(job, spec, findings),
         *_experts(job, spec),
+        *_hybrid(job, spec, findings),
         *_parallelism(job, spec, findings),
         *_batch(job, findings),
         *_precision(job, findings),
@@ -190,6 +192,33 @@ def _experts(job: Job, spec: TransformerConfig) -> Iterator[Said]:
         yield Said("moe_layer_freq", f"({'+'.join(runs)})", f"{prefix}/moe_layer_freq")
     else:
         yield Said("moe_layer_freq", frequency, f"{prefix}/moe_layer_freq")
+
+
+def _hybrid(job: Job, spec: TransformerConfig, findings: Findings) -> Iterator[Said]:
+    """The pattern tells of the layers of stages, and of multi-token prediction."""
+    if spec.hybrid_layer_pattern is None:
+        return
+    layout = job.parallelism
+    for name in SPLITS:
+        if getattr(layout, name):
+            message = "beside a pattern of layers Megatron-LM takes the bounds of stages in it"
+            findings.add(f"/parallelism/{name}", "not_expressible", message)
+    if job.training.mtp is not None:
+        message = "beside a pattern of layers Megatron-LM takes what is predicted in it"
+        findings.add("/training/mtp", "not_expressible", message)
+    pointer = "/model/spec/hybrid_layer_pattern"
+    yield Said("hybrid_layer_pattern", spec.hybrid_layer_pattern, pointer)
+    yield from _fields(spec, MAMBA, "/model/spec")
+
+
+SPLITS = (
+    "vpp",
+    "num_layers_per_virtual_pipeline_stage",
+    "pipeline_model_parallel_layout",
+    "account_for_embedding_in_pipeline_split",
+    "account_for_loss_in_pipeline_split",
+)
+"""Fields that split layers over stages and do not go with a pattern of layers."""
 
 
 def _parallelism(job: Job, spec: TransformerConfig, findings: Findings) -> Iterator[Said]:

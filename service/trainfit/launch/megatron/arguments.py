@@ -16,6 +16,7 @@ from trainfit.launch.megatron.dimensions import (
     read_model,
     read_vocabulary,
 )
+from trainfit.launch.megatron.hybrid import read_hybrid
 from trainfit.launch.megatron.known import (
     CONFIG_DEFAULTS,
     CONFIG_IRRELEVANT,
@@ -30,11 +31,14 @@ from trainfit.launch.megatron.step import read_step
 from trainfit.launch.megatron.switches import read_switches
 
 
-def read_arguments(reading: Reading, defaults: Defaults) -> None:
-    """Put a reading's arguments into its draft, and sort out those that are not read."""
+def read_arguments(reading: Reading, defaults: Defaults, *, hybrid: bool = False) -> None:
+    """Put a reading's arguments into its draft, and sort out those that are not read. The program
+    may be one for `hybrid` models.
+    """
     spelled_out = not is_of_the_hub(reading.draft)
     if spelled_out:
         read_model(reading, defaults)
+        read_hybrid(reading, hybrid=hybrid)
     else:
         leave_out_dimensions(reading)
     read_layout(reading, defaults)

@@ -6,6 +6,7 @@ import re
 
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.megatron.fields import copy, put_default
+from trainfit.launch.megatron.hybrid import MAMBA, PATTERNS, has_latent_attention
 from trainfit.launch.megatron.layer_flags import layer_flags
 from trainfit.launch.megatron.options import Defaults
 
@@ -77,7 +78,7 @@ def leave_out_dimensions(reading: Reading) -> None:
     """What changes the model that the Hub describes. Where overrides name that model, they take the
     place of all dimensions.
     """
-    for name in (*MODEL, *EXPERTS, *LATENT_ATTENTION, *OTHER_DIMENSIONS):
+    for name in (*MODEL, *EXPERTS, *LATENT_ATTENTION, *MAMBA, *PATTERNS, *OTHER_DIMENSIONS):
         setting = reading.get(name)
         if setting is None:
             continue
@@ -100,7 +101,7 @@ def read_model(reading: Reading, defaults: Defaults) -> None:
         put_default(reading, defaults, "num_query_groups", f"{spec}/num_query_groups")
     else:
         reading.get("num_query_groups")
-    latent = bool(reading.value("multi_latent_attention"))
+    latent = bool(reading.value("multi_latent_attention")) or has_latent_attention(reading)
     copy(reading, LATENT_ATTENTION, spec, applies=latent)
     if latent:
         put_default(reading, defaults, "kv_lora_rank", f"{spec}/kv_lora_rank")

@@ -257,10 +257,15 @@ WITHOUT_EFFECT = {
 UNSUPPORTED = {
     word: why
     for why, words in {
-        "layers of Mamba and hybrid patterns have no place in model.spec": """
-            hybrid_layer_pattern hybrid_override_pattern is_hybrid_model hybrid_attention_ratio
-            hybrid_mlp_ratio mtp_hybrid_override_pattern mamba_head_dim mamba_num_groups
-            mamba_num_heads mamba_state_dim use_mamba_mem_eff_path mamba_training_ssm_states_dtype
+        "kinds of layers are read from --hybrid-override-pattern, not from ratios": """
+            hybrid_attention_ratio hybrid_mlp_ratio
+            """,
+        "only programs of hybrid models have it, or launches with a pattern of layers": """
+            is_hybrid_model mtp_hybrid_override_pattern mamba_head_dim mamba_num_groups
+            mamba_num_heads mamba_state_dim
+            """,
+        "what this path through Mamba keeps is not modelled": """
+            use_mamba_mem_eff_path mamba_training_ssm_states_dtype
             """,
         "linear and sparse attention have no place in model.spec": """
             experimental_attention_variant linear_attention_freq

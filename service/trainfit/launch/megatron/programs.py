@@ -12,9 +12,8 @@ from trainfit.launch.megatron.environment import read_environment
 from trainfit.launch.megatron.options import Parser, UnknownReleaseError, release_of
 from trainfit.launch.program import Program
 
-PROGRAMS = frozenset(
-    ["pretrain_gpt.py", "pretrain_mamba.py", "pretrain_hybrid.py", "pretrain_gpt_core.py"]
-)
+HYBRID = frozenset(["pretrain_mamba.py", "pretrain_hybrid.py"])
+PROGRAMS = HYBRID | {"pretrain_gpt.py", "pretrain_gpt_core.py"}
 REFUSED = {
     "pretrain_bert.py": "a model that reads both ways",
     "pretrain_ict.py": "two encoders",
@@ -45,7 +44,8 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     parser = parser_of(version)
     refuse_other_models(program)
     arguments = read_words(program.arguments, parser, draft)
-    read_arguments(Reading(arguments.settings, draft, arguments.values), parser.defaults())
+    reading = Reading(arguments.settings, draft, arguments.values)
+    read_arguments(reading, parser.defaults(), hybrid=_file_name(program) in HYBRID)
     read_machine(program, draft)
 
 
