@@ -89,6 +89,16 @@ def test_a_release_has_its_own_options(version: str, words: str, why: str) -> No
     assert why in unsupported(read(f"{SMALL} {words}", version)).values()
 
 
+def test_old_releases_have_other_layers_unless_told_so() -> None:
+    told = unsupported(read(SMALL, "core_v0.6.0"))
+    assert told.keys() == {"--use-mcore-models"}
+    assert "without it Megatron-LM core_v0.6.0 trains its own layers" in told["--use-mcore-models"]
+    reading = read(f"{SMALL} --use-mcore-models", "core_v0.6.0")
+    assert not unsupported(reading)
+    assert became(reading, "--use-mcore-models") == {}
+    assert not unsupported(read(SMALL, "core_v0.8.0"))
+
+
 @pytest.mark.parametrize(
     ("version", "strategy"),
     [("core_v0.13.1", "no_shard"), ("0.19", "optim_grads_params"), (None, "optim_grads_params")],

@@ -115,7 +115,7 @@ def test_an_older_release_takes_an_older_command_line() -> None:
     found = read_words(words_of("gpt3_175b"), framework_version="core_v0.12.0")
     assert not found.unsupported
     later = read_words(words_of("gpt3_175b"), framework_version="core_v0.5.0")
-    assert later.unsupported == {"--attention-backend"}
+    assert later.unsupported == {"--attention-backend", "--use-mcore-models"}
     assert "came with core_v0.11.0" in later.account.unsupported[0].why
 
 

@@ -9,11 +9,14 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.command_line import read_words
 from trainfit.launch.megatron.environment import read_environment
-from trainfit.launch.megatron.options import Parser, UnknownReleaseError, release_of
+from trainfit.launch.megatron.options import Defaults, Parser, UnknownReleaseError, release_of
 from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting
 
 HYBRID = frozenset(["pretrain_mamba.py", "pretrain_hybrid.py"])
-PROGRAMS = HYBRID | {"pretrain_gpt.py", "pretrain_gpt_core.py"}
+MCORE_ONLY = HYBRID | {"pretrain_gpt_core.py"}
+"""Programs that never had other layers than those of megatron-core."""
+PROGRAMS = MCORE_ONLY | {"pretrain_gpt.py"}
 REFUSED = {
     "pretrain_bert.py": "a model that reads both ways",
     "pretrain_ict.py": "two encoders",
@@ -45,8 +48,19 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     refuse_other_models(program)
     arguments = read_words(program.arguments, parser, draft)
     reading = Reading(arguments.settings, draft, arguments.values)
+    if _file_name(program) not in MCORE_ONLY:
+        _leave_out_legacy_model(reading, parser.defaults(), program)
     read_arguments(reading, parser.defaults(), hybrid=_file_name(program) in HYBRID)
     read_machine(program, draft)
+
+
+def _leave_out_legacy_model(reading: Reading, defaults: Defaults, program: Program) -> None:
+    """Before core_v0.8.0 a program had the layers of megatron-core only where it was told so."""
+    if not defaults.before("core_v0.8.0") or reading.get("deprecated_use_mcore_models"):
+        return
+    file = program.arguments[0].file if program.arguments else "argv"
+    why = f"without it {defaults.name} trains its own layers, which are not modelled"
+    reading.draft.leave_out(Setting("--use-mcore-models", False, file, None), why)
 
 
 def parser_of(version: str | None) -> Parser:
