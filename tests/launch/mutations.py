@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.launch.launches import Read, read
 from trainfit.launch.account import Recognised
+from trainfit.launch.draft import Draft
 from trainfit.launch.errors import LaunchError
 from trainfit.specs.launch import Launch
 
@@ -19,9 +20,9 @@ def keys_that_decide(before: Read) -> Iterator[Recognised]:
 
 
 def check_every_key(launch: Launch) -> int:
-    """Drop and rename each key that decides memory. Without it a field changes, has a default, or
-    is demanded; under another name the key is unsupported, or what it said is demanded. Returns how
-    many keys there were.
+    """Drop and rename each key that decides memory. Without it a field changes, has a default or
+    an override, or is demanded; under another name the key is unsupported, or what it said is
+    demanded. Returns how many keys there were.
     """
     before = read(launch)
     keys = list(keys_that_decide(before))
@@ -39,6 +40,7 @@ def _check_dropped(launch: Launch, before: Read, key: Recognised) -> None:
     places = [(each.file, each.key) for each in after.account.recognised]
     places += [(each.file, each.key) for each in after.account.irrelevant]
     assert (key.file, key.key) not in places
+    draft = Draft(overrides=launch.overrides)
     for became in key.became:
         pointer = became.pointer
         others = [
@@ -47,7 +49,8 @@ def _check_dropped(launch: Launch, before: Read, key: Recognised) -> None:
             if any(field.pointer == pointer for field in each.became)
         ]
         changed = after.field(pointer) != before.field(pointer)
-        assert changed or others or pointer in after.defaulted, (key.key, pointer)
+        told = others or pointer in after.defaulted or draft.overridden(pointer) is not None
+        assert changed or told, (key.key, pointer)
 
 
 def _check_renamed(launch: Launch, key: Recognised) -> None:

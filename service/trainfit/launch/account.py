@@ -49,7 +49,9 @@ class Irrelevant:
 
 @dataclass(frozen=True, slots=True)
 class Defaulted:
-    """A field of the job that no key sets, at the value that the launch would run with."""
+    """A field of the job that neither a key nor an override sets, at the value that the launch
+    would run with.
+    """
 
     pointer: str
     value: Any

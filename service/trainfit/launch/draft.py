@@ -60,7 +60,9 @@ class Draft:
             self._recognised.setdefault(setting, []).append(Became(pointer, value))
 
     def default(self, pointer: str, value: Any, whose: str) -> None:
-        """Set a field that no setting gives, as whoever is named here has it."""
+        """Set a field that no setting gives, as whoever is named here has it. The account tells of
+        it unless an override takes its place.
+        """
         if self.get(pointer) is None:
             self._set(pointer, value)
             self._defaulted[pointer] = Defaulted(pointer, value, whose)
@@ -120,7 +122,11 @@ class Draft:
                 if each not in self._unsupported
             ],
             irrelevant=[Irrelevant(each.file, each.line, each.key) for each in self._irrelevant],
-            defaulted=list(self._defaulted.values()),
+            defaulted=[
+                each
+                for each in self._defaulted.values()
+                if not _replaces(self._overrides, each.pointer)
+            ],
             unsupported=[
                 Unsupported(each.file, each.line, each.key, _shown(each), why, self._accepts(each))
                 for each, why in self._unsupported.items()
@@ -150,6 +156,18 @@ def _at(part: Any, pointer: str) -> Any:
     for name in pointer.strip("/").split("/"):
         part = part.get(name) if isinstance(part, Mapping) else None
     return part
+
+
+def _replaces(patch: Mapping[str, Any], pointer: str) -> bool:
+    """Whether a merge patch sets the field, takes it away, or does so to what it is part of."""
+    part: Any = patch
+    for name in pointer.strip("/").split("/"):
+        if not isinstance(part, Mapping):
+            return True
+        if name not in part:
+            return False
+        part = part[name]
+    return True
 
 
 class Reading:
