@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.settings import Setting
 from trainfit.specs.launch import LaunchFile
 
@@ -38,11 +39,13 @@ class Command:
     """A simple command: its words, and the variables that are exported to it.
 
     `doubt` says on what it depends whether the command is run at all, where that is not known.
+    `files` are those that were written before it, by their paths.
     """
 
     words: tuple[Word, ...]
     environment: Mapping[str, Setting]
     doubt: str | None = None
+    files: Mapping[str, Word] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,15 @@ class Program:
     were sent. `launcher` are the settings of what starts it on many GPUs, by that one's own names.
     `num_gpus` are settings whose product is the number of GPUs. The other settings of what wraps
     the program are `irrelevant` or, with why, `unsupported`. `doubt` is that of its command.
+    `files` are by the paths under which they are named; what a script wrote stands in it, and
+    points there. `not_known` says of other paths why what is written there is not known.
     """
 
     name: str | None = None
     arguments: tuple[Word, ...] = ()
     environment: Mapping[str, Setting] = field(default_factory=dict)
     files: Mapping[str, LaunchFile] = field(default_factory=dict)
+    not_known: Mapping[str, str] = field(default_factory=dict)
     launcher: str | None = None
     launcher_settings: Mapping[str, Setting] = field(default_factory=dict)
     num_gpus: tuple[Setting, ...] = ()
@@ -83,12 +89,38 @@ class Program:
     allocation: Allocation = Allocation()
 
     def file(self, path: str) -> LaunchFile | None:
-        """The file that was sent under this path, or the only one under its last name."""
+        """The file under this path, or the only one under its last name.
+
+        Raises LaunchError for one that a script writes in a way that is not known.
+        """
         if path in self.files:
             return self.files[path]
+        if path in self.not_known:
+            raise LaunchError(Complaint(self.not_known[path]))
         name = path.rpartition("/")[2]
-        named = [each for each in self.files.values() if each.path.rpartition("/")[2] == name]
+        named = [file for each, file in self.files.items() if each.rpartition("/")[2] == name]
         return named[0] if len(named) == 1 else None
+
+    def after(self, command: Command) -> Program:
+        """What this program is for a command that a script starts."""
+        files, not_known = dict(self.files), dict(self.not_known)
+        for path, content in command.files.items():
+            files.pop(path, None)
+            not_known.pop(path, None)
+            if content.unknown is not None:
+                not_known[path] = content.unknown
+            else:
+                above = "\n" * ((content.line or 1) - 1)
+                files[path] = LaunchFile.model_construct(
+                    path=content.file, content=above + content.text
+                )
+        return replace(
+            self,
+            environment=command.environment,
+            doubt=self.doubt or command.doubt,
+            files=files,
+            not_known=not_known,
+        )
 
     @property
     def is_python(self) -> bool:

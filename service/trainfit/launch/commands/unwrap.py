@@ -202,15 +202,7 @@ class _Unwrapping:
         for at, message in script.ends:
             self._note(at, message)
         for command in script.commands:
-            yield from self._of_words(
-                command.words,
-                replace(
-                    program,
-                    environment=command.environment,
-                    doubt=program.doubt or command.doubt,
-                ),
-                depth + 1,
-            )
+            yield from self._of_words(command.words, program.after(command), depth + 1)
 
     def _of_words(self, words: Sequence[Word], program: Program, depth: int) -> Iterator[Program]:
         """What a command starts, once everything that wraps it is taken off."""

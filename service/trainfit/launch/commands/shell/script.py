@@ -12,6 +12,7 @@ from trainfit.launch.commands.shell import arithmetic, conditions
 from trainfit.launch.commands.shell.assigned import assigned_names, own_names
 from trainfit.launch.commands.shell.builtins import BUILTINS, SUCCEEDING
 from trainfit.launch.commands.shell.flow import LeftError, Status, UnclearError, Way
+from trainfit.launch.commands.shell.here_documents import written
 from trainfit.launch.commands.shell.source import UNNAMED, Source, text_of
 from trainfit.launch.commands.shell.state import Budget, Function, State, Variable, merged, unknown
 from trainfit.launch.commands.shell.text import Array, NotKnownError, Text
@@ -171,11 +172,12 @@ class Script:
             return BUILTINS[name](self, words[1:], node)
         if name in SUCCEEDING:
             return True
-        self._budget.spend(len(self.state.variables))
+        self._budget.spend(len(self.state.variables) + len(self.state.files))
         listed = tuple(text.word() for text in words)
         if words[0].unknown is not None:
             self.ends.append((listed[0], f"what {name} starts is not known: {words[0].unknown}"))
-        self.commands.append(Command(listed, self.state.environment(), self._doubt))
+        environment, files = self.state.environment(), dict(self.state.files)
+        self.commands.append(Command(listed, environment, self._doubt, files))
         return f"whether {name} succeeds at {self.place(node)} is known only when it runs"
 
     def _assignments(self, node: Node) -> Status:
@@ -331,6 +333,9 @@ class Script:
             elif redirect.type == "heredoc_redirect":
                 more += redirect.children_by_field_name("argument")
                 pipes += [child for child in redirect.children if child.type in _STATEMENTS]
+        file = written(node, self.expander())
+        if file is not None:
+            self.state.files[file.path] = file.content
         status: Status = True
         if body is not None:
             status = self._command(body, more) if body.type == "command" else self._statement(body)

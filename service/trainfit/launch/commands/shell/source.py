@@ -38,6 +38,8 @@ class Source:
     _content: bytes = field(repr=False)
     _pieces: tuple[Word, ...]
     _starts: tuple[int, ...] = field(repr=False)
+    _written: tuple[Word, ...] = field(default=(), repr=False)
+    """The pieces before any were mended."""
 
     @classmethod
     def of_script(cls, content: str, file: str, line: int | None = 1) -> Source:
@@ -54,7 +56,7 @@ class Source:
         for _ in range(MAX_REPAIRS):
             misread = source._checked()
             if not misread:
-                return source
+                return replace(source, _written=text.pieces)
             source = cls._parsed(tuple(source._repaired(misread)))
         raise source.complaint(source.root, "the script cannot be read; put ${} around its names")
 
@@ -82,10 +84,20 @@ class Source:
     def gap(self, before: Node, after: Node) -> str:
         """What stands between two nodes; the first sign of an expansion has the blanks before."""
         gap = self._content[before.end_byte : after.start_byte].decode("utf-8", "replace")
-        if after.type in ("simple_expansion", "expansion"):
+        if after.type in ("simple_expansion", "expansion", "arithmetic_expansion"):
             written = text_of(after)
             gap += written[: len(written) - len(written.lstrip())]
         return gap
+
+    def lines_below(self, node: Node) -> Iterator[Word]:
+        """The lines below the one on which a node ends, as they were written; of a text that was
+        put together of parts of lines, they are not known.
+        """
+        last = bisect_right(self._starts, node.end_byte - 1) - 1
+        for piece in self._written[last + 1 :]:
+            if piece.text.count("\n") != 1 and piece is not self._written[-1]:
+                piece = replace(piece, unknown="it is in a text that the script puts together")
+            yield piece
 
     def text(self, text: str, node: Node) -> Text:
         """Text as it was written at a node; each of its lines is a piece."""

@@ -54,6 +54,7 @@ class State:
 
     `missing` are files that it reads and that were not sent: they may set what is not set. `own`
     are names that the scripts themselves give values: where they have given none, there is none.
+    `files` are those that they have written, by their paths.
     """
 
     variables: dict[str, Variable] = field(default_factory=dict)
@@ -62,9 +63,15 @@ class State:
     functions: dict[str, Function] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     own: frozenset[str] = frozenset()
+    files: dict[str, Word] = field(default_factory=dict)
 
     def copy(self) -> State:
-        return replace(self, variables=dict(self.variables), functions=dict(self.functions))
+        return replace(
+            self,
+            variables=dict(self.variables),
+            functions=dict(self.functions),
+            files=dict(self.files),
+        )
 
     def get(self, name: str) -> Value | None:
         """A variable, or a parameter by its number; None where it is not set."""
@@ -126,6 +133,10 @@ def merged(states: Sequence[State], at: Word, why: str) -> State:
         result.parameters = (unknown("1", at, why),)
     for state in others:
         result.functions.update(state.functions)
+    for path in dict.fromkeys(path for state in states for path in state.files):
+        written = {state.files.get(path) for state in states}
+        if len(written) > 1:
+            result.files[path] = Word("", at.file, at.line, f"{path} is written or not: {why}")
     return result
 
 

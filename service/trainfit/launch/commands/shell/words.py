@@ -31,7 +31,7 @@ class Expander:
     def __init__(self, source: Source, state: State, budget: Budget) -> None:
         self.source = source
         self.state = state
-        self._budget = budget
+        self.budget = budget
         self._unset_is_empty = False
 
     def words(self, nodes: Iterable[Node]) -> list[Text]:
@@ -42,7 +42,7 @@ class Expander:
             self.expand(node, fields, quoted=False)
             found = fields.words()
             for text in found or (None,):
-                self._budget.spend(len(str(text or "")))
+                self.budget.spend(len(str(text or "")))
             words += found
         return words
 
@@ -51,7 +51,7 @@ class Expander:
         fields = Fields()
         self.expand(node, fields, quoted=True)
         text = joined(fields.words(), self.source.text(" ", node))
-        self._budget.spend(len(str(text)))
+        self.budget.spend(len(str(text)))
         return text
 
     @contextmanager
