@@ -155,8 +155,6 @@ def test_a_critic_is_there_by_default() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((f"{ACTOR}.strategy=megatron",), "verl's Megatron actor is not read"),
-        (("--config-name=ppo_megatron_trainer",), "verl's Megatron actor is not read"),
         ((f"{ACTOR}.fsdp_config.fsdp_size=3",), "does not divide 8 GPUs"),
         ((f"{MODEL}.path=~/models/x",), "send ~/models/x/config.json"),
         ((f"{ACTOR}.ppo_micro_batch_size_per_gpu=null",), "how many samples a micro-batch has"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil, prod
 
 from trainfit.launch.allocator import grows_segments
@@ -15,6 +15,7 @@ from trainfit.launch.models import put_model
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import flag, size, whole, word
+from trainfit.launch.verl import megatron
 from trainfit.launch.verl.keys import (
     ACTOR,
     ALWAYS_ENTROPY,
@@ -38,6 +39,7 @@ from trainfit.specs.launch import LaunchFile
 TRAINER = re.compile(r"(.*[./])?verl[./]trainer[./](?P<name>\w+?)(\.py)?|main_ppo\.py")
 PPO = "main_ppo"
 RESERVED = "/gpu/reserved_other_bytes"
+ON_THE_CARD = "is on the card and not modelled; give gpu.reserved_other_bytes in overrides"
 
 
 def recognises(program: Program) -> bool:
@@ -61,26 +63,79 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     """Read a launch as the release of this name takes it; unset: the latest."""
     release = _release(version)
     _refuse_other_trainers(program)
-    file, words = _config(program)
+    file, words, named = _config(program)
     settings = _settings(file, list(assignments(words)), draft)
+    chosen = settings.get(f"{ACTOR}.strategy", named)
+    if chosen is not None and (chosen is named or chosen.value == "megatron"):
+        _read_megatron(settings, chosen, program, draft, release)
+    else:
+        _read_fsdp(settings, program, draft, release)
+
+
+def _read_fsdp(
+    settings: Mapping[str, Setting], program: Program, draft: Draft, release: str
+) -> None:
     reading = Reading(settings, draft, values_of(settings))
     whose = f"verl {release}"
     draft.default("/framework/name", "transformers", whose)
     draft.default("/framework/sync_each_micro_batch", True, whose)
     _model(reading, draft, program, whose)
     sp = _layout(reading, draft, whose)
-    _batch(reading, draft, sp, whose)
+    _batch(reading, draft, whose, sequence_ranks=sp, replica_ranks=sp)
     _precision(reading, draft, whose)
     _optimizer(reading, draft)
     _recompute(reading, draft, whose)
     _loss(reading, draft, release)
     _beside_the_actor(reading, draft)
-    grows = program.name is not None and grows_segments(program.environment, draft)
-    if not grows:
-        draft.default("/framework/expandable_segments", False, "PyTorch")
+    _segments(program, draft)
+    reading.close(IRRELEVANT | _idle(settings), WITHOUT_EFFECT, UNSUPPORTED)
+
+
+def _read_megatron(
+    settings: Mapping[str, Setting],
+    chosen: Setting,
+    program: Program,
+    draft: Draft,
+    release: str,
+) -> None:
+    """Keys of the engine are Megatron's; batches, the loss and what shares the card are verl's."""
+    if release != LATEST:
+        message = f"verl's Megatron actor is read as {LATEST} has it"
+        raise LaunchError(Complaint(f"framework_version: {message}"))
+    whose = f"verl {release}"
+    engine = {key: each for key, each in settings.items() if megatron.is_argument(key)}
+    others = {key: each for key, each in settings.items() if key not in engine}
+    reading = Reading(others, draft, values_of(others))
+    reading.get(f"{ACTOR}.strategy")
+    _put_model(reading, draft, program)
+    _gpus(reading, draft, whose)
+    sequence, replica = megatron.ranks(engine)
+    _batch(reading, draft, whose, sequence_ranks=sequence, replica_ranks=replica)
+    if (optimizer := reading.get(f"{OPTIMIZER}.optimizer")) is not None:
+        engine[f"{OPTIMIZER}.optimizer"] = optimizer
+    megatron.read_engine(engine, chosen, draft, whose)
+    _entropy(reading, draft, release)
+    _fused_kernels(reading, draft)
+    if draft.overridden(RESERVED) is None:
+        megatron.keep_reference(reading, draft, f"what the reference model holds {ON_THE_CARD}")
+    _beside_the_actor(reading, draft)
+    _segments(program, draft)
+    reading.close(
+        IRRELEVANT | megatron.IRRELEVANT | _idle(others),
+        {**WITHOUT_EFFECT, **megatron.WITHOUT_EFFECT},
+        {**UNSUPPORTED, **megatron.UNSUPPORTED},
+    )
+
+
+def _idle(settings: Mapping[str, Setting]) -> set[str]:
+    """Keys of sections that do not matter."""
     idle = {key for key in settings if key.startswith(tuple(f"{each}." for each in SECTIONS))}
-    idle |= {key for key in settings if key in SECTIONS or key.endswith("._target_")}
-    reading.close(IRRELEVANT | idle, WITHOUT_EFFECT, UNSUPPORTED)
+    return idle | {key for key in settings if key in SECTIONS or key.endswith("._target_")}
+
+
+def _segments(program: Program, draft: Draft) -> None:
+    if program.name is None or not grows_segments(program.environment, draft):
+        draft.default("/framework/expandable_segments", False, "PyTorch")
 
 
 def _release(version: str | None) -> str:
@@ -99,9 +154,12 @@ def _refuse_other_trainers(program: Program) -> None:
         raise LaunchError(Complaint(f"verl's trainer {name} is not read; {PPO} is"))
 
 
-def _config(program: Program) -> tuple[LaunchFile | None, Sequence[Word]]:
-    """The YAML file that was sent, and the words over it. Hydra's own options name a config."""
+def _config(program: Program) -> tuple[LaunchFile | None, Sequence[Word], Setting | None]:
+    """The YAML file that was sent, the words over it, and what names verl's own config of the
+    Megatron actor, which Hydra's options may.
+    """
     words, rest = list(program.arguments), []
+    named = None
     while words:
         word = words.pop(0)
         if not word.text.startswith("-"):
@@ -111,17 +169,12 @@ def _config(program: Program) -> tuple[LaunchFile | None, Sequence[Word]]:
         if not equals and words:
             value = words.pop(0).text
         if option in ("--config-name", "-cn") and "megatron" in value:
-            raise _megatron(Setting(option, value, word.file, word.line))
+            named = Setting(option, value, word.file, word.line)
     files = [file for file in program.files.values() if _is_config(file)]
     if len(files) > 1:
         paths = ", ".join(file.path for file in files)
         raise LaunchError(Complaint(f"send one config of verl, not {paths}"))
-    return (files[0] if files else None), rest
-
-
-def _megatron(setting: Setting) -> LaunchError:
-    message = "verl's Megatron actor is not read; give its layout as a launch of Megatron-LM"
-    return LaunchError(Complaint.at(setting, message))
+    return (files[0] if files else None), rest, named
 
 
 def _settings(
@@ -135,12 +188,16 @@ def _settings(
     return found
 
 
-def _model(reading: Reading, draft: Draft, program: Program, whose: str) -> None:
+def _put_model(reading: Reading, draft: Draft, program: Program) -> None:
     path = reading.get(f"{MODEL}.path")
     if draft.overridden("/model") is None:
         if path is not None:
             put_model(draft, program, path)
         draft.require("/model", f"{MODEL}.path names no model; give model in overrides", path)
+
+
+def _model(reading: Reading, draft: Draft, program: Program, whose: str) -> None:
+    _put_model(reading, draft, program)
     rank_key, target_key = f"{MODEL}.lora_rank", f"{MODEL}.target_modules"
     targets = reading.get(target_key)
     if not reading.value(rank_key, 0, whole):
@@ -157,8 +214,6 @@ def _layout(reading: Reading, draft: Draft, whose: str) -> int:
     """FSDP over all GPUs, or over groups of fsdp_size; Ulysses exchanges heads within sp ranks."""
     strategy = reading.get(f"{ACTOR}.strategy")
     named = str(strategy.value) if strategy is not None else "fsdp"
-    if strategy is not None and named == "megatron":
-        raise _megatron(strategy)
     engine = STRATEGIES.get(named)
     if strategy is not None and engine is not None:
         draft.put("/framework/data_parallel_engine", engine, strategy)
@@ -168,19 +223,12 @@ def _layout(reading: Reading, draft: Draft, whose: str) -> int:
         draft.default("/framework/data_parallel_engine", "fsdp1", whose)
     draft.default("/parallelism/data_parallel_sharding_strategy", "optim_grads_params", whose)
     reading.copy(f"{FSDP}.reshard_after_forward", "/framework/reshard_after_forward", flag)
-    keys = ("trainer.n_gpus_per_node", "trainer.nnodes")
-    counts = [reading.value(key, usual, size) for key, usual in zip(keys, (8, 1), strict=True)]
-    given = [setting for key in keys if (setting := reading.get(key)) is not None]
-    pointer = "/parallelism/num_gpus"
-    if given:
-        draft.put(pointer, prod(counts), *given)
-    else:
-        draft.default(pointer, prod(counts), whose)
+    gpus = _gpus(reading, draft, whose)
     group = reading.value(f"{FSDP}.fsdp_size", -1, whole)
-    replicas, rest = divmod(prod(counts), group) if group > 0 else (1, 0)
+    replicas, rest = divmod(gpus, group) if group > 0 else (1, 0)
     if (setting := reading.get(f"{FSDP}.fsdp_size")) is not None and group > 0:
         if rest:
-            draft.complain(setting, f"does not divide {prod(counts)} GPUs")
+            draft.complain(setting, f"does not divide {gpus} GPUs")
         elif replicas > 1:
             draft.put("/parallelism/data_parallel_replicate_size", replicas, setting)
     key = f"{ACTOR}.ulysses_sequence_parallel_size"
@@ -193,8 +241,24 @@ def _layout(reading: Reading, draft: Draft, whose: str) -> int:
     return sp
 
 
-def _batch(reading: Reading, draft: Draft, sp: int, whose: str) -> None:
-    """Either micro-batches of whole samples, or as many tokens as are allowed, packed into one."""
+def _gpus(reading: Reading, draft: Draft, whose: str) -> int:
+    keys = ("trainer.n_gpus_per_node", "trainer.nnodes")
+    counts = [reading.value(key, usual, size) for key, usual in zip(keys, (8, 1), strict=True)]
+    given = [setting for key in keys if (setting := reading.get(key)) is not None]
+    pointer = "/parallelism/num_gpus"
+    if given:
+        draft.put(pointer, prod(counts), *given)
+    else:
+        draft.default(pointer, prod(counts), whose)
+    return prod(counts)
+
+
+def _batch(
+    reading: Reading, draft: Draft, whose: str, *, sequence_ranks: int, replica_ranks: int
+) -> None:
+    """Either micro-batches of whole samples, or as many tokens as are allowed, packed into one.
+    Ranks share a sequence, and others beside them a replica of the model.
+    """
     prompt, response = "data.max_prompt_length", "data.max_response_length"
     length = reading.value(prompt, 512, size) + reading.value(response, 512, size)
     lengths = [each for key in (prompt, response) if (each := reading.get(key)) is not None]
@@ -206,7 +270,7 @@ def _batch(reading: Reading, draft: Draft, sp: int, whose: str) -> None:
     micro = reading.value(micro_key)
     whole_key = f"{ACTOR}.ppo_micro_batch_size"
     if dynamic:
-        tokens = reading.value(tokens_key, 16384, size) * sp
+        tokens = reading.value(tokens_key, 16384, size) * sequence_ranks
         switch = reading.get(f"{ACTOR}.use_dynamic_bsz")
         given = [each for each in (reading.get(tokens_key), switch) if each is not None]
         draft.put("/training/seq_length", tokens, *given)
@@ -223,10 +287,10 @@ def _batch(reading: Reading, draft: Draft, sp: int, whose: str) -> None:
         message = f"give {micro_key}: how many samples a micro-batch has is not said"
         draft.require("/training/micro_batch_size", message, reading.get(whole_key))
         samples = micro if isinstance(micro, int) else 1
-    _accumulation(reading, draft, sp, samples)
+    _accumulation(reading, draft, replica_ranks, samples)
 
 
-def _accumulation(reading: Reading, draft: Draft, sp: int, samples: float) -> None:
+def _accumulation(reading: Reading, draft: Draft, replica_ranks: int, samples: float) -> None:
     """Micro-batches of one update: every prompt of a mini-batch has n responses."""
     mini_key, n_key = f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
     world = draft.overridden("/parallelism/num_gpus") or draft.get("/parallelism/num_gpus")
@@ -234,7 +298,7 @@ def _accumulation(reading: Reading, draft: Draft, sp: int, samples: float) -> No
     given = [each for key in (mini_key, n_key) if (each := reading.get(key)) is not None]
     if not isinstance(world, int) or not given:
         return
-    of_rank = prompts * responses * sp / world
+    of_rank = prompts * responses * replica_ranks / world
     draft.put("/training/num_microbatches", max(1, ceil(of_rank / samples)), *given)
 
 
@@ -284,18 +348,26 @@ def _loss(reading: Reading, draft: Draft, release: str) -> None:
     Entropy keeps the softmax beside them, which is not modelled.
     """
     draft.default("/training/loss/cross_entropy", "fused", "verl with flash-attn")
-    entropy = f"{ACTOR}.entropy_coeff"
-    asked = reading.value(f"{ACTOR}.calculate_entropy", False, flag)
-    coefficient = reading.value(entropy, 0)
-    if asked or coefficient or release in ALWAYS_ENTROPY:
-        why = "what the entropy keeps of the logits is not modelled"
-        _leave_out(reading, draft, (entropy, f"{ACTOR}.calculate_entropy"), why)
+    _entropy(reading, draft, release)
     padding = (f"{MODEL}.use_remove_padding", f"{ACTOR}.use_remove_padding")
     usual = release not in PADS
     removed = [reading.value(key, None, flag) for key in padding]
     if not next((each for each in removed if each is not None), usual):
         why = "logits of padded samples are not modelled; set use_remove_padding"
         _leave_out(reading, draft, padding, why)
+    _fused_kernels(reading, draft)
+
+
+def _entropy(reading: Reading, draft: Draft, release: str) -> None:
+    entropy = f"{ACTOR}.entropy_coeff"
+    asked = reading.value(f"{ACTOR}.calculate_entropy", False, flag)
+    coefficient = reading.value(entropy, 0)
+    if asked or coefficient or release in ALWAYS_ENTROPY:
+        why = "what the entropy keeps of the logits is not modelled"
+        _leave_out(reading, draft, (entropy, f"{ACTOR}.calculate_entropy"), why)
+
+
+def _fused_kernels(reading: Reading, draft: Draft) -> None:
     fused = (f"{MODEL}.use_fused_kernels", f"{ACTOR}.use_fused_kernels")
     if any(reading.value(key, False, flag) for key in fused):
         _leave_out(reading, draft, fused, "verl's fused kernels of head and loss are not modelled")
@@ -313,10 +385,7 @@ def _beside_the_actor(reading: Reading, draft: Draft) -> None:
             reading, draft, (enabled,), "a reward model that shares the card is not modelled"
         )
     rollout = tuple(f"{ROLLOUT}.{name}" for name in ("gpu_memory_utilization", "free_cache_engine"))
-    why = (
-        "what the rollout engine holds while the actor trains is not modelled; give "
-        "gpu.reserved_other_bytes in overrides"
-    )
+    why = f"what the rollout engine holds while the actor trains {ON_THE_CARD}"
     if draft.overridden(RESERVED) is None:
         _leave_out(reading, draft, rollout, why)
         return
