@@ -33,6 +33,22 @@ test("an address holds the whole state", () => {
   }
 });
 
+test("a pinned layout is escaped once, and a link that escaped it twice still holds it", () => {
+  const job = { model: { hf_id: "org/name" }, parallelism: { tp: 4 }, gpu: "A100 & B" };
+  const pins = [{ name: "TP 4, 100%?", job }];
+  const address = toAddress({ ...INITIAL, job: { model: { hf_id: "gpt2" } }, pins });
+  assert.equal(
+    address,
+    "model.hf_id=gpt2&pin=TP+4,+100%25%3F&pin.model.hf_id=org/name&pin.parallelism.tp=4" +
+      "&pin.gpu=A100+%26+B",
+  );
+  const fields = "model.hf_id=org%2Fname&parallelism.tp=4&gpu=A100+%26+B";
+  const pin = `${encodeURIComponent("TP 4, 100%?")}?${fields}`;
+  const twice = new URLSearchParams({ "model.hf_id": "gpt2", pin });
+  assert.deepEqual(fromAddress(`#${twice}`, INITIAL).pins, pins);
+  assert.deepEqual(fromAddress(`#${address}`, INITIAL).pins, pins);
+});
+
 test("strings that look like something else, lists and whole configs survive an address", () => {
   const model = {
     hf_config: {
@@ -55,6 +71,7 @@ test("whatever an address says, there is a state", () => {
     "#gpu=H100",
     "#model.hf_id=gpt2&headroom=7&stage=-1&map=x&pin=?",
     "#model.hf_id=gpt2&pin=%E0%A4%A",
+    "#model.hf_id=gpt2&pin.model.hf_id=gpt2&pin=a&pin.gpu=H100",
   ]) {
     const state = fromAddress(address, INITIAL);
     assert.ok(state.job);

@@ -2,7 +2,8 @@
  * The whole state in the address, after the #, so that it is never sent to a server.
  *
  * A job stands there field by field: model.hf_id=org/name&parallelism.tp=4. Strings that would be
- * read as something else are quoted as in JSON; lists and a config.json are written in JSON.
+ * read as something else are quoted as in JSON; lists and a config.json are written in JSON. A
+ * pinned layout is its name, and its fields behind that: pin=before&pin.model.hf_id=org/name.
  */
 
 import { leaves, put } from "./pointer.js";
@@ -24,8 +25,8 @@ export function toAddress(state) {
   if (state.stage !== null) parameters.set("stage", String(state.stage));
   if (state.map) parameters.set("map", `${state.map.across},${state.map.down}`);
   for (const pin of state.pins) {
-    const job = new URLSearchParams(fieldsOf(pin.job)).toString();
-    parameters.append("pin", `${encodeURIComponent(pin.name)}?${job}`);
+    parameters.append("pin", pin.name);
+    for (const [field, value] of fieldsOf(pin.job)) parameters.append(`pin.${field}`, value);
   }
   return readable(parameters.toString());
 }
@@ -48,12 +49,32 @@ export function fromAddress(address, initial) {
     headroom: ratio(parameters.get("headroom")),
     stage: stage !== null && /^\d+$/.test(stage) ? Number(stage) : null,
     map: across && down ? { across, down } : null,
-    pins: parameters.getAll("pin").flatMap((text) => {
-      const [name, fields] = split(text);
-      const pinned = jobOf(new URLSearchParams(fields));
-      return pinned ? [{ name: decoded(name), job: pinned }] : [];
-    }),
+    pins: pinsOf(parameters),
   };
+}
+
+/** @param {URLSearchParams} parameters @returns {State["pins"]} */
+function pinsOf(parameters) {
+  /** @type {{name: string, fields: URLSearchParams}[]} */
+  const pins = [];
+  for (const [name, text] of parameters) {
+    if (name === "pin") pins.push({ name: text, fields: new URLSearchParams() });
+    else if (name.startsWith("pin.")) pins.at(-1)?.fields.append(name.slice("pin.".length), text);
+  }
+  return pins.flatMap((pin) => {
+    const { name, fields } = pin.fields.toString() ? pin : asOnceWritten(pin.name);
+    const job = jobOf(fields);
+    return job ? [{ name, job }] : [];
+  });
+}
+
+/**
+ * A pin of an older link: the name, a question mark and the fields in one text, encoded again.
+ * @param {string} text
+ */
+function asOnceWritten(text) {
+  const [name, fields] = split(text);
+  return { name: decoded(name), fields: new URLSearchParams(fields) };
 }
 
 /** @param {Job} job @returns {[string, string][]} */
