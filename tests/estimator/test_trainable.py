@@ -52,3 +52,31 @@ def test_gradients_are_not_accumulated_unless_asked() -> None:
     for framework in ("transformers", "torchtitan"):
         estimate = answer(Job.model_validate({**job, "framework": {"name": framework}}))
         assert estimate.parallelism.num_microbatches == 1
+
+
+@pytest.mark.parametrize("tp", [1, 2])
+@pytest.mark.parametrize(
+    "training",
+    [
+        {},
+        {"peft": {"method": "lora", "r": 16}},
+        {"frozen": ["embed_tokens"]},
+        {"num_frozen_layers": 9},
+    ],
+)
+def test_states_are_told_for_what_is_trained(training: dict[str, Any], tp: int) -> None:
+    """Adam keeps two moments in fp32 of every parameter that is trained, and of no other."""
+    job = {
+        "model": {"hf_id": "Qwen/Qwen3-8B"},
+        "parallelism": {"num_gpus": tp, "tp": tp},
+        "training": {"seq_length": 128, **training},
+        "framework": {"name": "transformers"},
+    }
+    estimate = answer(Job.model_validate(job))
+    weights, gradients, states = estimate.stages[0].components[:3]
+    assert weights.parameter_count == estimate.model.parameters.total
+    for trained in (gradients, states):
+        assert trained.parameter_count == estimate.model.parameters.trainable
+        assert trained.parameter_count_per_gpu >= trained.parameter_count // tp
+    assert states.bytes_per_parameter == 8.0
+    assert states.bytes == 8 * states.parameter_count_per_gpu

@@ -87,7 +87,8 @@ class Component:
     """Bytes of one kind at the peak.
 
     For model states also the stage's parameters over all its ranks, those on this GPU, and the
-    bytes that each of these takes; zero elsewhere.
+    bytes that each of these takes; of gradients and optimizer states, those that are trained. Zero
+    elsewhere.
     """
 
     name: ComponentName

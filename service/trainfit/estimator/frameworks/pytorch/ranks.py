@@ -12,6 +12,7 @@ from trainfit.estimator.frameworks.pytorch.states import (
     States,
     model_states,
     shares_of,
+    undivided_shares,
 )
 from trainfit.estimator.frameworks.pytorch.step import Live, Step, optimizer_step
 from trainfit.estimator.frameworks.pytorch.units import ddp_buckets, deepspeed_buffers
@@ -26,10 +27,13 @@ NO_NUMBERS = Numbers(0, 0, 0, 0, 0)
 
 
 class Held(NamedTuple):
-    """What a rank holds for the whole step: the parameters of its chunks, their states, buffers."""
+    """What a rank holds for the whole step: the parameters of its chunks, their states, buffers.
+    `trained` are elements over all ranks of the stage.
+    """
 
     parameters: tuple[ChunkParameters, ...]
     numbers: Numbers
+    trained: int
     states: States
     buffers: int
 
@@ -39,12 +43,13 @@ def ranks(
 ) -> Iterator[Rank]:
     """The ranks in order. Without `activations` only model states and standing buffers count."""
     shares = shares_of(plan, table, memo)
+    undivided = undivided_shares(plan, table, memo) if shares.partly else shares
     pipeline = Pipeline(shares, memo) if plan.layout.pp > 1 else None
     alike: dict[tuple[Content, ...], Held] = {}
     for number, placements in enumerate(place(plan)):
         contents = tuple([placement.content for placement in placements])
         if contents not in alike:
-            alike[contents] = _held(contents, shares, table, plan)
+            alike[contents] = _held(contents, shares, undivided, table, plan)
         held = alike[contents]
         live, unused = optimizer_step(held.states), 0
         if activations and pipeline is not None:
@@ -74,7 +79,11 @@ def _highest(placement: Placement, held: Held, shares: Shares) -> tuple[Live, in
 
 
 def _held(
-    contents: tuple[Content, ...], shares: Shares, table: ParameterTable, plan: PytorchPlan
+    contents: tuple[Content, ...],
+    shares: Shares,
+    undivided: Shares,
+    table: ParameterTable,
+    plan: PytorchPlan,
 ) -> Held:
     chunks = [shares.chunk(content) for content in contents]
     numbers = NO_NUMBERS
@@ -87,7 +96,10 @@ def _held(
     buffers = ddp_buckets(numbers, plan)
     buffers += deepspeed_buffers(numbers, widest, largest, persistent, plan)
     parameters = tuple([parameters for parameters, _ in chunks])
-    return Held(parameters, numbers, model_states(numbers, largest, plan), buffers)
+    trained = sum(chunk.all.whole for chunk in parameters)
+    if shares.partly:
+        trained = sum(undivided.chunk(content)[1].trained for content in contents)
+    return Held(parameters, numbers, trained, model_states(numbers, largest, plan), buffers)
 
 
 def _persistent(contents: tuple[Content, ...], table: ParameterTable, plan: PytorchPlan) -> int:
@@ -102,11 +114,13 @@ def _components(held: Held, live: Live) -> tuple[Component, Component, Component
     whole = sum([chunk.all.whole for chunk in held.parameters])
     here = sum([chunk.all.dense + chunk.all.expert for chunk in held.parameters])
 
-    def state(name: ComponentName, size: int) -> Component:
-        return Component(name, size, whole, here, size / here if here else 0.0)
+    def trained(name: ComponentName, size: int) -> Component:
+        here = held.numbers.trained
+        return Component(name, size, held.trained, here, size / here if here else 0.0)
 
+    weights = held.states.weights
     return (
-        state("weights", held.states.weights),
-        state("gradients", live.gradients),
-        state("optimizer_states", held.states.optimizer),
+        Component("weights", weights, whole, here, weights / here if here else 0.0),
+        trained("gradients", live.gradients),
+        trained("optimizer_states", held.states.optimizer),
     )

@@ -62,8 +62,11 @@ class Shares:
     def __init__(self, table: ParameterTable, ledger: Ledger) -> None:
         self.ledger, self._all = ledger, table
         sizes = ledger.sizes
-        partly = sizes.adapters is not None or sizes.frozen or _freezes_layers(ledger.plan)
-        self._trained = ParameterTable(ledger.plan, _trained(sizes)) if partly else table
+        self.partly = bool(
+            sizes.adapters is not None or sizes.frozen or _freezes_layers(ledger.plan)
+        )
+        """Whether some parameters are not trained."""
+        self._trained = ParameterTable(ledger.plan, _trained(sizes)) if self.partly else table
         self._adapters = [_adapter_parameters(groups, sizes) for groups in ledger.kinds]
         self._virtual = sizes.virtual_elements
 
@@ -109,6 +112,15 @@ def shares_of(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> Shares:
     """Worked out once for a plan: they rest on all of it."""
     key = memo.identity(plan), "shares"
     return memo(key, lambda: Shares(table, Ledger(plan)))
+
+
+def undivided_shares(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> Shares:
+    """Who holds which parameters before the ranks of a stage divide them."""
+    layout = replace(plan.layout, tp=1, ep=1, etp=1)
+    if layout != plan.layout:
+        plan = replace(plan, layout=layout)
+        table = ParameterTable(plan)
+    return shares_of(plan, table, memo)
 
 
 def trained_parameters(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> int:

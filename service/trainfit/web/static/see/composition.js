@@ -61,7 +61,8 @@ function reason(component, stage) {
       return "CUDA context and NCCL, outside PyTorch";
     default: {
       const count = number(component.parameter_count_per_gpu ?? 0);
-      return `${count} parameters × ${ratio(component.bytes_per_parameter ?? 0)} bytes`;
+      const which = component.name === "weights" ? "parameters" : "trained parameters";
+      return `${count} ${which} × ${ratio(component.bytes_per_parameter ?? 0)} bytes`;
     }
   }
 }
