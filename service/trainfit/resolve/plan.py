@@ -277,6 +277,8 @@ class PytorchStep:
 
     activation_bytes: int
     residual_bytes: int
+    half: bool
+    """Activations are fp16, not bf16."""
     autocast: bool
     states: PytorchStates
     optimizer: OptimizerStep

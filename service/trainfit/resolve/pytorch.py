@@ -57,6 +57,7 @@ def resolve_pytorch_step(
     return PytorchStep(
         activation_bytes=dtypes.computed,
         residual_bytes=dtypes.stored if dtypes.autocast else dtypes.computed,
+        half=_computes_in_half(training.precision),
         autocast=dtypes.autocast,
         states=_states(
             dtypes, training.optimizer, adapters, in_fp8=_gathers_fp8(training.precision)
@@ -136,6 +137,10 @@ def _dtypes(job: Job, engine: Engine, layout: Layout) -> Dtypes:
     if given == "autocast-bf16" or not sharded:
         return Dtypes(4, 2, 4, True)
     return Dtypes(4, 2, 4 if isinstance(job.framework, Torchtitan) else 2, False)
+
+
+def _computes_in_half(precision: PrecisionPreset | Precision) -> bool:
+    return (precision.compute if isinstance(precision, Precision) else precision) == "fp16"
 
 
 def _with_base(dtypes: Dtypes, peft: Peft | None, findings: Findings) -> Dtypes:

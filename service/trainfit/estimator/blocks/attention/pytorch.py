@@ -247,15 +247,34 @@ def _unfused(a: int, d: int, out: int, sizes: PytorchLegend) -> Iterator[Tensor]
 
 
 def _eager(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Tensor]:
-    """Scores [b, a / t, s, s]: a softmax in fp32, and its copy in the narrow type."""
+    """Scores [b, a / t, s, s]: a softmax in fp32, and its copy in the narrow type; with dropout
+    the mask (1 byte) and the dropped scores stand in the copy's place, in the residual stream's
+    type until the product narrows them.
+
+    The softmax reads bf16 scores from a copy in fp32, on CUDA as on a CPU, and its backward makes
+    their gradient in fp32 first. CUDA's kernel alone reads and makes fp16 as it is. Source:
+    transformers' eager_attention_forward; aten/src/ATen/native/SoftMax.cpp (softmax,
+    half_to_float) and Dropout.cpp.
+    """
     scores = sizes.b * a * sizes.s * sizes.s * sizes.c
-    width = sizes.bytes
+    width, wide = sizes.bytes, max(sizes.bytes, sizes.residual_bytes)
+    drops, narrows = plan.step.attention_dropout, width < FULL
+    in_place = narrows and plan.step.half
+    narrowed = width if narrows else 0
+    kept = FULL + (1 + width if drops else narrowed)
+    highest = [2 * width, width + FULL * (2 if narrows and not in_place else 1)]
+    highest += [width + FULL + narrowed]
+    back = [2 * FULL + (width if in_place else FULL), 2 * FULL + narrowed]
+    if drops:
+        highest += [FULL + 1 + wide + narrowed]
+        back += [FULL + 1 + 2 * wide]
     yield saved("softmax [b, a / t, s, s] fp32", FULL * scores)
-    yield saved("softmax, narrowed", width * scores if width < FULL else 0)
+    if drops:
+        yield saved("dropout mask and dropped scores", (1 + width) * scores)
+    else:
+        yield saved("softmax, narrowed", narrowed * scores)
     if plan.model.traits.attention_softcap:
         yield saved("capped scores", width * scores)
-    if plan.step.attention_dropout:
-        yield saved("dropout mask and dropped scores", (1 + width) * scores)
     yield saved("output, transposed [n, a d_v / t]", out)
-    yield forward("scores and masked scores", 2 * width * scores)
-    yield backward("gradients of the scores", (FULL + width) * scores)
+    yield forward("scores, and in fp32", (max(highest) - kept) * scores)
+    yield backward("gradients of the scores", (max(back) - kept) * scores)
