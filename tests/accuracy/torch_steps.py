@@ -28,6 +28,8 @@ DEFAULTS: Row = {
     "world": 1,
     "replicate": 1,
     "tp": 1,
+    "ep": 1,
+    "dispatch": "torchtitan",
     "sp": True,
     "loss_parallel": True,
     "pp": 1,
@@ -73,7 +75,7 @@ OPTIMIZERS: dict[str, Row] = {
     "adafactor": {"name": "adafactor", "implementation": "foreach"},
     "lion": {"name": "lion", "implementation": "for-loop"},
 }
-SHARDED = ("fsdp2", "hsdp", "fsdp2_tp")
+SHARDED = ("fsdp2", "hsdp", "fsdp2_tp", "fsdp2_ep")
 RECOMPUTE: dict[str, Row] = {
     "none": {},
     "full": {"granularity": "full"},
@@ -147,6 +149,7 @@ def job_of(spec: Row) -> Job:
                 "num_gpus": given["world"],
                 "tp": given["tp"],
                 **pipeline_of(given),
+                "ep": given["ep"],
                 "sequence_parallel": given["sp"] and given["tp"] > 1,
                 "data_parallel_sharding_strategy": "optim_grads_params" if sharded else "no_shard",
                 "data_parallel_replicate_size": given["replicate"],
@@ -207,8 +210,11 @@ def adapters_of(lora: Row, dtype: str) -> Row:
 
 
 def framework_of(given: Row) -> Row:
-    """Units as torchtitan has them are said of torchtitan, whose modules keep the same tensors."""
-    if given["fsdp_wrap"] == "torchtitan" or given["pp"] > 1:
+    """Units as torchtitan has them are said of torchtitan, whose modules keep the same tensors,
+    but where experts are dispatched by transformers.
+    """
+    units = given["fsdp_wrap"] == "torchtitan" and given["dispatch"] == "torchtitan"
+    if units or given["pp"] > 1:
         return {
             "name": "torchtitan",
             "loss_parallel": given["loss_parallel"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from typing import Any
 
@@ -41,13 +41,16 @@ TORCHTITAN = frozenset(
     )
 )
 """What torchtitan's SelectiveAC saves (torchtitan/distributed/activation_checkpoint.py)."""
+ROUTER_GATE = "router.gate"
+"""The linear of torchtitan's router, whose product it never saves."""
 
 
 def apply_recompute(model: Model, spec: Spec) -> None:
     """Wrap the blocks that a spec recomputes."""
     if spec.ac == "none":
         return
-    if spec.ac == "full" and spec.strategy in ("single", "ddp"):
+    alone = spec.strategy in ("single", "ddp") or spec.dispatch == "transformers"
+    if spec.ac == "full" and alone:
         model.module.activation_checkpointing_enable(
             activation_checkpointing_kwargs={"use_reentrant": False}
         )
@@ -55,10 +58,11 @@ def apply_recompute(model: Model, spec: Spec) -> None:
     blocks = model.blocks
     for number in range(len(blocks)):
         if spec.ac != "selective_layer" or (number + 1) % spec.ac_every == 0:
-            blocks[number] = checkpoint_wrapper(blocks[number], **options_of(spec))
+            block = blocks[number]
+            blocks[number] = checkpoint_wrapper(block, **options_of(spec, block))
 
 
-def options_of(spec: Spec) -> dict[str, Any]:
+def options_of(spec: Spec, block: Any) -> dict[str, Any]:
     """How a block is checkpointed."""
     if spec.ac == "full":
         return {"preserve_rng_state": False}
@@ -66,18 +70,29 @@ def options_of(spec: Spec) -> dict[str, Any]:
         return {"preserve_rng_state": False, "context_fn": saving(ATTENTION_AND_MM)}
     as_torchtitan = {"early_stop": False}
     if spec.ac == "selective_op":
-        return as_torchtitan | {"context_fn": saving(TORCHTITAN)}
+        made_again = {
+            tuple(reversed(module.weight.shape))
+            for path, module in block.named_modules()
+            if path.endswith(ROUTER_GATE)
+        }
+        return as_torchtitan | {"context_fn": saving(TORCHTITAN, made_again)}
     return as_torchtitan
 
 
-def saving(operations: frozenset[Any]) -> Callable[[], Any]:
-    """Contexts in which these operations are saved, but every second mm is not."""
+def saving(
+    operations: frozenset[Any], made_again: Collection[tuple[int, int]] = ()
+) -> Callable[[], Any]:
+    """Contexts in which these operations are saved, but every second mm is not, nor is any with a
+    matrix of a shape that is always `made_again`.
+    """
 
     def contexts() -> Any:
         counts = {True: 0, False: 0}
 
-        def policy(context: Any, operation: Any, *_args: Any, **_kwargs: Any) -> CheckpointPolicy:
+        def policy(context: Any, operation: Any, *args: Any, **_kwargs: Any) -> CheckpointPolicy:
             if operation in MM:
+                if tuple(args[1].shape) in made_again:
+                    return CheckpointPolicy.PREFER_RECOMPUTE
                 counts[context.is_recompute] += 1
                 if counts[context.is_recompute] % 2 == 0:
                     return CheckpointPolicy.PREFER_RECOMPUTE

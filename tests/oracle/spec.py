@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 Dtype = Literal["bf16", "fp16", "fp32"]
 Precision = Literal["bf16", "fp16", "fp32", "autocast", "autocast_fp16", "fsdp_mp"]
-Strategy = Literal["single", "ddp", "fsdp2", "hsdp", "tp", "fsdp2_tp"]
+Strategy = Literal["single", "ddp", "fsdp2", "hsdp", "tp", "fsdp2_tp", "fsdp2_ep"]
 Schedule = Literal[
     "1F1B",
     "GPipe",
@@ -80,6 +80,10 @@ class Spec:
     replicate: int = 1
     """hsdp: how many replicas `world` is divided into."""
     tp: int = 1
+    ep: int = 1
+    """fsdp2_ep: over how many of the ranks experts are divided."""
+    dispatch: Literal["torchtitan", "transformers"] = "torchtitan"
+    """Whose mixture of experts runs, and how its rows reach the ranks of their experts."""
     sp: bool = True
     loss_parallel: bool = True
     pp: int = 1
@@ -138,8 +142,10 @@ class Spec:
             return "world must be a multiple of tp"
         if self.strategy == "hsdp" and self.world % self.replicate:
             return "world must be a multiple of replicate"
+        if self.strategy == "fsdp2_ep" and (self.world % self.ep or self.fsdp_wrap == "root"):
+            return "fsdp2_ep needs a world that is a multiple of ep, and torchtitan's fsdp_wrap"
         if self.dtype == "fsdp_mp" and not self.uses_fsdp:
-            return "fsdp_mp needs fsdp2, hsdp or fsdp2_tp"
+            return "fsdp_mp needs fsdp2, hsdp, fsdp2_tp or fsdp2_ep"
         if self.loss == "chunked" and self.uses_fsdp and self.fsdp_wrap != "torchtitan":
             return "under FSDP the chunked loss needs the head in a group of its own"
         if self.loss == "chunked" and self.mbs * self.seq % self.loss_chunks:
@@ -158,7 +164,7 @@ class Spec:
 
     @property
     def uses_fsdp(self) -> bool:
-        return self.strategy in ("fsdp2", "hsdp", "fsdp2_tp")
+        return self.strategy in ("fsdp2", "hsdp", "fsdp2_tp", "fsdp2_ep")
 
     @property
     def uses_tp(self) -> bool:

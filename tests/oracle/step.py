@@ -11,6 +11,12 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.oracle.account import Measured, account
+from tests.oracle.expert_parallel import (
+    apply_expert_parallel,
+    apply_fsdp_with_experts,
+    as_torchtitan,
+    balanced_routing,
+)
 from tests.oracle.fakes import faithful_fakes
 from tests.oracle.kernels import cuda_kernels
 from tests.oracle.losses import loss_of
@@ -39,8 +45,11 @@ def measure(spec: Spec, real: bool = False) -> Measured:
         within.enter_context(nullcontext() if real else FakeTensorMode())
         model = build(spec)
         total = sum(each.numel() for each in model.parameters())
+        if "ep" in meshes:
+            within.enter_context(balanced_routing(model, spec))
         passes: MicroBatches | Pipeline
         if spec.pp > 1:
+            as_torchtitan(model, meshes, spec)
             passes = Pipeline(model, spec, meshes, tracker)
         else:
             passes = MicroBatches(model, spec, meshes, tracker, real)
@@ -101,8 +110,12 @@ class MicroBatches:
     ) -> None:
         if "tp" in meshes:
             apply_tensor_parallel(model, meshes["tp"], spec)
+        if "ep" in meshes:
+            apply_expert_parallel(model, meshes, spec)
         apply_recompute(model, spec)
-        if "dp" in meshes:
+        if "ep" in meshes:
+            apply_fsdp_with_experts(model, meshes, spec)
+        elif "dp" in meshes:
             apply_fsdp(model, meshes["dp"], spec)
         self._model, self._spec, self._tracker = model, spec, tracker
         self._spread = Spread(model, spec, tracker, real)

@@ -29,7 +29,7 @@ FSDP_ROLES = {
 
 @contextmanager
 def process_group(spec: Spec, real: bool) -> Iterator[dict[str, Any]]:
-    """Meshes of a process group in which nothing is sent, by dimension: dp, tp."""
+    """Meshes of a process group in which nothing is sent, by dimension: dp, tp, ep."""
     if spec.strategy == "single" and spec.pp == 1:
         yield {}
         return
@@ -61,14 +61,34 @@ def meshes_of(spec: Spec) -> dict[str, Any]:
             return {"dp": mesh(replicate=spec.replicate, shard=spec.world // spec.replicate)}
         case "fsdp2":
             return {"dp": mesh(dp=spec.world)}
+        case "fsdp2_ep":
+            return {
+                "dp": mesh(dp=spec.world),
+                "ep": mesh(efsdp=spec.world // spec.ep, ep=spec.ep),
+                "alike": mesh(rank=spec.world, alike=1)["alike"],
+            }
     return {}
 
 
 # FSDP2
 
 
-def apply_fsdp(model: Model, mesh: Any, spec: Spec) -> None:
-    """Shard every block, and what is outside of blocks as the spec says."""
+def mixed_precision(spec: Spec) -> MixedPrecisionPolicy:
+    """In which types FSDP gathers and reduces."""
+    reduce_dtype = DTYPES.get(spec.reduce_dtype or "")
+    if spec.dtype != "fsdp_mp":
+        return MixedPrecisionPolicy(reduce_dtype=reduce_dtype)
+    return MixedPrecisionPolicy(
+        param_dtype=torch.bfloat16, reduce_dtype=reduce_dtype or torch.float32
+    )
+
+
+def apply_fsdp(
+    model: Model, mesh: Any, spec: Spec, placements: Callable[[Any], Any] = lambda _block: None
+) -> None:
+    """Shard every block, and what is outside of blocks as the spec says. `placements` says how to
+    shard the parameters of a block where not by their rows over the mesh.
+    """
     shard = sharder(mesh, spec)
     if spec.fsdp_wrap == "torchtitan":
         last = [model.final_norm, model.head]
@@ -78,23 +98,22 @@ def apply_fsdp(model: Model, mesh: Any, spec: Spec) -> None:
             shard(model.embedding, spec.reshard_after_forward)
             shard(last, False)
     for block in model.blocks:
-        shard(block, spec.reshard_after_forward)
+        shard(block, spec.reshard_after_forward, placements(block))
     # None is PyTorch's default: the root stays unsharded after forward.
     shard(model.module, None if spec.reshard_after_forward else False)
 
 
-def sharder(mesh: Any, spec: Spec) -> Callable[[Any, bool | None], None]:
+def sharder(mesh: Any, spec: Spec) -> Callable[..., None]:
     """What shards modules as one group, whether they are resharded after forward or not."""
-    reduce_dtype = DTYPES.get(spec.reduce_dtype or "")
-    policy = MixedPrecisionPolicy(reduce_dtype=reduce_dtype)
-    if spec.dtype == "fsdp_mp":
-        policy = MixedPrecisionPolicy(
-            param_dtype=torch.bfloat16, reduce_dtype=reduce_dtype or torch.float32
-        )
+    policy = mixed_precision(spec)
 
-    def shard(modules: Any, reshard_after_forward: bool | None) -> None:
+    def shard(modules: Any, reshard_after_forward: bool | None, placement: Any = None) -> None:
         fully_shard(
-            modules, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard_after_forward
+            modules,
+            mesh=mesh,
+            mp_policy=policy,
+            reshard_after_forward=reshard_after_forward,
+            shard_placement_fn=placement,
         )
 
     return shard

@@ -71,7 +71,7 @@ def operations(
     return (
         _router(block, sizes, model_type),
         *_experts(block, sizes, activation, in_full=model_type in ROUTED_IN_FULL),
-        *_shared(block, sizes, activation),
+        *shared_experts(block, sizes, activation),
     )
 
 
@@ -151,7 +151,7 @@ def _experts(
     )
 
 
-def _shared(block: Experts, sizes: PytorchLegend, activation: str) -> Iterator[Operation]:
+def shared_experts(block: Experts, sizes: PytorchLegend, activation: str) -> Iterator[Operation]:
     """A feed-forward network that every token passes."""
     if block.shared_ffn is None:
         return

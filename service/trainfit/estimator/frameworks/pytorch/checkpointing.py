@@ -1,10 +1,10 @@
 """Selective checkpointing by operations, as torchtitan does it.
 
-Of a layer the outputs of attention and of every second matrix product are kept, and those of all
-products with a bias, which are other operations; all else is made again. The output of a layer's
-last product goes to the residual stream and nobody in the layer's backward reads it: a compiled
-graph drops it, eager modules keep it. Source: torchtitan's distributed/activation_checkpoint.py;
-torch/utils/checkpoint.py (_CachingTorchDispatchMode).
+Of a layer the outputs of attention and of every second matrix product are kept, those of all
+products with a bias, which are other operations, and what expert-parallel ranks exchange; all else
+is made again. The output of a layer's last product goes to the residual stream and nobody in the
+layer's backward reads it: a compiled graph drops it, eager modules keep it. Source: torchtitan's
+distributed/activation_checkpoint.py; torch/utils/checkpoint.py (_CachingTorchDispatchMode).
 """
 
 from trainfit.estimator.ledger import Group, Lifetime
@@ -13,6 +13,8 @@ KERNEL_OUTPUTS = ("output [", "logsumexp")
 """What attention's kernel makes, of the tensors of core_attention."""
 PRODUCTS = ("_proj", "_with_mqa")
 """How the names of matrix products end."""
+EXCHANGES = ("dispatch", "combine")
+"""Operations whose `output` comes from expert-parallel ranks."""
 
 
 def kept_outputs(groups: tuple[Group, ...], *, compiled: bool) -> int:
@@ -25,6 +27,8 @@ def kept_outputs(groups: tuple[Group, ...], *, compiled: bool) -> int:
         chosen = [each for each in chosen if each is not products[-1]]
     kept = sum(product.output for product in chosen)
     for operation in operations:
+        if operation.name in EXCHANGES:
+            kept += operation.output
         if operation.name == "core_attention":
             kept += sum(
                 tensor.bytes

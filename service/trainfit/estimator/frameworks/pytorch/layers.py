@@ -8,6 +8,8 @@ from trainfit.estimator.blocks.attention import pytorch as attention
 from trainfit.estimator.blocks.mla import pytorch as mla
 from trainfit.estimator.blocks.mlp import pytorch as mlp
 from trainfit.estimator.blocks.moe import pytorch as moe
+from trainfit.estimator.blocks.moe import torchtitan as torchtitan_moe
+from trainfit.estimator.blocks.moe.pytorch import FULL
 from trainfit.estimator.blocks.norm import pytorch as norms
 from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
 from trainfit.estimator.ledger import Group, Operation, forward, saved
@@ -24,6 +26,7 @@ from trainfit.specs.blocks import (
     Recurrence,
     Sublayer,
 )
+from trainfit.specs.framework import Torchtitan
 
 TABLES: Mapping[str, ModuleType] = {
     "attention": attention,
@@ -54,7 +57,7 @@ def held_in_forward(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> in
     """
     last = layer.sublayers[-1]
     written_out = [_is_written_out(sublayer, sizes, plan) for sublayer in layer.sublayers]
-    reads = bool(last.norms) and not any(_keeps_input(block, sizes) for block in last.blocks)
+    reads = bool(last.norms) and not any(_keeps_input(block, sizes, plan) for block in last.blocks)
     return (sum(written_out) + reads) * sizes.act
 
 
@@ -86,7 +89,7 @@ def _inputs(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> Iter
     """What the blocks read: the norm's output, which they keep once for all of them, or what is
     gathered of it from the tensor-parallel ranks. Without a norm they keep the residual stream.
     """
-    readers = [block for block in sublayer.blocks if _keeps_input(block, sizes)]
+    readers = [block for block in sublayer.blocks if _keeps_input(block, sizes, plan)]
     kept = bool(readers) and not sizes.autocast
     for index, each in enumerate(sublayer.norms):
         alone = kept and not sizes.gathers
@@ -115,13 +118,15 @@ def _norm(
     )
 
 
-def _keeps_input(block: Block, sizes: PytorchLegend) -> bool:
-    """Whether a product of the block keeps what it reads."""
+def _keeps_input(block: Block, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
+    """Whether a product of the block keeps what it reads. torchtitan's router keeps a copy."""
     match block:
         case Attention():
             return sizes.keeps_input("q_proj", "k_proj", "v_proj")
         case LatentAttention():
             return sizes.keeps_input("q_proj", "q_a_proj", "kv_a_proj_with_mqa")
+        case Experts() if isinstance(plan.framework, Torchtitan) and sizes.bytes < FULL:
+            return block.shared_ffn is not None and sizes.keeps_input("gate_proj", "up_proj")
         case Mlp() | Experts():
             return sizes.keeps_input("gate_proj", "up_proj", "experts", "gate")
         case _:
@@ -138,6 +143,8 @@ def block_operations(block: Block, sizes: PytorchLegend, plan: PytorchPlan) -> G
             return mla.operations(block, sizes, plan)
         case Mlp():
             return mlp.operations(block, sizes, traits.activation)
+        case Experts() if isinstance(plan.framework, Torchtitan):
+            return torchtitan_moe.operations(block, sizes, traits.activation)
         case Experts():
             return moe.operations(block, sizes, plan.model.model_type, traits.activation)
         case Recurrence():

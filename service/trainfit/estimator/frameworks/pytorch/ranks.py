@@ -63,7 +63,7 @@ def ranks(
             activations=live.kept,
             workspace=live.borrowed + cublas.workspaces(plan.card.compute_capability),
             framework_buffers=live.buffers + held.buffers,
-            routed=0,
+            routed=live.kept + live.borrowed if plan.layout.ep > 1 else 0,
             peak=live.peak,
             in_flight=1 if pipeline is None else pipeline.loads(number).in_flight,
             cached=unused,

@@ -74,6 +74,7 @@ class Step:
         self._reshards = plan.step.data_parallelism.reshard_after_forward
         self._alone = plan.layout.sharding == "no_shard"
         self._loss_outside = is_loss_outside(plan)
+        self._prefetches = isinstance(plan.framework, Torchtitan) and plan.layout.ep > 1
         embedding, rest = shares.outside(content)
         apart = plan.step.data_parallelism.embedding_and_head_apart
         first, last = (unit_of(each, plan) if apart else NONE for each in (embedding, rest))
@@ -93,16 +94,19 @@ class Step:
         yield from self._backward()
 
     def _forward(self) -> Iterator[Live]:
-        """What was gathered for a unit stays in its buffer until the next unit is gathered."""
-        saved, whole, buffered = 0, self._root.weights, self._root.fetched
+        """What was gathered for a unit stays in its buffer until the next unit is gathered. With
+        expert parallelism torchtitan has the next one gathered meanwhile.
+        """
+        saved, whole, lingering = 0, self._root.weights, self._root.fetched
         standing, residual = self._standing.whole + self._standing.sharded, 0
-        for placed, unit, _ in self._stretches:
-            gathering = whole + buffered + unit.fetched + unit.weights
+        for index, (placed, unit, _) in enumerate(self._stretches):
+            gathering = whole + lingering + unit.fetched + unit.weights
             peak = Peak(f"{placed.segment.name}_forward", "all_gather", placed.layer, None)
             yield Live(standing, saved, residual, gathering, peak)
             residual = self._act
             outside = self._loss_outside and placed.segment.name == "head"
-            buffered = 0 if outside else unit.fetched or buffered
+            lingering = lingering if unit is NONE else unit.lingering
+            buffered = 0 if outside else lingering + self._prefetched(index)
             buffers = whole + unit.weights + buffered
             moment = placed.segment.forward
             yield _at(placed, moment, "forward", saved, standing, buffers, buffered)
@@ -153,6 +157,14 @@ class Step:
         whole = sharded + max(standing, root)
         yield Live(whole, 0, 0, self._root.reducing, peak)
         yield optimizer_step(self._states, whole if self._alone else 0)
+
+    def _prefetched(self, index: int) -> int:
+        """The buffer of the unit that runs forward after this stretch, where it is gathered by
+        then.
+        """
+        following = self._stretches[index + 1 : index + 2]
+        ahead = self._prefetches and following and following[0].last
+        return following[0].unit.fetched if ahead else 0
 
     def _next_fetched(self, index: int) -> int:
         """The buffer of the unit that runs backward after this one."""

@@ -24,7 +24,8 @@ class Unit(NamedTuple):
     `weights` are whole ones while the unit runs, `fetched` the buffer into which the unit that is
     next is gathered meanwhile, `reducing` the buffer from which gradients are reduced while the
     unit before it runs backward. Of the gradients `left` is left then, and `accumulated` is gone
-    that earlier micro-batches had added up.
+    that earlier micro-batches had added up. `lingering` is what stays of `fetched` in forward until
+    the next unit is copied out.
     """
 
     weights: int
@@ -32,6 +33,7 @@ class Unit(NamedTuple):
     reducing: int
     left: int
     accumulated: int
+    lingering: int = 0
 
 
 NONE = Unit(0, 0, 0, 0, 0)
@@ -63,11 +65,23 @@ def unit_of(numbers: Numbers, plan: PytorchPlan) -> Unit:
     if plan.layout.replicas > 1 and states.reduced != states.gradients:
         left += states.reduced * part
     numbers = padded(numbers, plan)
-    whole = gathered(numbers, plan)
+    whole, experts = gathered(numbers, plan), states.gathered * numbers.expert
+    apart, alone = _experts_are_apart(numbers, plan)
+    fetched = whole - experts * alone
     narrower = plan.step.data_parallelism.engine == "fsdp2" or states.gathered != states.reduced
-    reducing = states.reduced * numbers.trained * narrower
+    reducing = states.reduced * (numbers.trained - numbers.expert * alone) * narrower
     added = 0 if _syncs(plan) else states.reduced * numbers.trained
-    return Unit(whole, whole, reducing, left + states.gradients * part * (added > 0), added)
+    left += states.gradients * part * (added > 0)
+    lingering = experts * (not alone) if apart else fetched
+    return Unit(whole, fetched, reducing, left, added, lingering)
+
+
+def _experts_are_apart(numbers: Numbers, plan: PytorchPlan) -> tuple[bool, bool]:
+    """Whether experts are gathered and reduced behind the rest of the unit, among fewer ranks, and
+    whether a rank is alone with them: then FSDP2 copies them without a buffer.
+    """
+    apart = plan.layout.ep > 1 and numbers.expert > 0
+    return apart, apart and plan.layout.expert_optimizer_shards == 1
 
 
 def accumulated(numbers: Numbers, states: States, plan: PytorchPlan) -> Accumulated:
