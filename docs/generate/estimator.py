@@ -45,7 +45,6 @@ NOT_FLAGS: Mapping[str, tuple[Any, ...]] = {
     "/training/loss/logits_to_keep": (1,),
     "/parallelism/cp": (2,),
     "/parallelism/pp": (2,),
-    "/parallelism/ep": (2,),
 }
 """Values of a job to try that no flag lists."""
 

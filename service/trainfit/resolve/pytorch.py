@@ -3,6 +3,7 @@
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
+from trainfit.resolve.expert_parallel import check_expert_parallel
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.plan import (
     Adapters,
@@ -136,7 +137,8 @@ def _dtypes(job: Job, engine: Engine, layout: Layout) -> Dtypes:
         return Dtypes(2, 2, 2, False, 4)
     if given == "autocast-bf16" or not sharded:
         return Dtypes(4, 2, 4, True)
-    return Dtypes(4, 2, 4 if isinstance(job.framework, Torchtitan) else 2, False)
+    wide = isinstance(job.framework, Torchtitan) or layout.ep > 1
+    return Dtypes(4, 2, 4 if wide else 2, False)
 
 
 def _computes_in_half(precision: PrecisionPreset | Precision) -> bool:
@@ -236,7 +238,7 @@ def _data_parallelism(
         reshard_after_forward=framework.reshard_after_forward and not keeps,
         sync_each_micro_batch=framework.sync_each_micro_batch,
         gradient_as_bucket_view=framework.gradient_as_bucket_view,
-        embedding_and_head_apart=False,
+        embedding_and_head_apart=layout.ep > 1 and not model.output_layer.tied,
         zero=_zero_buffers(framework.deepspeed, model) if engine == "deepspeed" else None,
     )
 
@@ -354,12 +356,12 @@ def _frozen_layer(layer: Layer) -> Layer:
 def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings: Findings) -> None:
     """What these frameworks do not run together."""
     framework = job.framework
-    for name in ("pp", "ep"):
-        size = getattr(layout, name)
-        if size > 1 and isinstance(framework, Transformers):
-            pointer = f"/parallelism/{name}"
-            message = f"{name} > 1 under transformers is not modelled"
-            findings.add(pointer, "not_modelled", message, put(pointer, 1))
+    if isinstance(framework, Transformers) and layout.pp > 1:
+        pointer = "/parallelism/pp"
+        message = "pp > 1 under transformers is not modelled"
+        findings.add(pointer, "not_modelled", message, put(pointer, 1))
+    if isinstance(framework, Transformers) and layout.ep > 1:
+        check_expert_parallel(job, model, layout, engine, findings)
     if _gathers_fp8(job.training.precision):
         _check_float8_gathering(job, layout, engine, findings)
     third = layout.sharding == "optim_grads_params"

@@ -1,22 +1,19 @@
 """Mixture of experts as modules of PyTorch, all experts in grouped products.
 
 Symbols: estimator.legend; T rows of the expert matrices, f_e and f_s widths of a routed expert and
-of the shared ones. Sources: transformers' integrations/moe.py (grouped_mm) and
-modeling_qwen3_moe.py; torchtitan's models/common/moe.py.
+of the shared ones. Sources: transformers' integrations/moe.py (grouped_mm), modeling_qwen3_moe.py
+and, where ranks share experts, distributed/expert_parallel.py (AllToAllEP).
 """
 
 from collections.abc import Iterator
 
 from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.blocks.mlp.pytorch import activate
+from trainfit.estimator.blocks.moe import exchanged
+from trainfit.estimator.blocks.moe.exchanged import FULL, INDEX_BYTES
 from trainfit.estimator.ledger import Operation, backward, forward, gradient, held, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.specs.blocks import Experts
-
-FULL = 4
-"""Bytes of an element in fp32."""
-INDEX_BYTES = 8
-"""Indices are int64."""
 
 ROUTED_IN_FULL = frozenset(
     {
@@ -65,12 +62,16 @@ FOR_WEIGHT_GRADIENT = (ROWS, ACTIVATED)
 
 
 def operations(
-    block: Experts, sizes: PytorchLegend, model_type: str, activation: str
+    block: Experts, sizes: PytorchLegend, model_type: str, activation: str, *, narrowed: bool
 ) -> tuple[Operation, ...]:
-    """Router, gathering, experts, weighted sum; the shared experts beside them."""
+    """Router, gathering, experts, weighted sum; the shared experts beside them. The inputs of
+    experts are `narrowed` where FSDP gathers these by themselves in a narrower type.
+    """
+    in_full = model_type in ROUTED_IN_FULL and not narrowed
+    routed = exchanged.experts if sizes.e > 1 else _experts
     return (
         _router(block, sizes, model_type),
-        *_experts(block, sizes, activation, in_full=model_type in ROUTED_IN_FULL),
+        *routed(block, sizes, activation, in_full=in_full),
         *shared_experts(block, sizes, activation),
     )
 
@@ -102,25 +103,20 @@ def _experts(
     block: Experts, sizes: PytorchLegend, activation: str, *, in_full: bool
 ) -> Iterator[Operation]:
     """fc1, activation and fc2 of the T = n k rows that tokens are copied to. Weights of rows that
-    are fp32 make their products so. Expert-parallel ranks exchange rows, as many as they have
-    where routing is balanced.
+    are fp32 make their products so.
     """
     width, h = sizes.bytes, block.latent or sizes.h
     rows = sizes.n * block.top_k
     inputs = 2 if block.gated else 1
-    local = block.experts // sizes.e
     trained = sizes.trains("experts")
     gathered, product = rows * h * width, rows * block.ffn * width
     weighted = rows * h * (FULL if in_full else width)
-    made = local * h * block.ffn * sizes.gradient_bytes if trained else 0
-    exchanged = gathered if sizes.e > 1 else 0
+    made = block.experts * h * block.ffn * sizes.gradient_bytes if trained else 0
     yield Operation(
         "experts_fc1",
         (
             saved(ROWS, gathered if trained else 0),
             held("gathered rows that no gradient needs", 0 if trained else gathered),
-            forward("rows before and after their exchange [T, h]", 2 * exchanged),
-            backward("gradients before and after their exchange [T, h]", 2 * exchanged),
             saved("order of the rows [T]", 3 * INDEX_BYTES * rows),
             backward("input gradient [T, h]", gathered),
             backward("output gradient [T, 2f_e]", inputs * product),

@@ -9,13 +9,8 @@ models/common/moe.py, models/common/token_dispatcher.py and models/common/moe_sh
 from collections.abc import Iterator
 
 from trainfit.estimator.blocks.mlp.pytorch import activate
-from trainfit.estimator.blocks.moe.pytorch import (
-    ACTIVATED,
-    FULL,
-    INDEX_BYTES,
-    ROWS,
-    shared_experts,
-)
+from trainfit.estimator.blocks.moe.exchanged import FULL, INDEX_BYTES
+from trainfit.estimator.blocks.moe.pytorch import ACTIVATED, ROWS, shared_experts
 from trainfit.estimator.ledger import Operation, Tensor, backward, forward, gradient, held, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.specs.blocks import Experts

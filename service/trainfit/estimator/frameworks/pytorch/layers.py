@@ -5,11 +5,11 @@ from dataclasses import replace
 from types import ModuleType
 
 from trainfit.estimator.blocks.attention import pytorch as attention
+from trainfit.estimator.blocks.head.pytorch import FULL
 from trainfit.estimator.blocks.mla import pytorch as mla
 from trainfit.estimator.blocks.mlp import pytorch as mlp
 from trainfit.estimator.blocks.moe import pytorch as moe
 from trainfit.estimator.blocks.moe import torchtitan as torchtitan_moe
-from trainfit.estimator.blocks.moe.pytorch import FULL
 from trainfit.estimator.blocks.norm import pytorch as norms
 from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
 from trainfit.estimator.ledger import Group, Operation, forward, saved
@@ -28,7 +28,7 @@ from trainfit.specs.blocks import (
 )
 from trainfit.specs.framework import Torchtitan
 
-TABLES: Mapping[str, ModuleType] = {
+TABLES: dict[str, ModuleType] = {
     "attention": attention,
     "mla": mla,
     "mlp": mlp,
@@ -40,6 +40,11 @@ TABLES: Mapping[str, ModuleType] = {
 
 
 RESIDUAL = "input of the blocks [n', h]"
+
+
+def tables_of(plan: PytorchPlan) -> Mapping[str, ModuleType]:
+    """The tables that a plan's layers are made of: torchtitan has experts of its own."""
+    return TABLES | {"moe": torchtitan_moe} if isinstance(plan.framework, Torchtitan) else TABLES
 
 
 def layer_operations(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Group, ...]:
@@ -146,7 +151,9 @@ def block_operations(block: Block, sizes: PytorchLegend, plan: PytorchPlan) -> G
         case Experts() if isinstance(plan.framework, Torchtitan):
             return torchtitan_moe.operations(block, sizes, traits.activation)
         case Experts():
-            return moe.operations(block, sizes, plan.model.model_type, traits.activation)
+            narrowed = sizes.e > 1 and plan.step.states.gathered < plan.step.states.parameters
+            model_type = plan.model.model_type
+            return moe.operations(block, sizes, model_type, traits.activation, narrowed=narrowed)
         case Recurrence():
             return recurrence.operations(block, sizes)
         case _:

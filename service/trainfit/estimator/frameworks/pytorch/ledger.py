@@ -13,10 +13,10 @@ from trainfit.estimator.blocks.head import pytorch as head
 from trainfit.estimator.blocks.norm.pytorch import FOR_INPUT_GRADIENT, norm
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
 from trainfit.estimator.frameworks.pytorch.layers import (
-    TABLES,
     held_in_forward,
     layer_operations,
     sublayer_operations,
+    tables_of,
 )
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed_share
 from trainfit.estimator.ledger import Group, Lifetime, Operation, saved
@@ -36,12 +36,16 @@ feed-forward network; selective checkpointing keeps them."""
 class Ledger:
     """Tables and prices of every stretch of the plan's model."""
 
-    tables: Mapping[str, ModuleType] = {**TABLES, "embedding": embedding, "head": head}
     dropped: frozenset[str] = frozenset()
     """No module drops tensors by itself: layers are checkpointed as a whole."""
 
     def __init__(self, plan: PytorchPlan) -> None:
         self.plan = plan
+        self.tables: Mapping[str, ModuleType] = {
+            **tables_of(plan),
+            "embedding": embedding,
+            "head": head,
+        }
         self.sizes = pytorch_legend_of(plan)
         self._passing = gradients_pass(plan)
         self._stepped = borrowed_share(plan) if plan.step.optimizer.in_backward else Fraction(0)
@@ -50,7 +54,7 @@ class Ledger:
             self._layer(kind, groups)
             for kind, groups in zip(plan.model.layer_kinds, self.kinds, strict=True)
         ]
-        self._checkpointed = [
+        self.checkpointed_segments = [
             self._run_again(segment, groups)
             for segment, groups in zip(self.layer_segments, self.kinds, strict=True)
         ]
@@ -102,7 +106,7 @@ class Ledger:
             yield PlacedSegment(self._input, None, runs_backward=begun)
         for position, kind in enumerate(content.kinds):
             again = self.is_recomputed(position)
-            segment = (self._checkpointed if again else self.layer_segments)[kind]
+            segment = (self.checkpointed_segments if again else self.layer_segments)[kind]
             if not begun:
                 begun = self._trains(kind)
                 segment = self._first(kind, again=again) if begun else self._alone(kind)
@@ -170,6 +174,30 @@ class Ledger:
         held = held_in_forward(layer, self.sizes, self.plan)
         forward = segment.forward._replace(borrowed=segment.forward.borrowed + held)
         return segment._replace(forward=forward)
+
+    def around_experts(self, kind: int) -> tuple[Segment, Segment, Segment]:
+        """What runs in a layer before its experts, the experts with the exchange of their rows, and
+        what runs behind them.
+        """
+        operations = self._operations(kind)
+        names = [operation.name for operation in operations]
+        start, end = names.index("dispatch"), names.index("weighted_sum") + 1
+        parts = operations[:start], operations[start:end], operations[end:]
+        layer = self.plan.model.layer_kinds[kind]
+        before, experts, behind = (self._layer(layer, (part,)) for part in parts)
+        return before, experts, behind
+
+    def until_saved(self, kind: int) -> Segment:
+        """The layer up to the last operation that saves anything: when it runs again, it stops
+        there (torch/utils/checkpoint.py: early_stop).
+        """
+        operations = self._operations(kind)
+        saves = [any(t.lifetime is Lifetime.SAVED for t in each.tensors) for each in operations]
+        end = len(saves) - saves[::-1].index(True)
+        return self._layer(self.plan.model.layer_kinds[kind], (operations[:end],))
+
+    def _operations(self, kind: int) -> tuple[Operation, ...]:
+        return tuple([operation for group in self.kinds[kind] for operation in group])
 
     def _run_again(self, segment: Segment, groups: tuple[Group, ...]) -> Segment:
         """A checkpointed layer keeps its input [n', h], and what its policy says."""

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
-from trainfit.estimator.frameworks.pytorch.units import NONE, Unit, accumulated, unit_of
+from trainfit.estimator.frameworks.pytorch.stretches import stretches
+from trainfit.estimator.frameworks.pytorch.units import NONE, Unit, accumulated
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.results import Peak
@@ -51,17 +52,6 @@ def is_loss_outside(plan: PytorchPlan) -> bool:
     return chunked or isinstance(plan.framework, Torchtitan)
 
 
-class Stretch(NamedTuple):
-    """A segment, and the unit that is gathered for it: NONE where it stands in the root.
-
-    `last` marks the segment whose backward is the last of its unit.
-    """
-
-    placed: PlacedSegment
-    unit: Unit
-    last: bool
-
-
 class Step:
     """The moments of one micro-batch: the last one where there are several."""
 
@@ -75,16 +65,13 @@ class Step:
         self._alone = plan.layout.sharding == "no_shard"
         self._loss_outside = is_loss_outside(plan)
         self._prefetches = isinstance(plan.framework, Torchtitan) and plan.layout.ep > 1
-        embedding, rest = shares.outside(content)
         apart = plan.step.data_parallelism.embedding_and_head_apart
-        first, last = (unit_of(each, plan) if apart else NONE for each in (embedding, rest))
-        self._root = NONE if apart else unit_of(embedding.plus(rest), plan)
-        units = {kind: unit_of(shares.layer(kind), plan) for kind in set(content.kinds)}
-        self._stretches = list(_stretches(ledger, content, units, first, last))
+        self._head_outside = self._loss_outside or apart
+        self._root, self._forwards, self._backwards = stretches(ledger, shares, content)
 
     @property
     def units(self) -> list[Unit]:
-        return [self._root, *(stretch.unit for stretch in self._stretches)]
+        return [self._root, *(stretch.unit for stretch in self._forwards)]
 
     def highest(self) -> Live:
         return max(self._moments(), key=lambda live: live.total)
@@ -99,15 +86,15 @@ class Step:
         """
         saved, whole, lingering = 0, self._root.weights, self._root.fetched
         standing, residual = self._standing.whole + self._standing.sharded, 0
-        for index, (placed, unit, _) in enumerate(self._stretches):
-            gathering = whole + lingering + unit.fetched + unit.weights
+        for index, (placed, unit, _, around, *_) in enumerate(self._forwards):
+            gathering = whole + around.weights + lingering + unit.fetched + unit.weights
             peak = Peak(f"{placed.segment.name}_forward", "all_gather", placed.layer, None)
             yield Live(standing, saved, residual, gathering, peak)
             residual = self._act
             outside = self._loss_outside and placed.segment.name == "head"
             lingering = lingering if unit is NONE else unit.lingering
             buffered = 0 if outside else lingering + self._prefetched(index)
-            buffers = whole + unit.weights + buffered
+            buffers = whole + around.weights + unit.weights + buffered
             moment = placed.segment.forward
             yield _at(placed, moment, "forward", saved, standing, buffers, buffered)
             saved += placed.segment.saved
@@ -116,33 +103,48 @@ class Step:
     def _backward(self) -> Iterator[Live]:
         """The last unit was not let go of. While a unit runs backward the one before it is being
         gathered, and the gradients of the one behind it are being reduced. Gradients of the root
-        stay whole to the end.
+        stay whole to the end, those of a unit until its first segment has run.
         """
-        saved = sum(stretch.placed.segment.saved for stretch in self._stretches)
+        saved = sum(stretch.placed.segment.saved for stretch in self._forwards)
         standing, sharded, root = self._standing.whole, self._standing.sharded, 0
-        resident, behind = self._root.weights, NONE
+        resident, behind, waiting = self._root.weights, NONE, 0
         if not self._reshards:
-            resident += sum(stretch.unit.weights for stretch in self._stretches if stretch.last)
-        for index in reversed(range(len(self._stretches))):
-            placed, unit, last = self._stretches[index]
+            resident += sum(stretch.unit.weights for stretch in self._forwards if stretch.last)
+        for index in reversed(range(len(self._backwards))):
+            placed, unit, last, around, again, released = self._backwards[index]
             segment = placed.segment
             if not placed.runs_backward:
                 break
+            gradients = standing + sharded + root + waiting
+            if again is not None:
+                buffers = resident + again.buffers + behind.reducing
+                moment = again.layer.forward
+                moment = moment._replace(borrowed=moment.borrowed + self._act)
+                yield _at(placed, moment, "backward", saved, gradients, buffers, 0)
+                saved += again.layer.saved
             saved -= segment.saved
-            outside = self._loss_outside and segment.name == "head"
+            outside = self._head_outside and segment.name == "head"
             fetched = self._next_fetched(index) if self._reshards and not outside else 0
-            buffers = resident + fetched + behind.reducing
+            whole = resident + around.weights
+            buffers = whole + fetched + behind.reducing
             buffers += unit.weights if self._reshards else 0
-            gradients = standing + sharded + root
             moment = segment.backward
             if self._reshards and last:
-                copied = resident + unit.fetched + unit.weights + behind.reducing
+                copied = whole + unit.fetched + unit.weights + behind.reducing
                 peak = Peak(f"{segment.name}_backward", "all_gather", placed.layer, None)
                 yield Live(gradients, saved + segment.saved, self._act, copied, peak)
             yield _at(placed, moment, "backward", saved, gradients, buffers, fetched)
+            saved -= released
             if unit is NONE:
                 root += segment.gradients
-            elif last:
+                continue
+            if around is NONE:
+                waiting = 0 if last else waiting + segment.gradients
+            if last:
+                reducing = whole + fetched + unit.reducing
+                peak = Peak(f"{segment.name}_backward", "reduce_scatter", placed.layer, None)
+                made = 0 if unit.accumulated else segment.gradients
+                yield Live(gradients + made, saved, self._act, reducing, peak)
                 sharded += unit.left
                 standing -= min(standing, unit.accumulated)
                 behind = unit
@@ -162,31 +164,20 @@ class Step:
         """The buffer of the unit that runs forward after this stretch, where it is gathered by
         then.
         """
-        following = self._stretches[index + 1 : index + 2]
+        following = self._forwards[index + 1 : index + 2]
         ahead = self._prefetches and following and following[0].last
         return following[0].unit.fetched if ahead else 0
 
     def _next_fetched(self, index: int) -> int:
-        """The buffer of the unit that runs backward after this one."""
-        own = self._stretches[index]
-        for stretch in reversed(self._stretches[:index]):
+        """The buffer of the unit that runs backward after this one, and the one around it."""
+        own = self._backwards[index]
+        if own.around is not NONE:
+            return self._next_fetched(index - 1)
+        for stretch in reversed(self._backwards[:index]):
             same = stretch.unit is own.unit and not own.last
             if stretch.unit is not NONE and not same:
                 return stretch.unit.fetched
         return 0
-
-
-def _stretches(
-    ledger: Ledger, content: Content, units: dict[int, Unit], first: Unit, last: Unit
-) -> Iterator[Stretch]:
-    """The segments with their units: a layer is one, the final norm and the head are one."""
-    for placed in ledger.segments(content):
-        if placed.kind is not None:
-            yield Stretch(placed, units[placed.kind], True)
-        elif placed.segment.name == "embedding":
-            yield Stretch(placed, first, True)
-        else:
-            yield Stretch(placed, last, placed.segment.name == "final_norm")
 
 
 def _at(
