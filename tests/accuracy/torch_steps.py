@@ -211,7 +211,7 @@ def adapters_of(lora: Row, dtype: str) -> Row:
 
 def framework_of(given: Row) -> Row:
     """Units as torchtitan has them are said of torchtitan, whose modules keep the same tensors,
-    but where experts are dispatched by transformers.
+    but where experts are dispatched by transformers. DeepSpeed's buckets are not in a row.
     """
     units = given["fsdp_wrap"] == "torchtitan" and given["dispatch"] == "torchtitan"
     if units or given["pp"] > 1:
@@ -221,8 +221,11 @@ def framework_of(given: Row) -> Row:
             "fsdp_reshard_after_forward": "always" if given["pp_reshards"] else "default",
             "collect_outputs": given["keep_logits"],
         }
+    engine = {"data_parallel_engine": "deepspeed"} if given["strategy"] == "autotp" else {}
     return {
         "name": "transformers",
+        **engine,
+        "deepspeed": {"contiguous_gradients": False},
         "reshard_after_forward": given["reshard_after_forward"],
         "sync_each_micro_batch": given["gradient_sync"] == "every",
         "gradient_as_bucket_view": given["gradient_as_bucket_view"],

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 Dtype = Literal["bf16", "fp16", "fp32"]
 Precision = Literal["bf16", "fp16", "fp32", "autocast", "autocast_fp16", "fsdp_mp"]
-Strategy = Literal["single", "ddp", "fsdp2", "hsdp", "tp", "fsdp2_tp", "fsdp2_ep"]
+Strategy = Literal["single", "ddp", "fsdp2", "hsdp", "tp", "fsdp2_tp", "fsdp2_ep", "autotp"]
 Schedule = Literal[
     "1F1B",
     "GPipe",
@@ -132,7 +132,8 @@ class Spec:
             return "adapters and virtual tokens exclude each other"
         if self.virtual_tokens and self.loss != "hf":
             return "virtual tokens go with the plain loss only"
-        if self.uses_tp and (self.is_adapted or self.loss != "hf" or self.logits_to_keep):
+        shortened = self.logits_to_keep and self.strategy != "autotp"
+        if self.uses_tp and (self.is_adapted or self.loss != "hf" or shortened):
             return "tensor parallelism goes with no adapters and the plain loss only"
         if self.pp > 1 and not (self.strategy in ("single", "fsdp2") and self.is_plain):
             return "a pipeline goes with single or fsdp2, all trained and the plain loss only"
@@ -140,6 +141,8 @@ class Spec:
             return "world must be a multiple of pp"
         if self.uses_tp and self.world % self.tp:
             return "world must be a multiple of tp"
+        if self.strategy == "autotp" and (self.sp or self.loss_parallel):
+            return "autotp shares neither the sequence nor the loss"
         if self.strategy == "hsdp" and self.world % self.replicate:
             return "world must be a multiple of replicate"
         if self.strategy == "fsdp2_ep" and (self.world % self.ep or self.fsdp_wrap == "root"):
@@ -168,7 +171,7 @@ class Spec:
 
     @property
     def uses_tp(self) -> bool:
-        return self.strategy in ("tp", "fsdp2_tp")
+        return self.strategy in ("tp", "fsdp2_tp", "autotp")
 
     @property
     def syncs(self) -> tuple[bool, ...]:

@@ -11,6 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.oracle.account import Measured, account
+from tests.oracle.auto_tp import apply_auto_tp
 from tests.oracle.expert_parallel import (
     apply_expert_parallel,
     apply_fsdp_with_experts,
@@ -110,6 +111,8 @@ class MicroBatches:
     ) -> None:
         if "tp" in meshes:
             apply_tensor_parallel(model, meshes["tp"], spec)
+        if "autotp" in meshes:
+            apply_auto_tp(model, meshes["autotp"])
         if "ep" in meshes:
             apply_expert_parallel(model, meshes, spec)
         apply_recompute(model, spec)

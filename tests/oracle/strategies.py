@@ -54,6 +54,8 @@ def meshes_of(spec: Spec) -> dict[str, Any]:
     match spec.strategy:
         case "tp":
             return {"tp": mesh(tp=spec.tp)}
+        case "autotp":
+            return {"autotp": mesh(tp=spec.tp)}
         case "fsdp2_tp":
             both = mesh(dp=spec.world // spec.tp, tp=spec.tp)
             return {"dp": both["dp"], "tp": both["tp"]}

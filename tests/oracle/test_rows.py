@@ -56,6 +56,8 @@ def test_figures_add_up(row: dict[str, Any]) -> None:
         ({"strategy": "zero3"}, "strategy is 'zero3', not one of single, ddp"),
         ({"lora": {"targets": "linear"}}, "targets is 'linear', not one of all-linear"),
         ({"dtype": "fsdp_mp"}, "fsdp_mp needs"),
+        ({"strategy": "fsdp2_ep", "world": 8, "ep": 3}, "multiple of ep"),
+        ({"strategy": "autotp", "world": 2, "tp": 2}, "neither the sequence nor the loss"),
         ({"strategy": "tp", "world": 6, "tp": 4}, "multiple of tp"),
         ({"strategy": "fsdp2", "world": 8, "loss": "chunked"}, "group of its own"),
     ],

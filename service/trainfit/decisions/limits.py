@@ -51,7 +51,7 @@ def largest(
         sizes = _micro_batch_sizes(training.global_batch_size, estimate.parallelism.dp)
         micro_batch = search(MICRO_BATCH_SIZE, sizes, training.micro_batch_size)
     if wanted.seq_length:
-        multiple = sequence_multiple(request.parallelism)
+        multiple = sequence_multiple(request)
         lengths = range(multiple, LONGEST_SEQUENCE + 1, multiple)
         length = search(SEQ_LENGTH, lengths, training.seq_length)
     return Largest(micro_batch, length)

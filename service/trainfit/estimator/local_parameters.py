@@ -3,7 +3,7 @@
 Symbols: estimator.legend. A dense parameter is divided over t, one of an expert over e x.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import add, sub
 from typing import NamedTuple
 
@@ -57,7 +57,14 @@ class ChunkParameters(NamedTuple):
 def rests_on(plan: Plan) -> Hashable:
     """All of a plan, besides its model, that its table of parameters rests on."""
     layout = plan.layout
-    return plan.vocabulary_rows, layout.tp, layout.ep, layout.etp
+    return plan.vocabulary_rows, layout.tp, layout.ep, layout.etp, layout.divides_embedding
+
+
+def embedding_weights(plan: Plan) -> Iterator[Weight]:
+    """Those of the embedding, whole on every rank where nobody divides the vocabulary."""
+    for weight in embedding.weights(plan.model.embedding, plan.vocabulary_rows):
+        whole = weight.split is Split.TENSOR and not plan.layout.divides_embedding
+        yield weight._replace(split=Split.REPLICATED) if whole else weight
 
 
 class ParameterTable:
@@ -71,7 +78,7 @@ class ParameterTable:
         spec = plan.model
         self.kinds = weights_by_kind(spec)
         self._kinds = [self.local(weights) for weights in self.kinds]
-        self._embedding = self.local(embedding.weights(spec.embedding, plan.vocabulary_rows))
+        self._embedding = self.local(embedding_weights(plan))
         self._final_norms = self.local(norm.weights(each, "final") for each in spec.final_norms)
         self._extras = self.local(
             weight for extra in spec.extras for weight in opaque.weights(extra)

@@ -72,6 +72,6 @@ def embedding_symbols(ledger: MegatronLedger | PytorchLedger) -> dict[str, int]:
 
 def _rows(block: Experts, sizes: Legend, plan: Plan) -> dict[str, int]:
     if not isinstance(plan, MegatronPlan):
-        return {"T": sizes.n * block.top_k}
+        return {"T": (sizes.n_shard if sizes.e > 1 else sizes.n) * block.top_k}
     rows = rows_of(block, sizes, plan.routing)
     return {"T": rows.sent, "T_a": rows.arrived, "T_r": rows.received}

@@ -12,7 +12,6 @@ from itertools import chain, groupby
 from typing import Literal
 
 from trainfit.estimator.blocks import opaque
-from trainfit.estimator.blocks.embedding import weights as embedding
 from trainfit.estimator.blocks.head import weights as head
 from trainfit.estimator.blocks.layer import block_weights
 from trainfit.estimator.blocks.mtp import weights as mtp
@@ -20,7 +19,7 @@ from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.frameworks.megatron.chunks import Ledger as MegatronLedger
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger as PytorchLedger
 from trainfit.estimator.ledger import Group, Lifetime, Operation, Tensor, Weight
-from trainfit.estimator.local_parameters import ParameterTable
+from trainfit.estimator.local_parameters import ParameterTable, embedding_weights
 from trainfit.estimator.placement import Content, place
 from trainfit.estimator.segment import price
 from trainfit.estimator.symbols import block_symbols, embedding_symbols
@@ -121,7 +120,7 @@ class _Modules:
         plan, ledger, model = self._plan, self._ledger, self._plan.model
         if content.embedding_weights:
             saves = ledger.embedding() if content.embedding else ()
-            weights = embedding.weights(model.embedding, plan.vocabulary_rows)
+            weights = embedding_weights(plan)
             yield replace(
                 self._block("embedding", weights, saves), symbols=embedding_symbols(ledger)
             )

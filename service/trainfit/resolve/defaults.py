@@ -62,7 +62,8 @@ def derived_layout(job: Job, layout: Layout) -> Iterator[tuple[str, Any, Origin,
     if given.vpp is None:
         yield "/parallelism/vpp", layout.vpp, "derived", "what the layer split says; else 1"
     if given.sequence_parallel is None:
-        yield "/parallelism/sequence_parallel", layout.sequence_parallel, "derived", "tp > 1"
+        why = "tp > 1, but not under DeepSpeed"
+        yield "/parallelism/sequence_parallel", layout.sequence_parallel, "derived", why
     if given.data_parallel_sharding_strategy is None:
         why = "what use_distributed_optimizer says; else what the framework usually does"
         yield "/parallelism/data_parallel_sharding_strategy", layout.sharding, "derived", why

@@ -26,10 +26,10 @@ def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findin
     given = job.parallelism
     etp = default_etp(job) if given.etp is None else given.etp
     num_gpus = given.num_gpus or smallest_world(given, etp)
-    sequence_parallel = given.tp > 1 if given.sequence_parallel is None else given.sequence_parallel
+    sequence_parallel = shares_sequence(job)
     _check_world(given, etp, num_gpus, findings)
-    _check_blocks(given, etp, model, sequence_parallel and given.tp > 1, findings)
-    _check_sequence(job, sequence_parallel and given.tp > 1, findings)
+    _check_blocks(given, etp, model, sequence_parallel or runs_deepspeed(job), findings)
+    _check_sequence(job, sequence_parallel, findings)
     _check_levels(given, findings)
     vpp = virtual_pipeline_size(given, model.num_layers, findings)
     schedule = pipeline_schedule(given, vpp, findings)
@@ -53,7 +53,8 @@ def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findin
         etp=etp,
         dp=dp,
         expert_dp=expert_dp,
-        sequence_parallel=sequence_parallel and given.tp > 1,
+        sequence_parallel=sequence_parallel,
+        divides_embedding=not runs_deepspeed(job),
         cp_comm_type=given.cp_comm_type,
         cp_ring=_ring(given),
         schedule=schedule,
@@ -71,13 +72,27 @@ def smallest_world(given: Parallelism, etp: int) -> int:
     return given.pp * lcm(given.tp * given.cp, given.ep * etp)
 
 
-def sequence_multiple(given: Parallelism) -> int:
+def runs_deepspeed(job: Job) -> bool:
+    framework = job.framework
+    return isinstance(framework, Transformers) and framework.data_parallel_engine == "deepspeed"
+
+
+def shares_sequence(job: Job) -> bool:
+    """Whether tensor-parallel ranks share out the sequence between the blocks. Where nothing is
+    said they do, but not under DeepSpeed.
+    """
+    given = job.parallelism
+    wanted = given.sequence_parallel
+    return given.tp > 1 and (not runs_deepspeed(job) if wanted is None else wanted)
+
+
+def sequence_multiple(job: Job) -> int:
     """What a sequence has to be a multiple of: load-balanced context parallelism halves the share
     of each rank, and sequence parallelism shares it out again.
     """
+    given = job.parallelism
     parts = 2 * given.cp if given.cp > 1 else 1
-    shared_out = given.tp > 1 and given.sequence_parallel is not False
-    return lcm(parts, given.cp * given.tp) if shared_out else parts
+    return lcm(parts, given.cp * given.tp) if shares_sequence(job) else parts
 
 
 def default_etp(job: Job) -> int:
@@ -253,7 +268,7 @@ def _check_experts(ep: int, etp: int, block: Experts, findings: Findings) -> Non
 
 def _check_sequence(job: Job, sequence_parallel: bool, findings: Findings) -> None:
     given, length = job.parallelism, job.training.seq_length
-    parts = sequence_multiple(given)
+    parts = sequence_multiple(job)
     if length % parts:
         nearest = max(1, round(length / parts)) * parts
         why = "2 * cp" if given.cp > 1 else "tp, with sequence parallelism"

@@ -56,6 +56,8 @@ class Layout:
     dp: int
     expert_dp: int
     sequence_parallel: bool
+    divides_embedding: bool
+    """Whether tensor-parallel ranks share the vocabulary of the embedding, and of a tied head."""
     cp_comm_type: Literal["p2p", "all_gather", "a2a", "a2a+p2p"]
     cp_ring: int
     schedule: PipelineSchedule

@@ -3,6 +3,7 @@
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
+from trainfit.resolve.auto_tp import check_auto_tp
 from trainfit.resolve.expert_parallel import check_expert_parallel
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.plan import (
@@ -88,7 +89,7 @@ def resolve_pytorch_step(
         cross_entropy=_loss(job),
         loss_chunks=training.loss.num_chunks,
         logits_kept=min(training.loss.logits_to_keep or 0, training.seq_length),
-        loss_parallel=framework.loss_parallel and layout.tp > 1,
+        loss_parallel=framework.loss_parallel and layout.tp > 1 and engine != "deepspeed",
     )
 
 
@@ -370,12 +371,7 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
     if layout.cp > 1 and isinstance(framework, Transformers):
         _check_context_parallel(job, model, engine, findings)
     if engine == "deepspeed" and layout.tp > 1:
-        findings.add(
-            "/parallelism/tp",
-            "not_modelled",
-            "tp under DeepSpeed is not modelled",
-            put("/parallelism/tp", 1),
-        )
+        check_auto_tp(job, model, layout, findings)
     if isinstance(job.training.peft, PromptTuning):
         _check_virtual_tokens(job, layout, findings)
     for name in job.training.frozen:

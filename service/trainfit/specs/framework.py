@@ -148,7 +148,8 @@ class Transformers(Part):
         False, description="Fused norms, SwiGLU and loss (use_liger_kernel)."
     )
     loss_parallel: bool = Field(
-        True, description="With tp: compute the loss over logits that tp ranks share."
+        True,
+        description="With tp: compute the loss over logits that tp ranks share. Not DeepSpeed's.",
     )
     expandable_segments: bool = Field(
         False, description="PyTorch's allocator grows segments rather than caching blocks."

@@ -80,7 +80,9 @@ class Parallelism(Part):
         description="Tensor-parallel size within an expert. Unset: tp.",
     )
     sequence_parallel: bool | None = Field(
-        None, description="Split activations outside attention and MLP over tp. Unset: tp > 1."
+        None,
+        description="Split activations outside attention and MLP over tp. Unset: tp > 1, but not "
+        "under DeepSpeed.",
     )
     cp_comm_type: Literal["p2p", "all_gather", "a2a", "a2a+p2p"] = Field(
         "p2p", description="How context-parallel ranks exchange keys and values."

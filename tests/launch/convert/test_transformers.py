@@ -156,7 +156,7 @@ def jobs(draw: st.DrawFn) -> Job:
         "num_gpus": GPUS,
         "data_parallel_sharding_strategy": draw(st.sampled_from(STRATEGIES[engine])),
         "data_parallel_replicate_size": draw(sizes),
-        "tp": draw(sizes),
+        "tp": draw(st.sampled_from([1, 2]) if engine == "deepspeed" else sizes),
     }
     return job_of(training=training, framework=framework, parallelism=layout)
 
@@ -192,6 +192,15 @@ def test_every_engine_can_be_said(engine: str, peft: Part | None) -> None:
     assert same(job, read_back(job, "accelerate"))
     if engine == "deepspeed":
         assert same(job, read_back(job, "deepspeed"))
+
+
+def test_deepspeeds_tensor_parallel_ranks_can_be_said() -> None:
+    job = job_of(
+        framework={"name": "transformers", "data_parallel_engine": "deepspeed"},
+        parallelism={"num_gpus": GPUS, "tp": 4, "data_parallel_sharding_strategy": "optim"},
+    )
+    assert same(job, read_back(job, "deepspeed"))
+    assert same(job, read_back(job, "accelerate"))
 
 
 def test_a_config_of_ones_own_goes_along() -> None:

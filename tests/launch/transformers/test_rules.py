@@ -181,6 +181,30 @@ def test_what_waits_on_the_host_does_so_as_a_whole(ratio: float, unsupported: se
     assert found.unsupported == unsupported
 
 
+def test_ranks_that_share_linears_share_a_batch() -> None:
+    config = {"train_batch_size": 16, "tensor_parallel": {"autotp_size": 4}}
+    found = run("deepspeed", "--num_gpus", "8", deepspeed=config, bf16=True)
+    assert found.field("/parallelism/tp") == 4
+    assert found.field("/training/num_microbatches") == 4
+    assert not found.unsupported
+
+
+@pytest.mark.parametrize(
+    ("given", "unsupported"),
+    [
+        ({"autotp_size": 1}, set()),
+        ({"autotp_size": 2, "tp_overlap_comm": True}, set()),
+        ({"autotp_size": 2, "preset_model": "llama"}, {"deepspeed.tensor_parallel.preset_model"}),
+    ],
+)
+def test_keys_of_deepspeeds_tensor_parallelism(
+    given: dict[str, Any], unsupported: set[str]
+) -> None:
+    config = {"zero_optimization": {"stage": 1}, "tensor_parallel": given}
+    found = run("deepspeed", "--num_gpus", "8", deepspeed=config, bf16=True)
+    assert found.unsupported == unsupported
+
+
 def test_deepspeed_within_the_arguments() -> None:
     config = {"zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"}}
     found = run("deepspeed", "--num_gpus", "8", deepspeed=config, bf16=True)

@@ -82,10 +82,11 @@ def _check(job: Job, engine: Engine, findings: Findings) -> None:
         refuse(findings, pointer, message)
     if engine.name == "fsdp2" and strategy == "no_shard":
         refuse(findings, pointer, "FSDP2 shares out; DDP does not")
-    for name in ("tp", "cp", "data_parallel_replicate_size"):
+    divided = ("cp", "data_parallel_replicate_size")
+    for name in divided if engine.name == "deepspeed" else ("tp", *divided):
         if getattr(given, name) != 1 and engine.name != "fsdp2":
             message = f"{name} goes with FSDP2 here"
             refuse(findings, f"/parallelism/{name}", message)
-    if given.sequence_parallel is False and given.tp > 1:
+    if given.sequence_parallel is False and given.tp > 1 and engine.name != "deepspeed":
         pointer = "/parallelism/sequence_parallel"
         refuse(findings, pointer, "no key of accelerate says it")

@@ -25,7 +25,7 @@ def deepspeed_arguments(job: Job) -> list[str]:
         pointer = "/framework/data_parallel_engine"
         refuse(findings, pointer, f"{engine.name} is not DeepSpeed; write it for accelerate")
     words = trainer_arguments(job, engine, findings)
-    for name in ("tp", "cp", "data_parallel_replicate_size"):
+    for name in ("cp", "data_parallel_replicate_size"):
         if getattr(job.parallelism, name) != 1:
             refuse(findings, f"/parallelism/{name}", f"{name} under DeepSpeed is not modelled")
     findings.refuse()
@@ -43,10 +43,12 @@ def deepspeed_config(job: Job) -> dict[str, Any]:
     zero |= {name: value for name in SWITCHES if (value := getattr(options, name)) is not None}
     zero |= {name: {"device": "cpu"} for name in OFFLOADED if getattr(options, name)}
     findings.refuse()
+    tp = job.parallelism.tp
     return {
         "bf16": {"enabled": "auto"},
         "fp16": {"enabled": "auto"},
         "zero_optimization": zero,
+        **({"tensor_parallel": {"autotp_size": tp}} if tp > 1 else {}),
         "zero_allow_untested_optimizer": True,
         "train_micro_batch_size_per_gpu": "auto",
         "gradient_accumulation_steps": "auto",

@@ -28,6 +28,7 @@ elasticity.max_train_batch_size elasticity.micro_batch_sizes elasticity.min_gpus
 elasticity.max_gpus elasticity.min_time elasticity.version elasticity.prefer_larger_batch
 elasticity.ignore_non_elastic_batch_info elasticity.model_parallel_size
 elasticity.num_gpus_per_node
+tensor_parallel.tp_overlap_comm
 activation_checkpointing.number_checkpoints activation_checkpointing.profile
 {ZERO}.reduce_scatter {ZERO}.allgather_partitions {ZERO}.use_multi_rank_bucket_allreduce
 {ZERO}.load_from_fp32_weights {ZERO}.elastic_checkpoint {ZERO}.sub_group_size
@@ -87,7 +88,6 @@ WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     f"{ZERO}.offload_optimizer.ratio": (1, 1.0),
     f"{ZERO}.offload_optimizer.super_offload": (False,),
     f"{ZERO}.zero_hpz_partition_size": (*OFF, 1),
-    "tensor_parallel.autotp_size": (*OFF, 1),
     "tensor_parallel.tp_size": (*OFF, 1),
     f"{ZERO}.mics_shard_size": (-1, None, 0),
     "communication_data_type": (None,),
@@ -131,7 +131,7 @@ UNSUPPORTED = {
     "quantize_training.": "quantisation in training is not modelled",
     "sparse_attention.": "sparse attention is not modelled",
     "pipeline.": "DeepSpeed's pipelines are not modelled",
-    "tensor_parallel.": "tensor parallelism under DeepSpeed is not modelled",
+    "tensor_parallel.": "of tensor parallelism only autotp_size is modelled",
     "expert_parallel.": "expert parallelism under DeepSpeed is not modelled",
     "weight_quantization.": "quantised weights are not modelled",
     "zero_quantized_": "quantised exchange is not modelled",

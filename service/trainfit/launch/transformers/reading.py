@@ -11,6 +11,7 @@ from trainfit.launch.accelerate.keys import DECIDING as LAUNCHERS
 from trainfit.launch.accelerate.keys import KEYS as ACCELERATE
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.deepspeed.keys import KEYS as DEEPSPEED
+from trainfit.launch.deepspeed.tensor_parallel import put_tensor_parallel
 from trainfit.launch.deepspeed.zero import is_config, put_zero
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
@@ -136,11 +137,12 @@ def put_run(run: Run) -> None:
 
 
 def put_layout(run: Run) -> tuple[Engine, int | None]:
-    """Set who shares out what over how many GPUs."""
+    """Set who shares out what over how many GPUs. The engine, and how many batches differ."""
     engine = put_engine(run)
     num_gpus = put_num_gpus(run, engine)
     put_parallel_sizes(run)
-    return engine, num_gpus
+    ranks = put_tensor_parallel(run) if engine.name == "deepspeed" else 1
+    return engine, None if num_gpus is None else max(1, num_gpus // ranks)
 
 
 def finish(run: Run, keys: Keys) -> None:

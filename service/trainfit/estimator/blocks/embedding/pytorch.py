@@ -24,9 +24,10 @@ def operation(
     n, h, width = sizes.n, embedding.width, sizes.residual_bytes
     trained = sizes.trains("embed_tokens")
     whole = sizes.V * h * sizes.gradient_bytes if trained else 0
-    share = whole // sizes.t
+    ranks = sizes.t if plan.layout.divides_embedding else 1
+    share = whole // ranks
     tied = plan.model.output_layer.tied
-    copied = sizes.t > 1 and plan.layout.sharding == "optim_grads_params"
+    copied = ranks > 1 and plan.layout.sharding == "optim_grads_params"
     left = 0 if tied else share if copied else whole
     position = embedding.position_rows * (embedding.position_width or h)
     mask = n * h if plan.model.traits.embedding_dropout and plan.step.hidden_dropout else 0

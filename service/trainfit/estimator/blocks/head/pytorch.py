@@ -43,15 +43,20 @@ def keeps_input(sizes: PytorchLegend, plan: PytorchPlan) -> bool:
 def _output_layer(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
     """Logits [n, V / t]. A tied matrix leaves its gradient to the embedding, which adds its own.
     Where only the last tokens have logits, the gradient of the others is filled with zeros.
+    DeepSpeed divides a matrix that is not tied, and gathers its logits.
     """
     kept = keeps_input(sizes, plan) and not sizes.gathers
-    product = linear("lm_head", n, sizes.h, sizes.V // sizes.t, sizes, reads="residual")
-    logits = n * sizes.V // sizes.t * sizes.bytes
+    tied = plan.model.output_layer.tied
+    ranks = 1 if tied and not plan.layout.divides_embedding else sizes.t
+    product = linear("lm_head", n, sizes.h, sizes.V // ranks, sizes, reads="residual")
+    logits = n * sizes.V // ranks * sizes.bytes
+    gathered = n * sizes.V * sizes.bytes if ranks > 1 and not plan.layout.divides_embedding else 0
     return product._replace(
         tensors=(
             *product.tensors,
             saved("norm output [n', h]", sizes.act if kept else 0),
             saved("capped logits [n, V / t]", logits if plan.model.traits.logits_softcap else 0),
+            forward("logits of all ranks, as gathered and in order [n, V]", 2 * gathered),
             backward("gradient of all tokens [n, h]", sizes.act if n < sizes.n else 0),
         )
     )

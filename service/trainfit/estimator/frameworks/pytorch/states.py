@@ -255,7 +255,7 @@ def model_states(numbers: Numbers, largest: int, plan: PytorchPlan) -> States:
         return States(weights, states.gradients * largest, optimizer, step)
     gradients = states.gradients * (part if sharded >= 2 else numbers).trained
     step = borrowed(stepped.trained, largest, plan)
-    if plan.layout.tp > 1 and sharded == 0:
+    if plan.layout.tp > 1 and plan.layout.divides_embedding and sharded == 0:
         share = plan.vocabulary_rows * plan.model.hidden_size // plan.layout.tp
         step = max(step, states.gradients * share)
     return States(weights, gradients, optimizer, step)

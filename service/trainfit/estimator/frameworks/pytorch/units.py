@@ -106,7 +106,7 @@ def whole_embedding(plan: PytorchPlan) -> int:
     as it is, a rank's share stays a part of it.
     """
     states, tp = plan.step.states, plan.layout.tp
-    if tp == 1 or states.reduced != states.gathered:
+    if tp == 1 or not plan.layout.divides_embedding or states.reduced != states.gathered:
         return 0
     matrix = plan.vocabulary_rows * plan.model.hidden_size * states.gathered
     return matrix - matrix // tp
