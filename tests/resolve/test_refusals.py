@@ -198,6 +198,16 @@ def test_every_default_is_echoed_with_its_origin() -> None:
     assert all(default.why for default in plan.defaults)
 
 
+@pytest.mark.parametrize(("ep", "etp"), [(1, 2), (4, 1)])
+def test_torchtitan_divides_experts_or_their_width(ep: int, etp: int) -> None:
+    layout = {"num_gpus": 8, "tp": 2, "ep": ep}
+    asked = {"model": DEEPSEEK, "parallelism": layout, "framework": {"name": "torchtitan"}}
+    assert plan_of(Job.model_validate(asked)).layout.etp == etp
+    asked["model"] = LLAMA
+    layout["ep"] = 1
+    assert plan_of(Job.model_validate(asked)).layout.etp == 1
+
+
 PROMPT = {"method": "prompt_tuning", "num_virtual_tokens": 20}
 TRANSFORMERS = {"name": "transformers"}
 TORCHTITAN = {"name": "torchtitan"}

@@ -57,7 +57,7 @@ def derived_layout(job: Job, layout: Layout) -> Iterator[tuple[str, Any, Origin,
         why = "the smallest multiple of tp * pp * cp and pp * ep * etp"
         yield "/parallelism/num_gpus", layout.num_gpus, "derived", why
     if given.etp is None:
-        why = "Megatron takes tp where etp is unset; elsewhere experts are not split"
+        why = "tp under Megatron, and under torchtitan where ep is 1; else experts are not split"
         yield "/parallelism/etp", layout.etp, "framework", why
     if given.vpp is None:
         yield "/parallelism/vpp", layout.vpp, "derived", "what the layer split says; else 1"

@@ -6,7 +6,7 @@ from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.pipeline import split, virtual_pipeline_size
 from trainfit.resolve.plan import Layout
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp, Recurrence
+from trainfit.specs.blocks import Attention, Block, Experts, LatentAttention, Mlp, Recurrence
 from trainfit.specs.framework import Megatron, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import (
@@ -25,6 +25,8 @@ def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findin
     """The layout, or RefusedError with everything in it that does not hold together."""
     given = job.parallelism
     etp = default_etp(job) if given.etp is None else given.etp
+    if given.etp is None and _divides_widths(job, model):
+        etp = given.tp
     num_gpus = given.num_gpus or smallest_world(given, etp)
     sequence_parallel = shares_sequence(job)
     _check_world(given, etp, num_gpus, findings)
@@ -98,6 +100,20 @@ def sequence_multiple(job: Job) -> int:
 def default_etp(job: Job) -> int:
     """Megatron takes tp where etp is unset; elsewhere experts are not split."""
     return job.parallelism.tp if isinstance(job.framework, Megatron) else 1
+
+
+def _divides_widths(job: Job, model: ModelSpec) -> bool:
+    """torchtitan divides the width of experts over tensor-parallel ranks where it does not divide
+    the experts (models/common/moe_sharding.py: expert_param_placement_dense).
+    """
+    if not isinstance(job.framework, Torchtitan) or job.parallelism.ep > 1:
+        return False
+    return any(isinstance(block, Experts) for block in _blocks(model))
+
+
+def _blocks(model: ModelSpec) -> list[Block]:
+    """The blocks of every kind of layer."""
+    return [b for kind in model.layer_kinds for s in kind.sublayers for b in s.blocks]
 
 
 def sharding_strategy(job: Job, findings: Findings) -> ShardingStrategy:
@@ -177,12 +193,7 @@ def _check_world(given: Parallelism, etp: int, num_gpus: int, findings: Findings
 def _check_blocks(
     given: Parallelism, etp: int, model: ModelSpec, sequence_parallel: bool, findings: Findings
 ) -> None:
-    blocks = {
-        id(block): block
-        for kind in model.layer_kinds
-        for sublayer in kind.sublayers
-        for block in sublayer.blocks
-    }
+    blocks = {id(block): block for block in _blocks(model)}
     experts = [block for block in blocks.values() if isinstance(block, Experts)]
     for block in blocks.values():
         match block:

@@ -77,7 +77,8 @@ class Parallelism(Part):
     etp: StageSize | None = Field(
         None,
         validation_alias=AliasChoices("etp", "expert_tensor_parallel_size"),
-        description="Tensor-parallel size within an expert. Unset: tp.",
+        description="Tensor-parallel size within an expert. Unset: tp under Megatron, and of "
+        "experts under torchtitan where ep is 1; else 1.",
     )
     sequence_parallel: bool | None = Field(
         None,

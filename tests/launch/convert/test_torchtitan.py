@@ -90,7 +90,7 @@ def layouts(draw: st.DrawFn, experts: bool) -> Part:
     layout = pipeline | {"tp": tp, "cp": cp, "ep": ep}
     layout["num_gpus"] = dp * tp * cp * pipeline.get("pp", 1)
     if experts:
-        layout["etp"] = draw(st.sampled_from((1, tp))) if ep > 1 else tp
+        layout["etp"] = draw(st.sampled_from((1, tp) if ep > 1 else (None, tp)))
     if cp > 1:
         layout["cp_comm_type"] = draw(st.sampled_from(("p2p", "all_gather")))
     if alone and draw(FLAG):

@@ -218,7 +218,7 @@ def _layout(
     if given.ep > 1:
         divided = given.etp or 1
         yield f"{section}.expert_tensor_parallel_degree", divided
-    if (given.etp or 1) != divided or divided not in (1, given.tp):
+    if given.etp not in (None, divided) or divided not in (1, given.tp):
         message = f"torchtitan divides experts by {divided} tensor-parallel ranks here"
         _refuse(findings, "/parallelism/etp", message)
     if given.sequence_parallel is False and given.tp > 1:

@@ -17,7 +17,9 @@ from trainfit.specs.blocks import Experts
 
 
 def operations(block: Experts, sizes: PytorchLegend, activation: str) -> tuple[Operation, ...]:
-    """Router, dispatch, experts, combination; then the shared experts."""
+    """Router, dispatch, experts, combination; then the shared experts. Ranks that share experts
+    keep their part of the sequence; those that share their width gather it.
+    """
     tokens = sizes.n_shard if sizes.e > 1 else sizes.n
     return (
         _router(block, sizes, tokens),
@@ -36,6 +38,9 @@ def _router(block: Experts, sizes: PytorchLegend, tokens: int) -> Operation:
     return Operation(
         "router",
         (
+            held(
+                "gathered input [n, h]", sizes.bytes * sizes.h * tokens * (tokens > sizes.n_shard)
+            ),
             saved("input in fp32 [n, h]", wide if trained and sizes.bytes < FULL else 0),
             saved("weight in fp32 [E, h]", FULL * numel if sizes.bytes < FULL else 0),
             saved("scores [n, E] fp32", scores),
