@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
-from trainfit.estimator.frameworks.pytorch.stretches import stretches
+from trainfit.estimator.frameworks.pytorch.stretches import Stretch, stretches
 from trainfit.estimator.frameworks.pytorch.units import NONE, Unit, accumulated
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
@@ -111,45 +111,54 @@ class Step:
         if not self._reshards:
             resident += sum(stretch.unit.weights for stretch in self._forwards if stretch.last)
         for index in reversed(range(len(self._backwards))):
-            placed, unit, last, around, again, released = self._backwards[index]
-            segment = placed.segment
+            stretch = self._backwards[index]
+            placed, unit, segment = stretch.placed, stretch.unit, stretch.placed.segment
             if not placed.runs_backward:
                 break
             gradients = standing + sharded + root + waiting
-            if again is not None:
-                buffers = resident + again.buffers + behind.reducing
-                moment = again.layer.forward
-                moment = moment._replace(borrowed=moment.borrowed + self._act)
-                yield _at(placed, moment, "backward", saved, gradients, buffers, 0)
-                saved += again.layer.saved
-            saved -= segment.saved
-            outside = self._head_outside and segment.name == "head"
-            fetched = self._next_fetched(index) if self._reshards and not outside else 0
-            whole = resident + around.weights
-            buffers = whole + fetched + behind.reducing
-            buffers += unit.weights if self._reshards else 0
-            moment = segment.backward
-            if self._reshards and last:
+            if stretch.again is not None:
+                yield self._again(stretch, saved, gradients, resident + behind.reducing)
+                saved += stretch.again.layer.saved
+            whole, fetched = resident + stretch.around.weights, self._fetched_behind(index)
+            if self._reshards and stretch.last:
                 copied = whole + unit.fetched + unit.weights + behind.reducing
                 peak = Peak(f"{segment.name}_backward", "all_gather", placed.layer, None)
-                yield Live(gradients, saved + segment.saved, self._act, copied, peak)
-            yield _at(placed, moment, "backward", saved, gradients, buffers, fetched)
-            saved -= released
+                yield Live(gradients, saved, self._act, copied, peak)
+            saved -= segment.saved
+            own = unit.weights if self._reshards else 0
+            buffers = whole + fetched + behind.reducing + own
+            yield _at(placed, segment.backward, "backward", saved, gradients, buffers, fetched)
+            saved -= stretch.released
             if unit is NONE:
                 root += segment.gradients
                 continue
-            if around is NONE:
-                waiting = 0 if last else waiting + segment.gradients
-            if last:
-                reducing = whole + fetched + unit.reducing
-                peak = Peak(f"{segment.name}_backward", "reduce_scatter", placed.layer, None)
-                made = 0 if unit.accumulated else segment.gradients
-                yield Live(gradients + made, saved, self._act, reducing, peak)
+            if stretch.around is NONE:
+                waiting = 0 if stretch.last else waiting + segment.gradients
+            if stretch.last:
+                resident -= 0 if self._reshards else unit.weights
+                whole = resident + stretch.around.weights
+                yield self._reduced(stretch, saved, gradients, whole + fetched)
                 sharded += unit.left
                 standing -= min(standing, unit.accumulated)
                 behind = unit
-                resident -= 0 if self._reshards else unit.weights
         yield from self._end(standing, sharded, root)
+
+    def _again(self, stretch: Stretch, saved: int, gradients: int, buffers: int) -> Live:
+        """The layer of the stretch at its highest while it runs forward again."""
+        assert stretch.again is not None
+        moment = stretch.again.layer.forward
+        moment = moment._replace(borrowed=moment.borrowed + self._act)
+        buffers += stretch.again.buffers
+        return _at(stretch.placed, moment, "backward", saved, gradients, buffers, 0)
+
+    def _reduced(self, stretch: Stretch, saved: int, gradients: int, buffers: int) -> Live:
+        """The gradients of the unit that has run, beside the buffer into which they are copied to
+        be reduced. Those that were added to earlier ones are gone.
+        """
+        placed, unit = stretch.placed, stretch.unit
+        peak = Peak(f"{placed.segment.name}_backward", "reduce_scatter", placed.layer, None)
+        made = 0 if unit.accumulated else placed.segment.gradients
+        return Live(gradients + made, saved, self._act, buffers + unit.reducing, peak)
 
     def _end(self, standing: int, sharded: int, root: int) -> Iterator[Live]:
         """The root's gradients, added to those of earlier micro-batches, beside the buffer from
@@ -167,6 +176,12 @@ class Step:
         following = self._forwards[index + 1 : index + 2]
         ahead = self._prefetches and following and following[0].last
         return following[0].unit.fetched if ahead else 0
+
+    def _fetched_behind(self, index: int) -> int:
+        """The buffer of the unit that is next while this stretch runs backward."""
+        segment = self._backwards[index].placed.segment
+        outside = self._head_outside and segment.name == "head"
+        return self._next_fetched(index) if self._reshards and not outside else 0
 
     def _next_fetched(self, index: int) -> int:
         """The buffer of the unit that runs backward after this one, and the one around it."""
