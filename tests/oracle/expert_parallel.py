@@ -20,7 +20,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed._functional_collectives import all_to_all_single, wait_tensor
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.fsdp._fully_shard._fsdp_common import FSDPMeshInfo, ShardPlacementResult
-from torch.distributed.tensor import Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import PrepareModuleInput, parallelize_module
 from torch.nn import functional
 from transformers.distributed.expert_parallel import apply_expert_parallelism
 
@@ -133,8 +134,10 @@ class Moe(nn.Module):
         experts = GroupedExperts(count, hidden, twice_ffn // 2, dtype)
         self.routed_experts = RoutedExperts(experts, top_k)
         self.shared_experts = getattr(given, "shared_experts", None)
+        self.reduces_over: Any = None
 
     def forward(self, hidden: Any) -> Any:
+        hidden = _local(hidden)
         tokens = hidden.view(-1, hidden.shape[-1])
         weights, chosen, scores = self.router(tokens)
         routing = torch.zeros_like(scores, dtype=torch.bool).scatter_(-1, chosen, True)
@@ -143,7 +146,11 @@ class Moe(nn.Module):
         shared = self.shared_experts(tokens) if self.shared_experts is not None else None
         if shared is not None:
             output = output + shared
-        return output.view(hidden.shape)
+        output = output.view(hidden.shape)
+        if self.reduces_over is None:
+            return output
+        partial_sums = DTensor.from_local(output, self.reduces_over, (Partial(),), run_check=False)
+        return partial_sums.redistribute(placements=(Shard(1),)).to_local()
 
 
 def _local(parameter: Any) -> Any:
@@ -180,18 +187,30 @@ def apply_fsdp_with_experts(model: Model, meshes: Meshes, spec: Spec) -> None:
 
 
 def as_torchtitan(model: Model, meshes: Meshes, spec: Spec) -> None:
-    """torchtitan's mixtures of experts in the place of transformers', divided over ranks."""
+    """torchtitan's mixtures of experts in the place of transformers': experts over expert-parallel
+    ranks, else their width over tensor-parallel ones.
+    """
     for block in model.blocks:
         if not hasattr(getattr(block, "mlp", None), "experts"):
             continue
         block.mlp = Moe(block.mlp)
-        if spec.ep == 1:
-            continue
         routed = block.mlp.routed_experts
-        routed.mesh = meshes["ep"]["ep"]
-        for name, parameter in list(routed.inner_experts.named_parameters()):
-            part = distribute_tensor(parameter.detach(), routed.mesh, [Shard(0)])
-            setattr(routed.inner_experts, name, nn.Parameter(part))
+        if spec.ep > 1:
+            routed.mesh = meshes["ep"]["ep"]
+            _divide(routed.inner_experts, routed.mesh, {"w1": 0, "w2": 0, "w3": 0})
+        elif spec.tp > 1:
+            block.mlp.reduces_over = meshes["tp"]
+            _divide(routed.inner_experts, meshes["tp"], {"w1": 1, "w2": 2, "w3": 1})
+            gathers = PrepareModuleInput(
+                input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),)
+            )
+            parallelize_module(block.mlp, meshes["tp"], gathers)
+
+
+def _divide(experts: GroupedExperts, mesh: Any, dimensions: dict[str, int]) -> None:
+    for name, dimension in dimensions.items():
+        part = distribute_tensor(getattr(experts, name).detach(), mesh, [Shard(dimension)])
+        setattr(experts, name, nn.Parameter(part))
 
 
 def placements(meshes: Meshes, spec: Spec, block: Any) -> Callable[[Any], Any] | None:
@@ -203,7 +222,8 @@ def placements(meshes: Meshes, spec: Spec, block: Any) -> Callable[[Any], Any] |
         return None
     routed = mixture.routed_experts
     experts = set(routed.inner_experts.parameters())
-    by_expert = Shard(1 if spec.world > routed.experts else 0)
+    ranks = spec.world if spec.ep > 1 else meshes["dp"].size()
+    by_expert = Shard(1 if ranks > routed.experts else 0)
     if spec.ep == 1:
         return lambda parameter: by_expert if parameter in experts else None
     of_experts = FSDPMeshInfo(meshes["ep"]["efsdp"], shard_mesh_dim=0)

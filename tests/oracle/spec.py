@@ -132,7 +132,7 @@ class Spec:
             return "adapters and virtual tokens exclude each other"
         if self.virtual_tokens and self.loss != "hf":
             return "virtual tokens go with the plain loss only"
-        shortened = self.logits_to_keep and self.strategy != "autotp"
+        shortened = self.logits_to_keep and self.loss_parallel
         if self.uses_tp and (self.is_adapted or self.loss != "hf" or shortened):
             return "tensor parallelism goes with no adapters and the plain loss only"
         if self.pp > 1 and not (self.strategy in ("single", "fsdp2") and self.is_plain):
@@ -171,7 +171,8 @@ class Spec:
 
     @property
     def uses_tp(self) -> bool:
-        return self.strategy in ("tp", "fsdp2_tp", "autotp")
+        divided = self.strategy == "fsdp2_ep" and self.tp > 1
+        return divided or self.strategy in ("tp", "fsdp2_tp", "autotp")
 
     @property
     def syncs(self) -> tuple[bool, ...]:

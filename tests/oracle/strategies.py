@@ -64,8 +64,10 @@ def meshes_of(spec: Spec) -> dict[str, Any]:
         case "fsdp2":
             return {"dp": mesh(dp=spec.world)}
         case "fsdp2_ep":
+            dense = mesh(dp=spec.world // spec.tp, tp=spec.tp)
             return {
-                "dp": mesh(dp=spec.world),
+                "dp": dense["dp"],
+                **({"tp": dense["tp"]} if spec.tp > 1 else {}),
                 "ep": mesh(efsdp=spec.world // spec.ep, ep=spec.ep),
                 "alike": mesh(rank=spec.world, alike=1)["alike"],
             }

@@ -46,7 +46,11 @@ def apply_tensor_parallel(model: Model, mesh: Any, spec: Spec) -> None:
     norm = SequenceParallel if spec.sp else ReplicatedNorm
     tied = model.tied
     for block in model.blocks:
-        parallelize_module(block, mesh, block_plan(block, between, norm))
+        plan = block_plan(block, between, norm)
+        if hasattr(getattr(block, "mlp", None), "experts"):
+            # How experts are divided is said where they are made.
+            plan = {path: style for path, style in plan.items() if not path.startswith("mlp")}
+        parallelize_module(block, mesh, plan)
     outside: list[tuple[Any, Any]] = [
         (model.embedding, RowwiseParallel(input_layouts=Replicate(), output_layouts=between)),
         (model.final_norm, norm()),

@@ -28,10 +28,6 @@ from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Layer, Sublayer
 from trainfit.specs.framework import Torchtitan
 
-REDUCTIONS = 2
-"""Tensors [n', h] of a layer that tensor-parallel ranks reduce, behind attention and behind the
-feed-forward network; selective checkpointing keeps them."""
-
 
 class Ledger:
     """Tables and prices of every stretch of the plan's model."""
@@ -55,8 +51,10 @@ class Ledger:
             for kind, groups in zip(plan.model.layer_kinds, self.kinds, strict=True)
         ]
         self.checkpointed_segments = [
-            self._run_again(segment, groups)
-            for segment, groups in zip(self.layer_segments, self.kinds, strict=True)
+            self._run_again(kind, segment, groups)
+            for kind, (segment, groups) in enumerate(
+                zip(self.layer_segments, self.kinds, strict=True)
+            )
         ]
         self._input = self._price("embedding", self.embedding())
         self._final_norm = self._price("final_norm", self.final_norm(), gradient=0)
@@ -135,7 +133,7 @@ class Ledger:
         """The first layer that is trained, before which no gradient flows."""
         groups = self._before_gradients(kind)
         segment = self._layer(self.plan.model.layer_kinds[kind], groups)
-        return self._run_again(segment, groups) if again else segment
+        return self._run_again(kind, segment, groups) if again else segment
 
     def _before_gradients(self, kind: int) -> tuple[Group, ...]:
         """Nothing is saved for a gradient of the input, with adapters nothing before the first one
@@ -199,14 +197,26 @@ class Ledger:
     def _operations(self, kind: int) -> tuple[Operation, ...]:
         return tuple([operation for group in self.kinds[kind] for operation in group])
 
-    def _run_again(self, segment: Segment, groups: tuple[Group, ...]) -> Segment:
+    def _run_again(self, kind: int, segment: Segment, groups: tuple[Group, ...]) -> Segment:
         """A checkpointed layer keeps its input [n', h], and what its policy says."""
         act, cached = self.sizes.act, 0
         if self.plan.step.checkpointing.kind == "operations":
             cached = kept_outputs(groups, compiled=self.plan.step.compiled)
-            if self.sizes.gathers:
-                cached += REDUCTIONS * act
+            cached += self._reductions(kind) * act
         return rerun(segment.name, [segment], act + cached, act, cached=cached)
+
+    def _reductions(self, kind: int) -> int:
+        """Tensors [n', h] of a layer that tensor-parallel ranks reduce, one behind each block, and
+        that selective checkpointing keeps. Experts that are divided over ranks leave none.
+        """
+        if not self.sizes.gathers:
+            return 0
+        layer = self.plan.model.layer_kinds[kind]
+        blocks = [block for sublayer in layer.sublayers for block in sublayer.blocks]
+        return sum(
+            not isinstance(block, Experts) or self.sizes.e == 1 or block.shared_ffn is not None
+            for block in blocks
+        )
 
     def sent_bytes(self, content: Content) -> int:
         """What a stage makes waits for its backward (torch.distributed.pipelining): [n', h], or
