@@ -56,7 +56,7 @@ def unit_of(numbers: Numbers, plan: PytorchPlan) -> Unit:
     stands = _adds_up(plan) or _are_in_buckets(plan) or _stand_in_partitions(plan)
     keeps = not (stands or plan.step.optimizer.in_backward)
     if strategy in ("no_shard", "optim"):
-        return Unit(0, 0, bucket, states.gathered * numbers.trained * keeps, 0)
+        return Unit(0, 0, bucket, states.gradients * numbers.trained * keeps, 0)
     part = shard(numbers, plan).trained
     if (zero := plan.step.data_parallelism.zero) is not None:
         stays = keeps and not zero.optimizer_on_host
@@ -143,7 +143,7 @@ def _has_buckets(plan: PytorchPlan) -> bool:
 def ddp_buckets(numbers: Numbers, plan: PytorchPlan) -> int:
     """Buckets as large as the gradients, beside them unless those are views."""
     beside = _has_buckets(plan) and not _are_in_buckets(plan)
-    return plan.step.states.gathered * numbers.trained * beside
+    return plan.step.states.gradients * numbers.trained * beside
 
 
 def deepspeed_buffers(
