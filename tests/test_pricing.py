@@ -99,6 +99,8 @@ OF_PYTORCH: tuple[dict[str, Any], ...] = (
     {"/training/peft": None, "/training/num_frozen_layers": 12},
     {"/training/peft": None, "/training/num_frozen_layers": 12, "/training/frozen": ["lm_head"]},
     {"/training/peft": {"method": "prompt_tuning", "num_virtual_tokens": 20}},
+    {"/training/peft": {"method": "p_tuning", "num_virtual_tokens": 20}},
+    {"/training/peft": {"method": "prefix_tuning", "num_virtual_tokens": 20}},
     {"/training/peft/r": 16},
     {"/training/peft/quantization": "nf4", "/training/precision": "autocast-bf16"},
     {"/training/peft/base_dtype": "fp32", "/training/precision": "autocast-bf16"},

@@ -51,6 +51,7 @@ DEFAULTS: Row = {
     "keep_logits": False,
     "lora": None,
     "virtual_tokens": 0,
+    "virtual_kind": "prompt",
     "freeze": (),
 }
 """What a spec leaves out."""
@@ -93,6 +94,12 @@ SCHEDULES = {
     "ZBVZeroBubble": "zb-v",
     "DualPipeV": "dualpipe-v",
 }
+VIRTUAL: dict[str, Row] = {
+    "prompt": {"method": "prompt_tuning"},
+    "mlp": {"method": "p_tuning"},
+    "prefix": {"method": "prefix_tuning"},
+    "projected_prefix": {"method": "prefix_tuning", "prefix_projection": True},
+}
 LOSSES = {"hf": "unfused", "chunked": "chunked", "fused_linear": "liger"}
 
 
@@ -116,7 +123,13 @@ def stage_of(row: Row) -> Stage:
 def check_known(spec: Row) -> None:
     """Raise UnusableRowError for a spec that says more than a job can."""
     unknown = sorted(spec.keys() - DEFAULTS.keys() - {"name", "model_type", "config"})
-    tables = {"dtype": PRECISIONS, "optimizer": OPTIMIZERS, "ac": RECOMPUTE, "loss": LOSSES}
+    tables = {
+        "dtype": PRECISIONS,
+        "optimizer": OPTIMIZERS,
+        "ac": RECOMPUTE,
+        "loss": LOSSES,
+        "virtual_kind": VIRTUAL,
+    }
     unknown += [
         str(spec[key]) for key, known in tables.items() if spec.get(key) not in (None, *known)
     ]
@@ -192,7 +205,7 @@ def training_of(given: Row) -> Row:
     if given["lora"] is not None:
         training["peft"] = adapters_of(given["lora"], given["dtype"])
     if tokens := given["virtual_tokens"]:
-        training["peft"] = {"method": "prompt_tuning", "num_virtual_tokens": tokens}
+        training["peft"] = VIRTUAL[given["virtual_kind"]] | {"num_virtual_tokens": tokens}
     if "peft" in training and given["dtype"] == "autocast":
         training["peft"]["base_dtype"] = "fp32"
     return training

@@ -190,8 +190,11 @@ def test_a_discriminator_is_no_part_of_a_pointer(
             {"/training/peft/target_modules/1": "must be a string"},
         ),
         (
-            job(training={"peft": {"method": "prefix_tuning"}}),
-            {"/training/peft/method": "must be one of 'lora', 'prompt_tuning'"},
+            job(training={"peft": {"method": "ia3"}}),
+            {
+                "/training/peft/method": "must be one of 'lora', 'prompt_tuning', 'p_tuning', "
+                "'prefix_tuning'"
+            },
         ),
         (
             job(training={"peft": {"method": "prompt_tuning", "r": 8}}),

@@ -37,6 +37,31 @@ def test_embeddings_of_virtual_tokens() -> None:
     assert trainable(peft=peft) == 20 * 4096
 
 
+@pytest.mark.parametrize(
+    ("encoder", "count"),
+    [
+        ({}, 50_425_856),
+        ({"encoder_reparameterization_type": "LSTM", "encoder_hidden_size": 512}, 30_512_128),
+        (
+            {"encoder_reparameterization_type": "LSTM", "encoder_num_layers": 3},
+            1_174_695_936,
+        ),
+    ],
+)
+def test_encoders_of_virtual_tokens_are_as_large_as_those_of_peft(
+    encoder: dict[str, Any], count: int
+) -> None:
+    assert trainable(peft={"method": "p_tuning", "num_virtual_tokens": 20} | encoder) == count
+
+
+@pytest.mark.parametrize(("projection", "count"), [(False, 1_474_560), (True, 76_641_280)])
+def test_keys_and_values_of_virtual_tokens_are_as_many_as_those_of_peft(
+    projection: bool, count: int
+) -> None:
+    peft = {"method": "prefix_tuning", "num_virtual_tokens": 20, "prefix_projection": projection}
+    assert trainable(peft=peft) == count
+
+
 def test_what_is_frozen_is_not_trained() -> None:
     assert trainable() - trainable(frozen=["embed_tokens"]) == 151_936 * 4096
 

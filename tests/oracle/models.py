@@ -77,7 +77,7 @@ def build(spec: Spec) -> Model:
     if spec.lora:
         model.module = with_adapters(module, spec.lora)
     if spec.virtual_tokens:
-        model.module = with_virtual_tokens(module, spec.virtual_tokens)
+        model.module = with_virtual_tokens(module, spec)
     return model
 
 
@@ -116,11 +116,19 @@ def with_adapters(module: Any, lora: Lora) -> Any:
     return adapted
 
 
-def with_virtual_tokens(module: Any, count: int) -> Any:
-    """The model with trained embeddings before each sequence, its own parameters frozen."""
-    from peft import PromptTuningConfig, get_peft_model
+def with_virtual_tokens(module: Any, spec: Spec) -> Any:
+    """The model with trained tokens before each sequence, its own parameters frozen."""
+    from peft import PrefixTuningConfig, PromptEncoderConfig, PromptTuningConfig, get_peft_model
 
-    config = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=count)
+    given: dict[str, Any] = {"task_type": "CAUSAL_LM", "num_virtual_tokens": spec.virtual_tokens}
+    match spec.virtual_kind:
+        case "prompt":
+            config = PromptTuningConfig(**given)
+        case "prefix" | "projected_prefix":
+            projected = spec.virtual_kind == "projected_prefix"
+            config = PrefixTuningConfig(**given, prefix_projection=projected)
+        case encoder:
+            config = PromptEncoderConfig(**given, encoder_reparameterization_type=encoder.upper())
     with staying():
         return get_peft_model(module, config)
 

@@ -56,7 +56,10 @@ class Spec:
     experts: Literal["grouped_mm", "batched_mm"] = "grouped_mm"
     lora: Lora | None = None
     virtual_tokens: int = 0
-    """Prompt tuning by PEFT: so many tokens before each sequence are trained, and nothing else."""
+    """Prompt learning by PEFT: so many tokens before each sequence are all that is trained."""
+    virtual_kind: Literal["prompt", "prefix", "projected_prefix", "mlp", "lstm"] = "prompt"
+    """What is trained of them: embeddings, keys and values, either from a projection, or what
+    P-tuning's encoder makes."""
     freeze: tuple[str, ...] = ()
     """Parts of the names of parameters that take no gradient."""
 

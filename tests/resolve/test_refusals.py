@@ -209,6 +209,12 @@ def test_torchtitan_divides_experts_or_their_width(ep: int, etp: int) -> None:
 
 
 PROMPT = {"method": "prompt_tuning", "num_virtual_tokens": 20}
+PREFIX = {"method": "prefix_tuning", "num_virtual_tokens": 20}
+LSTM = {
+    "method": "p_tuning",
+    "num_virtual_tokens": 20,
+    "encoder_reparameterization_type": "LSTM",
+}
 TRANSFORMERS = {"name": "transformers"}
 TORCHTITAN = {"name": "torchtitan"}
 
@@ -228,7 +234,32 @@ TORCHTITAN = {"name": "torchtitan"}
                 "parallelism": {"num_gpus": 2, "tp": 2},
             },
             "/parallelism/tp",
-            "tp with prompt tuning is not modelled",
+            "tp with prompt_tuning is not modelled",
+        ),
+        (
+            {
+                "framework": TRANSFORMERS,
+                "training": {"peft": PREFIX, "recompute": {"granularity": "full"}},
+            },
+            "/training/recompute/granularity",
+            "no prefix tuning where activations are recomputed",
+        ),
+        (
+            {"model": DEEPSEEK, "framework": TRANSFORMERS, "training": {"peft": PREFIX}},
+            "/training/peft/method",
+            "keys and values of one width",
+        ),
+        (
+            {
+                "framework": TRANSFORMERS,
+                "training": {"peft": LSTM},
+                "parallelism": {
+                    "num_gpus": 2,
+                    "data_parallel_sharding_strategy": "optim_grads_params",
+                },
+            },
+            "/training/peft/encoder_reparameterization_type",
+            "an LSTM whose weights are shared out",
         ),
         (
             {

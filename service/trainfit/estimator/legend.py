@@ -114,6 +114,8 @@ class PytorchLegend(Legend):
     both where they are compiled; 0 where linears do not multiply in fp8."""
     float8_weights: bool
     """Their weights are gathered in fp8."""
+    prefix: int = 0
+    """Trained keys and values of every layer before those of a sample, by their tokens."""
     still: bool = False
     """The weights of the layer that runs are not trained."""
 
@@ -150,11 +152,6 @@ class PytorchLegend(Legend):
         """
         return self.residual_bytes if self.is_quantised(module) else self.bytes
 
-    @property
-    def virtual_elements(self) -> int:
-        """Elements of the embeddings of virtual tokens, which are trained."""
-        return 0 if self.adapters is None else self.adapters.virtual_tokens * self.h
-
     def adapts(self, module: str) -> bool:
         """Whether the module has a low-rank adapter."""
         if self.adapters is None:
@@ -186,8 +183,9 @@ class PytorchLegend(Legend):
 
 def pytorch_legend_of(plan: PytorchPlan) -> PytorchLegend:
     layout, batch, step = plan.layout, plan.batch, plan.step
-    virtual = step.adapters.virtual_tokens if step.adapters is not None else 0
-    sequence = (batch.seq_length + virtual) // layout.cp
+    virtual = step.adapters.virtual if step.adapters is not None else None
+    before = 0 if virtual is None or virtual.in_attention else virtual.count
+    sequence = (batch.seq_length + before) // layout.cp
     n = sequence * batch.micro_batch_size
     gathers = layout.sequence_parallel and layout.tp > 1
     return PytorchLegend(
@@ -215,4 +213,5 @@ def pytorch_legend_of(plan: PytorchPlan) -> PytorchLegend:
         tied=plan.model.output_layer.tied,
         float8_casts=(1 if step.compiled else 2) * step.float8,
         float8_weights=step.states.gathered_matrices < step.states.gathered,
+        prefix=virtual.count if virtual is not None and virtual.in_attention else 0,
     )

@@ -36,6 +36,8 @@ class Segment(NamedTuple):
     backward: Moment
     gradients: int = 0
     """Weight gradients that its backward leaves behind."""
+    cached: int = 0
+    """Held until the forward of the whole model returns."""
 
 
 class Sums(NamedTuple):

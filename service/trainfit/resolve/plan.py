@@ -179,9 +179,28 @@ class MegatronPlan(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class VirtualTokens:
+    """Trained tokens before every sample: as embeddings, which an encoder of a width and a number
+    of layers may make, or as keys and values of every layer. `width` are the features of an
+    embedding, or of the keys of a layer.
+    """
+
+    count: int
+    kind: Literal["embeddings", "mlp", "lstm", "keys_and_values", "projected_keys_and_values"]
+    width: int
+    encoder_width: int
+    encoder_layers: int
+
+    @property
+    def in_attention(self) -> bool:
+        """Whether they are keys and values, and no tokens anywhere else."""
+        return self.kind in ("keys_and_values", "projected_keys_and_values")
+
+
+@dataclass(frozen=True, slots=True)
 class Adapters:
     """What is trained beside frozen weights: low-rank adapters of the linears that `targets` names
-    (None: of all but the head), or `virtual_tokens` before every sample.
+    (None: of all but the head), or `virtual` tokens before every sample.
 
     Their elements take `element_bytes` in storage and `computed_bytes` in a forward; an element of
     a frozen matrix takes `matrix_bytes` in storage. `saved` are modules that are trained whole.
@@ -194,7 +213,7 @@ class Adapters:
     computed_bytes: int
     matrix_bytes: Fraction
     saved: frozenset[str]
-    virtual_tokens: int = 0
+    virtual: VirtualTokens | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from trainfit.resolve.plan import (
     OptimizerStep,
     PytorchStates,
     PytorchStep,
+    VirtualTokens,
     ZeroBuffers,
 )
 from trainfit.specs.architecture import ModelSpec
@@ -28,7 +29,9 @@ from trainfit.specs.training import (
     Peft,
     Precision,
     PrecisionPreset,
+    PrefixTuning,
     PromptTuning,
+    PTuning,
 )
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
@@ -54,7 +57,7 @@ def resolve_pytorch_step(
     framework, training = job.framework, job.training
     engine = _engine(framework, layout, findings)
     dtypes = _with_base(_dtypes(job, engine, layout), training.peft, findings)
-    adapters = _adapters(training.peft, dtypes) if training.peft is not None else None
+    adapters = _adapters(training.peft, dtypes, model) if training.peft is not None else None
     _check(job, model, layout, engine, findings)
     return PytorchStep(
         activation_bytes=dtypes.computed,
@@ -271,7 +274,7 @@ def _checkpointing(job: Job) -> Checkpointing:
     return Checkpointing("none", 1)
 
 
-def _adapters(peft: Peft, dtypes: Dtypes) -> Adapters:
+def _adapters(peft: Peft, dtypes: Dtypes, model: ModelSpec) -> Adapters:
     """PEFT casts adapters of a narrow model to fp32, and has virtual tokens in nothing else.
     Sources: peft's tuners_utils.py (autocast_adapter_dtype) and tuners/prompt_tuning/model.py.
     """
@@ -286,7 +289,39 @@ def _adapters(peft: Peft, dtypes: Dtypes) -> Adapters:
         computed_bytes=_narrowed(stored, dtypes),
         matrix_bytes=_frozen_bytes(peft, dtypes),
         saved=frozenset(lora.modules_to_save),
-        virtual_tokens=peft.num_virtual_tokens if isinstance(peft, PromptTuning) else 0,
+        virtual=_virtual_tokens(peft, model),
+    )
+
+
+def _virtual_tokens(peft: Peft, model: ModelSpec) -> VirtualTokens | None:
+    """Source of the widths: peft's utils/other.py (_prepare_prompt_learning_config)."""
+    if isinstance(peft, Lora):
+        return None
+    count, width = peft.num_virtual_tokens, model.hidden_size
+    match peft:
+        case PromptTuning():
+            return VirtualTokens(count, "embeddings", width, 0, 0)
+        case PTuning(encoder_reparameterization_type="LSTM"):
+            encoder = peft.encoder_hidden_size or width
+            return VirtualTokens(count, "lstm", width, encoder, peft.encoder_num_layers)
+        case PTuning():
+            return VirtualTokens(count, "mlp", width, peft.encoder_hidden_size or width, 0)
+    width = max(_key_widths(model.layer_kinds[model.pattern[0]]), default=0)
+    if peft.prefix_projection:
+        encoder = peft.encoder_hidden_size or width
+        return VirtualTokens(count, "projected_keys_and_values", width, encoder, 0)
+    return VirtualTokens(count, "keys_and_values", width, 0, 0)
+
+
+def _key_widths(layer: Layer) -> tuple[int, ...]:
+    """g d of each block of a layer that has keys of its own, and values as wide."""
+    blocks = [block for sublayer in layer.sublayers for block in sublayer.blocks]
+    return tuple(
+        block.kv_heads * block.head_dim
+        for block in blocks
+        if isinstance(block, Attention)
+        and block.owns_kv
+        and block.v_head_dim in (None, block.head_dim)
     )
 
 
@@ -372,8 +407,7 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
         _check_context_parallel(job, model, engine, findings)
     if engine == "deepspeed" and layout.tp > 1:
         check_auto_tp(job, model, layout, findings)
-    if isinstance(job.training.peft, PromptTuning):
-        _check_virtual_tokens(job, layout, findings)
+    _check_virtual_tokens(job, model, layout, findings)
     for name in job.training.frozen:
         if name not in FREEZABLE:
             known = ", ".join(FREEZABLE)
@@ -441,20 +475,44 @@ def _check_context_parallel(job: Job, model: ModelSpec, engine: Engine, findings
         findings.add("/parallelism/cp", "conflict", message, put("/parallelism/cp", 1))
 
 
-def _check_virtual_tokens(job: Job, layout: Layout, findings: Findings) -> None:
+def _check_virtual_tokens(job: Job, model: ModelSpec, layout: Layout, findings: Findings) -> None:
     """PEFT puts them before samples that no rank shares with another."""
+    peft = job.training.peft
+    if peft is None or isinstance(peft, Lora):
+        return
     if isinstance(job.framework, Torchtitan):
         findings.add(
             "/framework/name",
             "conflict",
-            "prompt tuning is PEFT's, for models of transformers",
+            f"{peft.method} is PEFT's, for models of transformers",
             put("/framework", {"name": "transformers"}),
         )
     for name in ("tp", "cp"):
         if getattr(layout, name) > 1:
             pointer = f"/parallelism/{name}"
-            message = f"{name} with prompt tuning is not modelled"
+            message = f"{name} with {peft.method} is not modelled"
             findings.add(pointer, "not_modelled", message, put(pointer, 1))
+    if isinstance(peft, PrefixTuning):
+        _check_prefix(job, model, findings)
+    lstm = isinstance(peft, PTuning) and peft.encoder_reparameterization_type == "LSTM"
+    if lstm and layout.sharding == "optim_grads_params":
+        pointer = "/training/peft/encoder_reparameterization_type"
+        message = "an LSTM whose weights are shared out is not modelled"
+        findings.add(pointer, "not_modelled", message, put(pointer, "MLP"))
+
+
+def _check_prefix(job: Job, model: ModelSpec, findings: Findings) -> None:
+    """Keys and values go to a cache, which a forward that runs again would fill twice, and are as
+    wide in every layer. Source: peft's peft_model.py (_setup_prompt_encoder, get_prompt).
+    """
+    pointer = "/training/recompute/granularity"
+    if job.training.recompute.granularity is not None:
+        message = "PEFT has no prefix tuning where activations are recomputed"
+        findings.add(pointer, "conflict", message, put(pointer, None))
+    (width, *others) = {_key_widths(model.layer_kinds[kind]) for kind in model.pattern}
+    if others or len(width) != 1:
+        message = "prefix tuning goes with models whose layers have keys and values of one width"
+        findings.add("/training/peft/method", "conflict", message)
 
 
 def _check_frozen_layers(job: Job, model: ModelSpec, findings: Findings) -> None:

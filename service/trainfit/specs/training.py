@@ -221,7 +221,36 @@ class PromptTuning(FrozenBase):
     )
 
 
-Peft = Annotated[Lora | PromptTuning, Field(discriminator="method")]
+class PTuning(FrozenBase):
+    """Embeddings of virtual tokens before every sample, made by an encoder."""
+
+    method: Literal["p_tuning"]
+    num_virtual_tokens: Count = Field(..., description="Tokens before each sample.")
+    encoder_reparameterization_type: Literal["MLP", "LSTM"] = Field(
+        "MLP", description="p_tuning: what makes the embeddings."
+    )
+    encoder_hidden_size: Count | None = Field(
+        None, description="Width of the encoder. Unset: as wide as what it makes."
+    )
+    encoder_num_layers: Annotated[int, Field(ge=1, le=64)] = Field(
+        2, description="p_tuning: layers of the LSTM."
+    )
+
+
+class PrefixTuning(FrozenBase):
+    """Keys and values of virtual tokens before those of every sample, in every layer."""
+
+    method: Literal["prefix_tuning"]
+    num_virtual_tokens: Count = Field(..., description="Tokens before each sample.")
+    prefix_projection: bool = Field(
+        False, description="prefix_tuning: two linears make the keys and values from embeddings."
+    )
+    encoder_hidden_size: Count | None = Field(
+        None, description="Width between the linears. Unset: that of the keys of all heads."
+    )
+
+
+Peft = Annotated[Lora | PromptTuning | PTuning | PrefixTuning, Field(discriminator="method")]
 """Parameter-efficient fine-tuning, as PEFT does it."""
 
 

@@ -80,18 +80,22 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
     a, g = block.heads // sizes.t, max(1, block.kv_heads // sizes.t)
     owned = g if block.owns_kv else 0
     read = a if _is_repeated(block, g, sizes, plan) else owned
-    q, k, v = a * d * n * width, read * d * n * width, read * d_v * n * width
+    keys = _rows_of_keys(sizes)
+    q, k, v = a * d * n * width, read * d * keys * width, read * d_v * keys * width
     out = a * d_v * n * width
     packed = plan.model.model_type in PACKED
+    as_made = read == owned and not sizes.prefix
+    beside = 2 * owned * d * n * width if packed and sizes.prefix and not block.rope else 0
     table = [
         *_projections(block, a, owned, h_in, sizes, packed=packed),
         *_norms(block, a, owned, sizes, plan),
         Operation(
             "core_attention",
             (
-                *_inputs(q, k, v, rotated=block.rope, packed=packed and read == owned),
+                *_inputs(q, k, v, rotated=block.rope, packed=packed and as_made),
+                saved("packed product, of which q is a part", beside),
                 *_kernel(block, a, read, sizes, plan),
-                *(() if _keeps_scores(block, plan) else _gradients(q + k + v, out)),
+                *(() if _keeps_scores(block, sizes, plan) else _gradients(q + k + v, out)),
                 *ring(q, k + v, sizes),
             ),
         ),
@@ -105,11 +109,27 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
     return tuple(table)
 
 
+def _rows_of_keys(sizes: PytorchLegend) -> int:
+    """Keys of a micro-batch: of its tokens, and of the prefix of each sample."""
+    return sizes.n + sizes.prefix * sizes.b
+
+
+def cached(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> int:
+    """Bytes of keys and values that a prefix leaves in the cache, where the kernel reads copies of
+    them: of every query head, or narrowed by autocast.
+    """
+    g = block.kv_heads
+    copied = _is_repeated(block, g, sizes, plan) or sizes.residual_bytes > sizes.bytes
+    if not sizes.prefix or not copied:
+        return 0
+    return 2 * g * block.head_dim * _rows_of_keys(sizes) * sizes.residual_bytes
+
+
 def _is_repeated(block: Attention, g: int, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
     """Whether keys and values are copied to every query head: for eager attention, and where the
     kernel takes a mask (transformers' use_gqa_in_sdpa). A single head is not copied but expanded.
     """
-    if _runs_unfused(block, plan):
+    if _runs_unfused(block, sizes, plan):
         return True
     if not 1 < g < block.heads or not block.owns_kv:
         return False
@@ -118,10 +138,10 @@ def _is_repeated(block: Attention, g: int, sizes: PytorchLegend, plan: PytorchPl
 
 
 def _is_masked(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
-    """Whether a window is shorter than the sequence, so that causality is not all. falcon sends a
-    mask always.
+    """Whether a window is shorter than the sequence, or there are keys before it, so that causality
+    is not all. falcon sends a mask always.
     """
-    if plan.model.model_type == "falcon":
+    if plan.model.model_type == "falcon" or sizes.prefix:
         return True
     return block.window is not None and sizes.s * sizes.c >= block.window
 
@@ -184,7 +204,7 @@ def _kernel(
     if plan.step.attention_backend == "eager":
         yield from _eager(a, out, sizes, plan)
         return
-    if _runs_unfused(block, plan):
+    if _runs_unfused(block, sizes, plan):
         yield from _unfused(a, d, out, sizes)
         return
     yield saved("output [n, a d_v / t]", out)
@@ -192,15 +212,17 @@ def _kernel(
     if plan.model.model_type in PARTLY_ROTATED and sizes.keeps_input("o_proj"):
         yield saved("output, tokens before heads [n, a d_v / t]", out)
     if _is_masked(block, sizes, plan) and plan.step.attention_backend == "sdpa":
-        yield saved("mask of the window [b, 1, s, s]", width * sizes.b * sizes.s * sizes.s)
+        mask = width * sizes.b * sizes.s * (sizes.s + sizes.prefix)
+        yield saved("mask of the window [b, 1, s, s]", mask)
     yield backward("gradient of q in fp32 [n, a d / t]", FULL * a * d * n)
     yield backward("sums of output and its gradient [a / t, n] fp32", FULL * a * n)
     if 0 < read < a:
-        yield backward("gradients of repeated keys and values", a * (d + d_v) * n * width)
+        repeated = a * (d + d_v) * _rows_of_keys(sizes) * width
+        yield backward("gradients of repeated keys and values", repeated)
 
 
-def _keeps_scores(block: Attention, plan: PytorchPlan) -> bool:
-    return plan.step.attention_backend == "eager" or _runs_unfused(block, plan)
+def _keeps_scores(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
+    return plan.step.attention_backend == "eager" or _runs_unfused(block, sizes, plan)
 
 
 def _gradients(inputs: int, out: int) -> Iterator[Tensor]:
@@ -223,15 +245,16 @@ def ring(q: int, kv: int, sizes: PytorchLegend) -> Iterator[Tensor]:
     yield backward("gradients in fp32, added up over ranks", in_full)
 
 
-def _runs_unfused(block: Attention, plan: PytorchPlan) -> bool:
+def _runs_unfused(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
     """Whether scaled_dot_product_attention finds no fused kernel: in fp32, and with the mask that
-    falcon always sends, the one that there is takes as many keys as queries.
+    falcon always sends, the one that there is takes as many keys as queries. Before a prefix keys
+    are copied to every query.
     Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp.
     """
     if plan.step.attention_backend != "sdpa" or block.kv_heads == block.heads:
         return False
     masked = plan.model.model_type == "falcon" and block.kv_heads == 1
-    return masked or plan.step.activation_bytes == FULL
+    return masked or (plan.step.activation_bytes == FULL and not sizes.prefix)
 
 
 def _unfused(a: int, d: int, out: int, sizes: PytorchLegend) -> Iterator[Tensor]:
@@ -256,7 +279,7 @@ def _eager(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterato
     transformers' eager_attention_forward; aten/src/ATen/native/SoftMax.cpp (softmax,
     half_to_float) and Dropout.cpp.
     """
-    scores = sizes.b * a * sizes.s * sizes.s * sizes.c
+    scores = sizes.b * a * sizes.s * (sizes.s + sizes.prefix) * sizes.c
     width, wide = sizes.bytes, max(sizes.bytes, sizes.residual_bytes)
     drops, narrows = plan.step.attention_dropout, width < FULL
     in_place = narrows and plan.step.half

@@ -31,7 +31,8 @@ def operation(
     left = 0 if tied else share if copied else whole
     position = embedding.position_rows * (embedding.position_width or h)
     mask = n * h if plan.model.traits.embedding_dropout and plan.step.hidden_dropout else 0
-    takes = sizes.virtual_elements > 0 and takes_gradient(plan)
+    joined = sizes.adapters is not None and sizes.adapters.virtual is not None
+    takes = joined and takes_gradient(plan)
     return Operation(
         "embedding",
         (
@@ -44,7 +45,6 @@ def operation(
             backward("new gradient and sum [V / t, h]", 2 * share if tied else 0),
             gradient("weight gradient [V / t, h]", left),
             gradient("gradient of positions", position * sizes.gradient_bytes if trained else 0),
-            gradient("gradient of virtual tokens", sizes.virtual_elements * sizes.adapter_bytes),
         ),
     )
 

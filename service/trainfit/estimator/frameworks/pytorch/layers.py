@@ -66,6 +66,12 @@ def held_in_forward(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> in
     return (sum(written_out) + reads) * sizes.act
 
 
+def held_in_cache(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> int:
+    """Bytes that a cache of keys and values holds of this layer, beside what is saved."""
+    blocks = [block for sublayer in layer.sublayers for block in sublayer.blocks]
+    return sum(attention.cached(b, sizes, plan) for b in blocks if isinstance(b, Attention))
+
+
 def _is_written_out(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
     """Whether the sublayer's norms keep copies of the residual stream and not the stream itself."""
     kinds = {each.kind for each in sublayer.norms}

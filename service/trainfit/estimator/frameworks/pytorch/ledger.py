@@ -11,8 +11,10 @@ from types import ModuleType
 from trainfit.estimator.blocks.embedding import pytorch as embedding
 from trainfit.estimator.blocks.head import pytorch as head
 from trainfit.estimator.blocks.norm.pytorch import FOR_INPUT_GRADIENT, norm
+from trainfit.estimator.blocks.virtual_tokens import pytorch as virtual_tokens
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
 from trainfit.estimator.frameworks.pytorch.layers import (
+    held_in_cache,
     held_in_forward,
     layer_operations,
     sublayer_operations,
@@ -65,7 +67,8 @@ class Ledger:
 
     def embedding(self) -> tuple[Group, ...]:
         model = self.plan.model
-        return ((embedding.operation(model.embedding, self.rotated, self.sizes, self.plan),),)
+        looked_up = embedding.operation(model.embedding, self.rotated, self.sizes, self.plan)
+        return ((*virtual_tokens.operations(self.sizes, self.plan), looked_up),)
 
     @property
     def rotated(self) -> int:
@@ -101,7 +104,8 @@ class Ledger:
         """The chunk in forward order."""
         begun = not content.embedding or self._embedding_has_gradient
         if content.embedding:
-            yield PlacedSegment(self._input, None, runs_backward=begun)
+            trained = begun or self.sizes.prefix > 0
+            yield PlacedSegment(self._input, None, runs_backward=trained)
         for position, kind in enumerate(content.kinds):
             again = self.is_recomputed(position)
             segment = (self.checkpointed_segments if again else self.layer_segments)[kind]
@@ -116,7 +120,9 @@ class Ledger:
 
     @property
     def _embedding_has_gradient(self) -> bool:
-        trained = self.sizes.trains("embed_tokens") or self.sizes.virtual_elements > 0
+        adapters = self.sizes.adapters
+        joined = adapters is not None and adapters.virtual is not None and not self.sizes.prefix
+        trained = self.sizes.trains("embed_tokens") or joined
         return trained or embedding.takes_gradient(self.plan)
 
     def _trains(self, kind: int) -> bool:
@@ -149,7 +155,11 @@ class Ledger:
         return (*groups, *(group for each in others for group in self.sublayer(each)))
 
     def _from_first_adapter(self, group: Group) -> Group:
-        adapted = [self.sizes.adapts(operation.name) for operation in group]
+        """Trained keys and values join in attention."""
+        joins = "core_attention" if self.sizes.prefix else ""
+        adapted = [
+            self.sizes.adapts(operation.name) or operation.name == joins for operation in group
+        ]
         first = adapted.index(True) if True in adapted else len(group)
         return (*map(_without_saved, group[:first]), *group[first:])
 
@@ -170,8 +180,9 @@ class Ledger:
     def _layer(self, layer: Layer, groups: tuple[Group, ...]) -> Segment:
         segment = self._price("moe" if has_experts(layer) else "dense", groups)
         held = held_in_forward(layer, self.sizes, self.plan)
-        forward = segment.forward._replace(borrowed=segment.forward.borrowed + held)
-        return segment._replace(forward=forward)
+        cached = held_in_cache(layer, self.sizes, self.plan)
+        forward = segment.forward._replace(borrowed=segment.forward.borrowed + held + cached)
+        return segment._replace(forward=forward, cached=cached)
 
     def around_experts(self, kind: int) -> tuple[Segment, Segment, Segment]:
         """What runs in a layer before its experts, the experts with the exchange of their rows, and

@@ -11,6 +11,7 @@ from math import ceil
 from operator import add
 from typing import NamedTuple
 
+from trainfit.estimator.blocks.virtual_tokens import pytorch as virtual_tokens
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed
 from trainfit.estimator.ledger import Group, Weight
@@ -68,7 +69,7 @@ class Shares:
         """Whether some parameters are not trained."""
         self._trained = ParameterTable(ledger.plan, _trained(sizes)) if self.partly else table
         self._adapters = [_adapter_parameters(groups, sizes) for groups in ledger.kinds]
-        self._virtual = sizes.virtual_elements
+        self._virtual = virtual_tokens.elements(ledger.plan)
 
     def chunk(self, content: Content) -> tuple[ChunkParameters, Numbers]:
         """What a chunk holds, and how much of it is trained."""

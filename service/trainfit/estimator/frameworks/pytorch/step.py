@@ -85,19 +85,20 @@ class Step:
         expert parallelism torchtitan has the next one gathered meanwhile.
         """
         saved, whole, lingering = 0, self._root.weights, self._root.fetched
-        standing, residual = self._standing.whole + self._standing.sharded, 0
+        standing, residual, cached = self._standing.whole + self._standing.sharded, 0, 0
         for index, (placed, unit, _, around, *_) in enumerate(self._forwards):
             gathering = whole + around.weights + lingering + unit.fetched + unit.weights
             peak = Peak(f"{placed.segment.name}_forward", "all_gather", placed.layer, None)
-            yield Live(standing, saved, residual, gathering, peak)
+            yield Live(standing, saved + cached, residual, gathering, peak)
             residual = self._act
             outside = self._loss_outside and placed.segment.name == "head"
             lingering = lingering if unit is NONE else unit.lingering
             buffered = 0 if outside else lingering + self._prefetched(index)
             buffers = whole + around.weights + unit.weights + buffered
             moment = placed.segment.forward
-            yield _at(placed, moment, "forward", saved, standing, buffers, buffered)
+            yield _at(placed, moment, "forward", saved + cached, standing, buffers, buffered)
             saved += placed.segment.saved
+            cached += placed.segment.cached
             whole += 0 if self._reshards else unit.weights
 
     def _backward(self) -> Iterator[Live]:

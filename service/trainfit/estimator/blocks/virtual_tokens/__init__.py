@@ -1,0 +1,1 @@
+"""Trained tokens before every sample, and what makes them."""
