@@ -21,6 +21,7 @@ DEFAULTS: Row = {
     "micro_batches": 1,
     "gradient_sync": "every",
     "dtype": "bf16",
+    "base_dtype": None,
     "reduce_dtype": None,
     "optimizer": "adamw_foreach",
     "optimizer_in_backward": False,
@@ -206,8 +207,8 @@ def training_of(given: Row) -> Row:
         training["peft"] = adapters_of(given["lora"], given["dtype"])
     if tokens := given["virtual_tokens"]:
         training["peft"] = VIRTUAL[given["virtual_kind"]] | {"num_virtual_tokens": tokens}
-    if "peft" in training and given["dtype"] == "autocast":
-        training["peft"]["base_dtype"] = "fp32"
+    if "peft" in training and given["dtype"] in ("autocast", "fsdp_mp"):
+        training["peft"]["base_dtype"] = given["base_dtype"] or "fp32"
     return training
 
 

@@ -64,7 +64,7 @@ def build(spec: Spec) -> Model:
     """The model of a spec, in training mode, on the CPU or in fakes."""
     config = AutoConfig.for_model(spec.model_type, **config_of(spec))
     config.use_cache = False
-    dtype = DTYPES.get(spec.dtype, torch.float32)
+    dtype = DTYPES.get(spec.base_dtype or spec.dtype, torch.float32)
     kernels = {"attn_implementation": "eager" if spec.attn == "eager" else "sdpa"}
     module = AutoModelForCausalLM.from_config(config, dtype=dtype, **kernels)
     if module._can_set_experts_implementation():

@@ -71,6 +71,8 @@ class Spec:
 
     dtype: Precision = "bf16"
     """autocast: fp32 parameters; fsdp_mp: fp32 parameters, bf16 compute, fp32 reduction."""
+    base_dtype: Dtype | None = None
+    """Of the model's own parameters under autocast, in place of fp32."""
     reduce_dtype: Dtype | None = None
     """Of FSDP's reduction. None: fp32 under fsdp_mp, else that of the parameters."""
 

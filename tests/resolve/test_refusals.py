@@ -317,7 +317,7 @@ TORCHTITAN = {"name": "torchtitan"}
                 },
             },
             "/training/peft/base_dtype",
-            "precision says how the base is stored",
+            "precision that says how the base is stored",
         ),
         (
             {"framework": TRANSFORMERS, "training": {"num_frozen_layers": 33}},

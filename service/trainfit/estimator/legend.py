@@ -8,6 +8,7 @@ t tensor, p pipeline, c context, e expert, x expert-tensor parallel size, n toke
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
+from typing import Literal
 
 from trainfit.resolve.plan import Adapters, MegatronPlan, PytorchPlan
 
@@ -93,6 +94,11 @@ OTHER_NAMES = {
 """What models call these modules otherwise, by their names in Llama."""
 
 
+Input = Literal["residual", "own", "shared"]
+"""Who lists what a product reads: another operation of the residual stream, this one, or another
+one that keeps the same storage."""
+
+
 @dataclass(frozen=True, slots=True)
 class PytorchLegend(Legend):
     """The legend of modules of PyTorch, and what decides which of their tensors are saved."""
@@ -135,8 +141,8 @@ class PytorchLegend(Legend):
         return module in self.adapters.saved
 
     @property
-    def casts_weights(self) -> bool:
-        """Whether autocast finds weights that it narrows."""
+    def narrows(self) -> bool:
+        """Whether autocast finds weights and a residual stream that it narrows."""
         return self.autocast and self.residual_bytes > self.bytes
 
     def is_quantised(self, module: str) -> bool:
@@ -168,17 +174,31 @@ class PytorchLegend(Legend):
             return 0
         return self.adapters.computed_bytes
 
-    def keeps_input(self, *modules: str) -> bool:
-        """Whether one of the modules keeps what it reads, as it is, for the gradient of a weight.
-        An adapter of a wider type keeps a copy instead, one behind a dropout what that leaves.
+    def input_bytes(self, module: str, reads: Input) -> int:
+        """Bytes of an element of what the module reads."""
+        match reads:
+            case "residual":
+                return self.residual_bytes
+            case "own":
+                return self.product_bytes(module)
+            case "shared":
+                return self.bytes
+
+    def shares_input(self, module: str, reads: Input) -> bool:
+        """Whether the module's adapter keeps what the module reads, as it is. One of a wider type
+        keeps a copy, one behind a dropout what that leaves. Under autocast the adapters of
+        bitsandbytes' modules do not widen first (peft/tuners/lora/bnb.py).
         """
-        alike = (
-            self.adapters is not None
-            and not self.adapters.dropout
-            and not self.autocast
-            and self.adapter_bytes == self.bytes
-        )
-        return any(self.trains(each) or (alike and self.adapts(each)) for each in modules)
+        if self.adapters is None or self.adapters.dropout or not self.adapts(module):
+            return False
+        if not self.autocast:
+            return self.adapter_bytes == self.bytes
+        narrow = self.input_bytes(module, reads) == self.bytes
+        return narrow and (self.is_quantised(module) or self.adapters.element_bytes == self.bytes)
+
+    def keeps_input(self, *modules: str, reads: Input = "residual") -> bool:
+        """Whether one of the modules keeps its input, as it is, for the gradient of a weight."""
+        return any(self.trains(each) or self.shares_input(each, reads) for each in modules)
 
 
 def pytorch_legend_of(plan: PytorchPlan) -> PytorchLegend:

@@ -18,7 +18,7 @@ from trainfit.resolve.plan import (
     PytorchStep,
     Source,
 )
-from trainfit.resolve.pytorch import base_dtype, resolve_pytorch_step, with_frozen_layers
+from trainfit.resolve.pytorch import resolve_pytorch_step, with_frozen_layers
 from trainfit.resolve.torch_pipeline import check_pipeline
 from trainfit.resolve.training import (
     check_token_overlap,
@@ -183,11 +183,14 @@ def _pytorch_defaults(job: Job, step: PytorchStep) -> dict[str, tuple[Any, Origi
             why = "moments are as the parameters that are stepped"
             found[f"/training/optimizer/{name}"] = (own, "framework", why)
     peft = job.training.peft
-    if peft is not None and peft.base_dtype is None and step.autocast:
+    base = step.adapters.base_dtype if step.adapters is not None else None
+    if peft is not None and peft.base_dtype is None and base is not None:
         why = "as transformers loads a checkpoint"
         if peft.quantization is not None:
             why = "as prepare_model_for_kbit_training leaves what is not quantised"
-        found["/training/peft/base_dtype"] = (base_dtype(peft), "framework", why)
+        elif base == "fp32":
+            why = "as mixed precision of FSDP keeps what is trained"
+        found["/training/peft/base_dtype"] = (base, "framework", why)
     if isinstance(job.framework, Transformers) and job.framework.data_parallel_engine is None:
         engine = step.data_parallelism.engine
         why = "ddp where nothing is shared out, else fsdp2"

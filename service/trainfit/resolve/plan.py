@@ -213,7 +213,9 @@ class Adapters:
     computed_bytes: int
     matrix_bytes: Fraction
     saved: frozenset[str]
-    virtual: VirtualTokens | None = None
+    base_dtype: str | None
+    """How what is not quantised of the base is stored, where a forward narrows what it reads."""
+    virtual: VirtualTokens | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from trainfit.specs.blocks import Attention, Layer, Recurrence
 from trainfit.specs.framework import DeepSpeed, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.training import (
+    BaseDtype,
     FrozenBase,
     Lora,
     Optimizer,
@@ -39,7 +40,8 @@ BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 class Dtypes(NamedTuple):
     """Bytes of an element: of stored weights, of gathered ones and activations, and of gradients
-    while they are reduced. `autocast` narrows the inputs of matrix products only.
+    while they are reduced. `autocast` narrows the inputs of matrix products only. Where a forward
+    narrows what it reads, `base` is how weights that are not trained are stored.
     """
 
     stored: int
@@ -47,6 +49,7 @@ class Dtypes(NamedTuple):
     reduced: int
     autocast: bool
     master: int = 0
+    base: BaseDtype | None = None
 
 
 def resolve_pytorch_step(
@@ -150,23 +153,29 @@ def _computes_in_half(precision: PrecisionPreset | Precision) -> bool:
 
 
 def _with_base(dtypes: Dtypes, peft: Peft | None, findings: Findings) -> Dtypes:
-    """Autocast leaves weights as they are: those of a frozen base may be narrow already."""
+    """Mixed precision leaves stored weights as they are: those of a frozen base may be narrow
+    already, and where adapters are so too, autocast finds nothing to narrow.
+    """
     if peft is None:
         return dtypes
-    if dtypes.autocast:
-        return dtypes._replace(stored=BYTES[base_dtype(peft)])
+    if dtypes.autocast or dtypes.computed < dtypes.stored:
+        base = base_dtype(peft, autocast=dtypes.autocast)
+        own = peft.adapter_dtype if isinstance(peft, Lora) else None
+        widest = max(BYTES[base], BYTES[own or "fp32"])
+        autocast = dtypes.autocast and widest > dtypes.computed
+        return dtypes._replace(stored=BYTES[base], autocast=autocast, base=base)
     if peft.base_dtype is not None:
         pointer = "/training/peft/base_dtype"
-        message = "where nothing is cast automatically, precision says how the base is stored"
+        message = "without mixed precision it is precision that says how the base is stored"
         findings.add(pointer, "conflict", message, put(pointer, None))
     return dtypes
 
 
-def base_dtype(peft: Peft) -> Literal["fp32", "bf16"]:
-    """How what is not quantised of a frozen base is stored under autocast."""
+def base_dtype(peft: Peft, *, autocast: bool) -> BaseDtype:
+    """How what is not quantised of a frozen base is stored under mixed precision."""
     if peft.base_dtype is not None:
         return peft.base_dtype
-    return "bf16" if peft.quantization is None else "fp32"
+    return "bf16" if peft.quantization is None and autocast else "fp32"
 
 
 def _given_dtypes(given: Precision, engine: Engine, layout: Layout) -> Dtypes:
@@ -289,6 +298,7 @@ def _adapters(peft: Peft, dtypes: Dtypes, model: ModelSpec) -> Adapters:
         computed_bytes=_narrowed(stored, dtypes),
         matrix_bytes=_frozen_bytes(peft, dtypes),
         saved=frozenset(lora.modules_to_save),
+        base_dtype=dtypes.base,
         virtual=_virtual_tokens(peft, model),
     )
 
@@ -327,8 +337,7 @@ def _key_widths(layer: Layer) -> tuple[int, ...]:
 
 def _narrowed(stored: int, dtypes: Dtypes) -> int:
     """Bytes of an element of an adapter as a forward reads it."""
-    narrows = dtypes.autocast or dtypes.computed < dtypes.stored
-    return dtypes.computed if narrows else stored
+    return stored if dtypes.base is None else dtypes.computed
 
 
 def _frozen_bytes(peft: FrozenBase, dtypes: Dtypes) -> Fraction:

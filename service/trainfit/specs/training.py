@@ -180,6 +180,9 @@ class MtpOptions(Part):
 Names = Annotated[tuple[str, ...], Field(strict=False, max_length=256)]
 
 
+BaseDtype = Literal["fp32", "bf16", "fp16"]
+
+
 class FrozenBase(Part):
     """Weights that are not trained, below what is."""
 
@@ -189,11 +192,11 @@ class FrozenBase(Part):
     double_quantization: bool = Field(
         False, description="nf4: quantise the scales too (bnb_4bit_use_double_quant)."
     )
-    base_dtype: Literal["fp32", "bf16"] | None = Field(
+    base_dtype: BaseDtype | None = Field(
         None,
-        description="Under autocast: frozen weights that are not quantised. Unset: bf16, as "
-        "transformers loads most checkpoints; beside quantised ones fp32, as PEFT's "
-        "prepare_model_for_kbit_training leaves them.",
+        description="Under mixed precision: frozen weights that are not quantised. Unset: bf16 "
+        "under autocast, as transformers loads most checkpoints; under FSDP and beside quantised "
+        "ones fp32, as PEFT's prepare_model_for_kbit_training leaves them.",
     )
 
 

@@ -104,6 +104,7 @@ adapters = st.fixed_dictionaries(
         "quantization": st.sampled_from(["nf4", "int8", None]),
         "double_quantization": st.booleans(),
         "adapter_dtype": st.sampled_from(["bf16", "fp32", None]),
+        "base_dtype": st.sampled_from(["bf16", "fp32", None]),
     },
 )
 trainings = st.fixed_dictionaries(

@@ -63,6 +63,31 @@ def test_weights_and_arithmetic_decide_the_precision_together(
     assert run(**keys).field(PRECISION) == precision
 
 
+@pytest.mark.parametrize(
+    ("keys", "precision", "base"),
+    [
+        ({"bf16": True}, "autocast-bf16", "bf16"),
+        ({"bf16": True, "dtype": "float32"}, "autocast-bf16", "fp32"),
+        ({"bf16": True, "fsdp": "full_shard auto_wrap"}, "bf16", "bf16"),
+        ({}, "bf16-pure", None),
+    ],
+)
+def test_mixed_precision_finds_a_base_below_adapters_as_it_was_loaded(
+    keys: dict[str, Any], precision: str, base: str | None
+) -> None:
+    found = run(use_peft=True, lora_target_modules="all-linear", **keys)
+    assert found.field(PRECISION) == precision
+    assert found.fields().get("/training/peft/base_dtype") == base
+
+
+@pytest.mark.parametrize(("release", "base"), [("0.25.1", None), ("0.26.0", "bf16")])
+def test_trl_once_widened_what_is_not_quantised(release: str, base: str | None) -> None:
+    keys = BASE | {"bf16": True, "use_peft": True, "load_in_4bit": True}
+    command = [*LAUNCHED, "sft.py", *words(keys | {"lora_target_modules": "all-linear"})]
+    found = read(launch_of({}, command, framework_version=f"trl=={release}"))
+    assert found.fields().get("/training/peft/base_dtype") == base
+
+
 def test_fp16_is_told_type_by_type() -> None:
     found = run(fp16=True, dtype="float32").field(PRECISION)
     assert found == {

@@ -14,10 +14,11 @@ from math import ceil
 from typing import Any
 
 from trainfit.launch.transformers.engine import Engine, Name
-from trainfit.launch.transformers.precision import DTYPES, precision_of
+from trainfit.launch.transformers.precision import DTYPES, types_of
 from trainfit.launch.transformers.step import OPTIMIZERS, TRL_CHUNK, Step
 from trainfit.resolve.findings import Findings, RefusedError
 from trainfit.resolve.layout import sharding_strategy, smallest_world
+from trainfit.resolve.pytorch import base_dtype
 from trainfit.specs.framework import Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchFile
@@ -171,18 +172,14 @@ def _precision(job: Job, engine: Engine, findings: Findings) -> Iterator[Said]:
         mixed = next((each for each, made in DEEPSPEEDS.items() if made == wanted), None)
         found = None if mixed is None else (mixed, "fp32")
     else:
-        adapters = job.training.peft is not None
+        peft = job.training.peft
+        base = None if peft is None else base_dtype(peft, autocast=not engine.sharded)
         found = next(
             (
                 (mixed, weights)
                 for mixed, weights in product(("bf16", "fp16", "no"), ("fp32", "bf16", "fp16"))
-                if precision_of(
-                    mixed,
-                    weights,
-                    engine,
-                    widened=engine.sharded and mixed != "no" and not adapters,
-                )
-                == wanted
+                if types_of(mixed, weights, engine, adapters=peft is not None)
+                in ((wanted, base), (wanted, None))
             ),
             None,
         )

@@ -13,7 +13,7 @@ from trainfit.launch.program import Program
 from trainfit.launch.transformers.adapters import PEFT, put_stored
 from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.format import files_of, flags_of_program
-from trainfit.launch.transformers.precision import Weights, mixed_precision, put_precision
+from trainfit.launch.transformers.precision import Weights, checkpoint_dtype, put_precision
 from trainfit.launch.transformers.reading import finish, gathered, put_layout, put_named_model
 from trainfit.launch.transformers.releases import releases_of
 from trainfit.launch.transformers.run import Run, Trainer
@@ -178,12 +178,11 @@ def _put_quantised(run: Run, engine: Engine, *, adapters: bool) -> None:
 
 
 def _loaded(run: Run, *, adapters: bool) -> Weights:
-    """Frozen weights are in the type of the arithmetic; what is trained is widened, unless pure."""
+    """Frozen weights stay in the checkpoint's type; what is trained is widened, unless pure."""
     pure = run.arguments.get("pure_bf16")
     if run.arguments.is_on("pure_bf16"):
         return "bf16", pure
-    mixed, mixing = mixed_precision(run)
-    return (mixed, mixing) if adapters and mixed in ("bf16", "fp16") else ("fp32", None)
+    return (checkpoint_dtype(run) if adapters else "fp32"), None
 
 
 VISION = ("freeze_vision_tower", "freeze_multi_modal_projector", "freeze_language_model")

@@ -16,6 +16,7 @@ from trainfit.launch.transformers.run import Run, is_trl, need
 from trainfit.launch.transformers.source import as_bool
 
 PRECISION = "/training/precision"
+BASE = "/training/peft/base_dtype"
 DTYPES = {
     "float32": "fp32",
     "fp32": "fp32",
@@ -56,11 +57,34 @@ def put_precision(
             message = "the data type of the loaded weights is not known"
             need(run.draft, PRECISION, message, loading)
             return
-        value = precision_of(mixed, weights or "fp32", engine, widened=widened)
-    if settings:
-        run.draft.put(PRECISION, value, *settings)
+        value, base = types_of(mixed, weights or "fp32", engine, adapters=adapters)
+        if base is not None and not _is_prepared(run):
+            _put(run, BASE, base, loading)
+    _put(run, PRECISION, value, *settings)
+
+
+def _put(run: Run, pointer: str, value: Any, *settings: Setting | None) -> None:
+    """Set a field by what says it, else as the default of the program."""
+    given = [each for each in settings if each is not None]
+    if given:
+        run.draft.put(pointer, value, *given)
     else:
-        run.draft.default(PRECISION, value, "TRL" if is_trl(run) else "transformers")
+        run.draft.default(pointer, value, "TRL" if is_trl(run) else "transformers")
+
+
+def _is_prepared(run: Run) -> bool:
+    """Whether TRL widens what is not quantised of a base (prepare_model_for_kbit_training)."""
+    quantised = run.arguments.is_on("load_in_4bit") or run.arguments.is_on("load_in_8bit")
+    return is_trl(run) and run.releases.trl < (0, 26) and quantised
+
+
+def types_of(mixed: str, weights: str, engine: Engine, *, adapters: bool) -> tuple[Any, str | None]:
+    """The data types of a run, and below adapters that of the weights which mixed precision finds
+    as they were loaded.
+    """
+    if adapters and mixed != "no":
+        return precision_of(mixed, "fp32", engine, widened=False), weights
+    return precision_of(mixed, weights, engine, widened=engine.sharded and mixed != "no"), None
 
 
 def precision_of(mixed: str, weights: str, engine: Engine, *, widened: bool) -> Any:
@@ -118,9 +142,14 @@ def _weights(run: Run) -> Weights:
         return None, None
     if not name and _loads_fp32(run):
         return "fp32", None
+    return checkpoint_dtype(run), given
+
+
+def checkpoint_dtype(run: Run) -> str | None:
+    """The data type that the model's config declares; None where there is no config."""
     config = config_of(run.draft) or {}
     declared = config.get("dtype") or config.get("torch_dtype")
-    return (DTYPES.get(str(declared), "fp32") if config else None), given
+    return DTYPES.get(str(declared), "fp32") if config else None
 
 
 def _loads_fp32(run: Run) -> bool:

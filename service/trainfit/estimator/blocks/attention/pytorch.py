@@ -209,7 +209,7 @@ def _kernel(
         return
     yield saved("output [n, a d_v / t]", out)
     yield saved("logsumexp [a / t, n] fp32", FULL * a * n)
-    if plan.model.model_type in PARTLY_ROTATED and sizes.keeps_input("o_proj"):
+    if plan.model.model_type in PARTLY_ROTATED and sizes.keeps_input("o_proj", reads="shared"):
         yield saved("output, tokens before heads [n, a d_v / t]", out)
     if _is_masked(block, sizes, plan) and plan.step.attention_backend == "sdpa":
         mask = width * sizes.b * sizes.s * (sizes.s + sizes.prefix)

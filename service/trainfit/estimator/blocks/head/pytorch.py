@@ -37,7 +37,7 @@ def keeps_input(sizes: PytorchLegend, plan: PytorchPlan) -> bool:
     nothing.
     """
     in_forward = plan.step.cross_entropy in ("chunked", "with_head")
-    return sizes.keeps_input("lm_head") and not sizes.autocast and not in_forward
+    return sizes.keeps_input("lm_head") and not sizes.narrows and not in_forward
 
 
 def _output_layer(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:

@@ -7,12 +7,9 @@ weight in the narrow type, and of an input that is wider. Sources: torch/csrc/au
 """
 
 from collections.abc import Iterator
-from typing import Literal
 
 from trainfit.estimator.ledger import Operation, Tensor, backward, forward, gradient, saved
-from trainfit.estimator.legend import PytorchLegend
-
-Input = Literal["residual", "own", "shared"]
+from trainfit.estimator.legend import Input, PytorchLegend
 
 INPUT = "input"
 """What a product keeps for the gradient of its weight alone."""
@@ -40,7 +37,8 @@ def linear(
     """
     width, numel = sizes.bytes, inputs * outputs
     apart = not ends or sizes.gathers or sizes.residual_bytes != width
-    kept = sizes.keeps_input(module) and (reads == "own" or _is_copied(reads, sizes))
+    listed = reads == "own" or (reads == "residual" and sizes.narrows)
+    kept = listed and sizes.keeps_input(module, reads=reads)
     tensors = [
         saved(INPUT, rows * inputs * width if kept else 0),
         backward("output gradient", rows * outputs * width if apart else 0),
@@ -51,19 +49,18 @@ def linear(
     if sizes.gathers and ends:
         tensors.append(backward("output gradient, ordered by rank", rows * outputs * width))
     quantised = sizes.is_quantised(module)
-    if sizes.casts_weights and not quantised:
+    if sizes.narrows and not quantised:
         tensors.append(saved("weight in the narrow type", numel * width))
     if sizes.trains(module):
         tensors.append(gradient("weight gradient", numel * sizes.gradient_bytes))
-        if sizes.autocast:
+        if sizes.narrows:
             tensors.append(backward("weight gradient in the narrow type", numel * width))
     elif sizes.adapters is not None:
         if quantised:
             tensors.append(forward("weight, dequantised", numel * width))
             tensors.append(backward("weight, dequantised", numel * width))
         if sizes.adapts(module):
-            as_read = quantised and reads == "shared"
-            tensors += _adapter(rows, inputs, outputs, sizes, casts=sizes.autocast and not as_read)
+            tensors += _adapter(module, rows, inputs, outputs, sizes, reads)
     if sizes.float8_casts and module != "lm_head":
         tensors += _float8(rows, inputs, outputs, sizes)
     return Operation(
@@ -81,29 +78,39 @@ def _float8(rows: int, inputs: int, outputs: int, sizes: PytorchLegend) -> Itera
     yield backward("output gradient, input and weight in fp8", casts + rows * inputs + weight)
 
 
-def _is_copied(reads: Input, sizes: PytorchLegend) -> bool:
-    """Whether autocast copies the input into the narrow type."""
-    return reads == "residual" and sizes.autocast
-
-
 def _adapter(
-    rows: int, inputs: int, outputs: int, sizes: PytorchLegend, *, casts: bool
+    module: str, rows: int, inputs: int, outputs: int, sizes: PytorchLegend, reads: Input
 ) -> Iterator[Tensor]:
     """B(A(x)) beside the product. It keeps x in its own type, where a dropout comes first what
     that leaves and its mask, and A's output; B's output is scaled and added. Of a copy the gradient
-    is gone before that of the product's own input is there. Under autocast it `casts` x, unless x
-    is narrow and the product quantised (peft/tuners/lora/bnb.py).
+    is gone before that of the product's own input is there.
     """
     assert sizes.adapters is not None
     rank, width = sizes.adapters.rank, sizes.adapter_bytes
-    dropout = sizes.adapters.dropout
-    copied = width != sizes.bytes or dropout or casts
+    dropout, copied = sizes.adapters.dropout, not sizes.shares_input(module, reads)
+    numel = rank * (inputs + outputs)
+    made, passed = 2 * rows * outputs * width, rows * inputs * sizes.bytes if copied else 0
+    gradients = rows * (outputs + inputs) * width - passed
+    if sizes.autocast and sizes.adapters.element_bytes > sizes.bytes:
+        wide = rows * inputs * sizes.adapters.element_bytes
+        widened = wide if _widens(module, sizes, reads) else 0
+        yield saved("adapter in the narrow type", numel * sizes.bytes)
+        made = widened + max(wide if dropout else 0, made)
+        gradients += wide if widened or dropout else 0
     yield saved("input in the adapter's type", rows * inputs * width if copied else 0)
     yield saved("dropout mask", rows * inputs if dropout else 0)
     yield saved("low-rank product [rows, r]", rows * rank * width)
-    yield forward("adapter's output, scaled output", 2 * rows * outputs * width)
+    yield forward("adapter's output, scaled output", made)
     yield forward("product without the adapter", rows * outputs * sizes.bytes)
-    passed = rows * inputs * sizes.bytes if copied else 0
-    yield backward("gradients in the adapter's type", rows * (outputs + inputs) * width - passed)
-    numel = rank * (inputs + outputs)
+    yield forward("input of which a copy is kept", passed if reads == "own" else 0)
+    yield backward("gradients in the adapter's type", gradients)
     yield gradient("adapter's gradients", numel * sizes.adapters.element_bytes)
+
+
+def _widens(module: str, sizes: PytorchLegend, reads: Input) -> bool:
+    """Whether an input is copied to the type in which an adapter is stored before autocast narrows
+    it again.
+    """
+    assert sizes.adapters is not None
+    narrow = sizes.input_bytes(module, reads) < sizes.adapters.element_bytes
+    return narrow and not sizes.is_quantised(module)

@@ -119,7 +119,7 @@ def _recurrent(encoder: Encoder, rows: int, own: PytorchLegend) -> Operation:
     """cuDNN's LSTM: its weights are one buffer, and so are their gradients. Its reserve is of the
     size of the tokens, and not counted.
     """
-    narrowed = encoder.lstm * own.bytes if own.casts_weights else 0
+    narrowed = encoder.lstm * own.bytes if own.narrows else 0
     return Operation(
         "prompt_encoder",
         (

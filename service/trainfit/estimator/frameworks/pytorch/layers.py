@@ -66,6 +66,11 @@ def held_in_forward(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> in
     return (sum(written_out) + reads) * sizes.act
 
 
+def holds_its_input(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
+    """Whether what is held in forward has the layer's input in it, which saves it nowhere."""
+    return _is_written_out(layer.sublayers[0], sizes, plan)
+
+
 def held_in_cache(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> int:
     """Bytes that a cache of keys and values holds of this layer, beside what is saved."""
     blocks = [block for sublayer in layer.sublayers for block in sublayer.blocks]
@@ -73,10 +78,13 @@ def held_in_cache(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> int:
 
 
 def _is_written_out(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
-    """Whether the sublayer's norms keep copies of the residual stream and not the stream itself."""
+    """Whether the sublayer's norms keep copies of the residual stream and not the stream itself,
+    as they do of one in fp32.
+    """
     kinds = {each.kind for each in sublayer.norms}
     plain = plan.model.model_type in norms.LAYER_NORM_WRITTEN_OUT
-    return bool(kinds) and not sizes.fused and (plain or "layernorm" not in kinds)
+    copies = plain or ("layernorm" not in kinds and sizes.residual_bytes < norms.FULL)
+    return bool(kinds) and not sizes.fused and copies
 
 
 def sublayer_operations(
@@ -101,7 +109,7 @@ def _inputs(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> Iter
     gathered of it from the tensor-parallel ranks. Without a norm they keep the residual stream.
     """
     readers = [block for block in sublayer.blocks if _keeps_input(block, sizes, plan)]
-    kept = bool(readers) and not sizes.autocast
+    kept = bool(readers) and not sizes.narrows
     for index, each in enumerate(sublayer.norms):
         alone = kept and not sizes.gathers
         yield _norm(each, sizes, plan, kept=alone, first=index == 0)

@@ -16,6 +16,7 @@ from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
 from trainfit.estimator.frameworks.pytorch.layers import (
     held_in_cache,
     held_in_forward,
+    holds_its_input,
     layer_operations,
     sublayer_operations,
     tables_of,
@@ -211,6 +212,9 @@ class Ledger:
     def _run_again(self, kind: int, segment: Segment, groups: tuple[Group, ...]) -> Segment:
         """A checkpointed layer keeps its input [n', h], and what its policy says."""
         act, cached = self.sizes.act, 0
+        if holds_its_input(self.plan.model.layer_kinds[kind], self.sizes, self.plan):
+            forward = segment.forward._replace(borrowed=segment.forward.borrowed - act)
+            segment = segment._replace(forward=forward)
         if self.plan.step.checkpointing.kind == "operations":
             cached = kept_outputs(groups, compiled=self.plan.step.compiled)
             cached += self._reductions(kind) * act
