@@ -101,7 +101,12 @@ VIRTUAL: dict[str, Row] = {
     "prefix": {"method": "prefix_tuning"},
     "projected_prefix": {"method": "prefix_tuning", "prefix_projection": True},
 }
-LOSSES = {"hf": "unfused", "chunked": "chunked", "fused_linear": "liger"}
+LOSSES = {
+    "hf": "unfused",
+    "chunked": "chunked",
+    "chunked_nll": "chunked_nll",
+    "fused_linear": "liger",
+}
 
 
 def group(row: Row) -> str:

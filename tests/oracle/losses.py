@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
+from torch.utils.checkpoint import checkpoint
 
 from tests.oracle.models import Model
 from tests.oracle.spec import Spec
@@ -28,7 +30,15 @@ def loss_of(model: Model, run: Any, spec: Spec, ids: Any, labels: Any, **inputs:
         loss = model.module.loss_function(logits, labels[:, -kept:], vocab_size=vocabulary)
         return loss, logits
     head = model.head
-    with patch.object(*place_of(head, model), nn.Identity()):
+    owner, name = place_of(head, model)
+    if spec.loss == "chunked_nll":
+        loss = partial(chunked_nll, head=head, chunks=spec.loss_chunks)
+        with (
+            patch.object(owner, name, nn.Identity()),
+            patch.object(owner, "_loss_function", loss, create=True),
+        ):
+            return run(input_ids=ids, labels=labels, **inputs).loss, None
+    with patch.object(owner, name, nn.Identity()):
         hidden = run(input_ids=ids, **inputs).logits
     if spec.loss == "chunked":
         return chunked(hidden, head, labels, spec.loss_chunks), None
@@ -79,6 +89,30 @@ def chunked(hidden: Any, head: Any, labels: Any, chunks: int) -> Any:
         sharded.set_reshard_after_backward(True)
         sharded.reshard()
     return GradientFrom.apply(tokens, gathered.to(tokens.dtype), total)
+
+
+def chunked_nll(logits: Any, labels: Any, head: Any, chunks: int, **_options: Any) -> Any:
+    """TRL's loss: for one chunk of tokens at a time head and loss in fp32, made again in backward.
+    Tokens that have a loss come first. In the place of logits a model without a head hands over
+    what the head would read.
+    """
+    tokens, targets, weight = logits.flatten(0, 1), labels.flatten(), head.weight
+    order = (targets != IGNORED).to(torch.int8).argsort(descending=True, stable=True)
+    tokens, targets = tokens[order], targets[order]
+    size = -(-len(targets) // chunks)
+    total = tokens.new_zeros((), dtype=torch.float32)
+    for start in range(0, len(targets), size):
+        part, target = tokens[start : start + size], targets[start : start + size]
+        total = total + checkpoint(loss_and_entropy, part, weight, target, use_reentrant=False)[0]
+    return total / len(targets)
+
+
+def loss_and_entropy(hidden: Any, weight: Any, targets: Any) -> tuple[Any, Any]:
+    """Of a chunk, summed up; only the loss is followed back."""
+    logits = hidden.float() @ weight.float().t()
+    log_p = nn.functional.log_softmax(logits, dim=-1)
+    loss = nn.functional.nll_loss(log_p, targets, ignore_index=IGNORED, reduction="sum")
+    return loss, (-(log_p.exp() * log_p).sum(dim=-1) * (targets != IGNORED)).sum()
 
 
 class GradientFrom(torch.autograd.Function):

@@ -320,6 +320,20 @@ TORCHTITAN = {"name": "torchtitan"}
             "precision that says how the base is stored",
         ),
         (
+            {"framework": TORCHTITAN, "training": {"loss": {"cross_entropy": "chunked_nll"}}},
+            "/training/loss/cross_entropy",
+            "torchtitan's is chunked",
+        ),
+        (
+            {
+                "framework": TRANSFORMERS,
+                "training": {"loss": {"cross_entropy": "chunked_nll"}},
+                "parallelism": {"num_gpus": 2, "tp": 2},
+            },
+            "/training/loss/cross_entropy",
+            "a head that tensor-parallel ranks share",
+        ),
+        (
             {"framework": TRANSFORMERS, "training": {"num_frozen_layers": 33}},
             "/training/num_frozen_layers",
             "the model has 32 layers",

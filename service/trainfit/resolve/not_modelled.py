@@ -36,7 +36,7 @@ def _megatron(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/optimizer/implementation", f"a {optimizer.implementation} step"
     if training.attention.backend in ("eager", "sdpa"):
         yield "/training/attention/backend", f"{training.attention.backend} under Megatron"
-    if training.loss.cross_entropy in ("fused", "liger", "chunked"):
+    if training.loss.cross_entropy in ("fused", "liger", "chunked", "chunked_nll"):
         yield "/training/loss/cross_entropy", f"{training.loss.cross_entropy} under Megatron"
     if moe.token_dispatcher_type == "flex":
         yield "/training/moe/token_dispatcher_type", f"the dispatcher {moe.token_dispatcher_type}"

@@ -318,7 +318,7 @@ class PytorchStep:
     attention_backend: Literal["flash", "sdpa", "eager"]
     attention_dropout: bool
     hidden_dropout: bool
-    cross_entropy: Literal["full", "fused", "chunked", "with_head"]
+    cross_entropy: Literal["full", "fused", "chunked", "checkpointed", "with_head"]
     loss_chunks: int
     logits_kept: int
     """Tokens of a sample whose logits are computed; 0: all."""

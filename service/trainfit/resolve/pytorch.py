@@ -357,12 +357,14 @@ def _is_fused(framework: Torchtitan | Transformers) -> bool:
     return framework.compile or (isinstance(framework, Transformers) and framework.liger_kernel)
 
 
-def _loss(job: Job) -> Literal["full", "fused", "chunked", "with_head"]:
+def _loss(job: Job) -> Literal["full", "fused", "chunked", "checkpointed", "with_head"]:
     """Liger's kernels bring their loss along."""
     liger = isinstance(job.framework, Transformers) and job.framework.liger_kernel
     match job.training.loss.cross_entropy:
         case "chunked":
             return "chunked"
+        case "chunked_nll":
+            return "checkpointed"
         case "fused":
             return "fused"
         case "liger":
@@ -417,6 +419,8 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
     if engine == "deepspeed" and layout.tp > 1:
         check_auto_tp(job, model, layout, findings)
     _check_virtual_tokens(job, model, layout, findings)
+    if job.training.loss.cross_entropy == "chunked_nll":
+        _check_chunked_nll(job, layout, findings)
     for name in job.training.frozen:
         if name not in FREEZABLE:
             known = ", ".join(FREEZABLE)
@@ -522,6 +526,17 @@ def _check_prefix(job: Job, model: ModelSpec, findings: Findings) -> None:
     if others or len(width) != 1:
         message = "prefix tuning goes with models whose layers have keys and values of one width"
         findings.add("/training/peft/method", "conflict", message)
+
+
+def _check_chunked_nll(job: Job, layout: Layout, findings: Findings) -> None:
+    """TRL's loss reads the whole head, and has no part of a vocabulary."""
+    pointer = "/training/loss/cross_entropy"
+    if isinstance(job.framework, Torchtitan):
+        message = "chunked_nll is TRL's, for models of transformers: torchtitan's is chunked"
+        findings.add(pointer, "conflict", message, put(pointer, "chunked"))
+    if layout.tp > 1:
+        message = "chunked_nll with a head that tensor-parallel ranks share is not modelled"
+        findings.add(pointer, "not_modelled", message, put(pointer, "unfused"))
 
 
 def _check_frozen_layers(job: Job, model: ModelSpec, findings: Findings) -> None:

@@ -127,17 +127,17 @@ class AttentionOptions(Part):
 class Loss(Part):
     """How cross entropy is computed from the logits."""
 
-    cross_entropy: Literal["unfused", "native_fused", "te_fused", "fused", "liger", "chunked"] = (
-        Field(
-            "unfused",
-            description="native_fused, te_fused: Megatron's --cross-entropy-loss-fusion and its "
-            "implementation. Outside Megatron: fused is one kernel over logits in their own type "
-            "(flash-attn's, Apex's), liger one kernel for head and loss, chunked the loss of "
-            "num_chunks parts of the sequence one after the other.",
-        )
+    cross_entropy: Literal[
+        "unfused", "native_fused", "te_fused", "fused", "liger", "chunked", "chunked_nll"
+    ] = Field(
+        "unfused",
+        description="native_fused, te_fused: Megatron's --cross-entropy-loss-fusion and its "
+        "implementation. Outside Megatron: fused is one kernel over logits in their own type "
+        "(flash-attn's, Apex's), liger one kernel for head and loss, chunked the loss of "
+        "num_chunks parts of the sequence one after the other, chunked_nll TRL's of such parts.",
     )
     num_chunks: Annotated[int, Field(ge=1, le=65_536)] = Field(
-        8, description="chunked: parts of the sequence."
+        8, description="chunked, chunked_nll: parts of the sequence."
     )
     logits_to_keep: Annotated[int, Field(ge=1, le=16_777_216)] | None = Field(
         None, description="Outside Megatron: logits of so many last tokens only. Unset: of all."

@@ -116,7 +116,7 @@ trainings = st.fixed_dictionaries(
         "recompute": st.sampled_from([{}, {"granularity": "full"}]),
         "attention": st.sampled_from([{}, {"backend": "flash"}, {"backend": "eager"}]),
         "offload_activations": st.booleans(),
-        "loss": st.sampled_from([{}, {"cross_entropy": "chunked", "num_chunks": 16}]),
+        "loss": st.sampled_from([{}, {"cross_entropy": "chunked_nll", "num_chunks": 16}]),
         "peft": adapters,
     },
 )

@@ -88,6 +88,13 @@ def test_trl_once_widened_what_is_not_quantised(release: str, base: str | None) 
     assert found.fields().get("/training/peft/base_dtype") == base
 
 
+@pytest.mark.parametrize(("release", "loss"), [("1.6.0", None), ("1.7.0", "chunked_nll")])
+def test_trls_loss_is_in_chunks_unless_told_otherwise(release: str, loss: str | None) -> None:
+    command = [*LAUNCHED, "sft.py", *words(BASE | {"bf16": True})]
+    found = read(launch_of({}, command, framework_version=f"trl=={release}"))
+    assert found.fields().get("/training/loss/cross_entropy") == loss
+
+
 def test_fp16_is_told_type_by_type() -> None:
     found = run(fp16=True, dtype="float32").field(PRECISION)
     assert found == {

@@ -247,9 +247,9 @@ def _loss(job: Job, findings: Findings) -> Iterator[Said]:
     chunks = ceil(training.micro_batch_size * training.seq_length / TRL_CHUNK)
     if loss.cross_entropy == "unfused":
         yield "loss_type", "nll"
-    elif loss.cross_entropy == "chunked" and loss.num_chunks == chunks:
+    elif loss.cross_entropy == "chunked_nll" and loss.num_chunks == chunks:
         yield "loss_type", "chunked_nll"
-    elif loss.cross_entropy == "chunked":
+    elif loss.cross_entropy == "chunked_nll":
         message = f"TRL computes the loss of {TRL_CHUNK} tokens at once: {chunks} chunks here"
         refuse(findings, "/training/loss/num_chunks", message)
     else:

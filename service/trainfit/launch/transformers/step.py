@@ -292,11 +292,11 @@ def put_loss(run: Run, size: int | None, length: int | None) -> None:
         return
     kind = arguments.get("loss_type")
     chunks = ceil(size * length / TRL_CHUNK)
-    if kind is None and run.releases.trl >= (1, 6) and not liger:
-        draft.default("/training/loss/cross_entropy", "chunked", "TRL")
+    if kind is None and run.releases.trl >= (1, 7) and not liger:
+        draft.default("/training/loss/cross_entropy", "chunked_nll", "TRL")
         draft.default("/training/loss/num_chunks", chunks, "TRL")
     elif kind is not None and kind.value == "chunked_nll":
-        draft.put("/training/loss/cross_entropy", "chunked", kind)
+        draft.put("/training/loss/cross_entropy", "chunked_nll", kind)
         draft.put("/training/loss/num_chunks", chunks, kind)
     elif kind is not None and kind.value != "nll":
         draft.leave_out(kind, "what this loss keeps is not modelled")

@@ -1,7 +1,8 @@
 """Output layer and cross entropy as modules of PyTorch. Symbols: estimator.legend.
 
 Sources: transformers' loss/loss_utils.py (ForCausalLMLoss), torch/distributed/tensor/parallel/
-loss.py, torchtitan's components/loss.py, liger_kernel/ops/fused_linear_cross_entropy.py.
+loss.py, torchtitan's components/loss.py, liger_kernel/ops/fused_linear_cross_entropy.py, TRL's
+trainer/sft_trainer.py (_chunked_cross_entropy_loss).
 """
 
 from math import ceil
@@ -26,6 +27,8 @@ def operations(sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Operation, ...]
             return (_with_head(n, sizes),)
         case "chunked":
             return (_chunked(n, sizes, plan),)
+        case "checkpointed":
+            return (_checkpointed(n, sizes, plan),)
         case "fused":
             return (_output_layer(n, sizes, plan), _fused(n, sizes, plan))
         case _:
@@ -34,10 +37,10 @@ def operations(sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Operation, ...]
 
 def keeps_input(sizes: PytorchLegend, plan: PytorchPlan) -> bool:
     """Whether the head keeps what it reads as it is. One that makes its gradients in forward keeps
-    nothing.
+    nothing, one in checkpointed chunks a copy.
     """
-    in_forward = plan.step.cross_entropy in ("chunked", "with_head")
-    return sizes.keeps_input("lm_head") and not sizes.narrows and not in_forward
+    in_chunks = plan.step.cross_entropy in ("chunked", "checkpointed", "with_head")
+    return sizes.keeps_input("lm_head") and not sizes.narrows and not in_chunks
 
 
 def _output_layer(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
@@ -120,6 +123,37 @@ def _chunked(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
             gradient("the same from then on", whole - apart),
             forward("gradient of the hidden state in fp32", FULL * sizes.h * n - sizes.act),
             forward("logits of a chunk, or the head's gradients", max(at_loss, at_reduction)),
+        ),
+    )
+
+
+def _checkpointed(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
+    """TRL's chunks: head, loss and entropy in fp32 of one part of the tokens after the other, made
+    again in backward. Each copies the whole head to fp32, and to the narrow type under autocast.
+    """
+    stored = sizes.residual_bytes if sizes.autocast else sizes.bytes
+    read = sizes.bytes if sizes.autocast else FULL
+    numel, chunk = sizes.V * sizes.h, ceil(n / plan.step.loss_chunks)
+    widened = FULL * numel if stored < FULL else 0
+    copies = widened + (read * numel if sizes.autocast else 0)
+    kept = read * numel if copies else 0
+    product, logits = read * chunk * sizes.V, FULL * chunk * sizes.V
+    at_product, at_entropy = copies + product, product + 3 * logits
+    highest = max(at_product, kept + at_entropy)
+    trained = sizes.trains("lm_head")
+    if trained:
+        kept += read * chunk * sizes.h
+        types = {FULL, read, stored}
+        highest = max(kept + at_entropy, kept + product + read * numel, sum(types) * numel)
+    return Operation(
+        "loss",
+        (
+            forward("input of the head [n, h]", sizes.act),
+            saved("copy of it, tokens with a loss first [n, h]", sizes.act),
+            forward("head in fp32, logits of a chunk", max(at_product, at_entropy)),
+            backward("gradient of the hidden state [n, h]", sizes.act),
+            backward("head in fp32, logits of a chunk, gradients of both", highest),
+            gradient("weight gradient [V, h]", numel * sizes.gradient_bytes * trained),
         ),
     )
 
