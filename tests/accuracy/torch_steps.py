@@ -85,6 +85,8 @@ RECOMPUTE: dict[str, Row] = {
     "selective_op": {"granularity": "selective"},
     "selective_layer": {"granularity": "full"},
 }
+MODULES = {"mlp.gate.": "router", "model.norm.": "final_norm"}
+"""Parts of the names of parameters, and what a job calls the module."""
 BACKENDS = {"flash": "sdpa", "cpu_sdpa": "sdpa", "eager": "eager"}
 SCHEDULES = {
     "1F1B": "1f1b",
@@ -205,8 +207,7 @@ def training_of(given: Row) -> Row:
         "attention": {"backend": BACKENDS[given["attn"]]},
         "loss": loss,
         "offload_activations": given["offload"],
-        "frozen": [name for name in given["freeze"] if not name.startswith("layers.")],
-        "num_frozen_layers": sum(name.startswith("layers.") for name in given["freeze"]),
+        **frozen_of(given),
     }
     if given["lora"] is not None:
         training["peft"] = adapters_of(given["lora"], given["dtype"])
@@ -215,6 +216,17 @@ def training_of(given: Row) -> Row:
     if "peft" in training and given["dtype"] in ("autocast", "fsdp_mp"):
         training["peft"]["base_dtype"] = given["base_dtype"] or "fp32"
     return training
+
+
+def frozen_of(given: Row) -> Row:
+    """Modules, and layers: the first ones, or the last ones."""
+    layers = [name for name in given["freeze"] if name.startswith("layers.")]
+    names = [MODULES.get(name, name) for name in given["freeze"] if name not in layers]
+    first = "layers.0." in layers
+    return {
+        "frozen": names,
+        "num_frozen_layers" if first else "num_frozen_last_layers": len(layers),
+    }
 
 
 def adapters_of(lora: Row, dtype: str) -> Row:

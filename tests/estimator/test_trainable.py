@@ -9,12 +9,18 @@ import pytest
 from trainfit.answer import answer
 from trainfit.specs.job import Job
 
+QWEN, EXPERTS, VISION = "Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen2.5-VL-7B-Instruct"
+
 
 def trainable(
-    framework: str = "transformers", num_gpus: int = 1, tp: int = 1, **training: Any
+    framework: str = "transformers",
+    num_gpus: int = 1,
+    tp: int = 1,
+    model: str = QWEN,
+    **training: Any,
 ) -> int:
     job = {
-        "model": {"hf_id": "Qwen/Qwen3-8B"},
+        "model": {"hf_id": model},
         "parallelism": {"num_gpus": num_gpus, "tp": tp},
         "training": {"seq_length": 128, "micro_batch_size": 1, **training},
         "framework": {"name": framework},
@@ -70,6 +76,57 @@ def test_first_layers_that_are_frozen() -> None:
     of_layers = trainable(frozen=["embed_tokens", "lm_head"]) - 4096
     assert trainable() - trainable(num_frozen_layers=9) == of_layers // 4
     assert trainable(num_frozen_layers=36, frozen=["embed_tokens", "lm_head"]) == 4096
+
+
+def test_last_layers_that_are_frozen() -> None:
+    of_layers = trainable(frozen=["embed_tokens", "lm_head"]) - 4096
+    assert trainable() - trainable(num_frozen_last_layers=9) == of_layers // 4
+    both = trainable(num_frozen_layers=9, num_frozen_last_layers=9)
+    assert trainable() - both == of_layers // 2
+    assert trainable(num_frozen_layers=20, num_frozen_last_layers=20) == trainable(
+        num_frozen_layers=36
+    )
+
+
+def test_the_final_norm_is_frozen_by_itself_or_with_all_norms() -> None:
+    assert trainable() - trainable(frozen=["final_norm"]) == 4096
+    assert trainable(frozen=["norm", "final_norm"]) == trainable(frozen=["norm"])
+
+
+def test_routers_that_are_frozen() -> None:
+    assert trainable(model=EXPERTS) - trainable(model=EXPERTS, frozen=["router"]) == (
+        48 * 128 * 2048
+    )
+
+
+def test_a_tower_and_its_language_model_are_frozen_one_without_the_other() -> None:
+    towers = ["vision_tower", "multi_modal_projector"]
+    of_towers = trainable(model=VISION, frozen=["language_model"])
+    of_language_model = trainable(model=VISION, frozen=towers)
+    assert of_towers == 676_550_144
+    assert of_towers + of_language_model == trainable(model=VISION)
+
+
+def test_gradients_reach_a_tower_that_is_trained_through_layers_that_are_not() -> None:
+    frozen = ["embed_tokens", "lm_head", "norm"]
+    towers = ["vision_tower", "multi_modal_projector"]
+    trained, untrained = (
+        saved(frozen=[*frozen, *names], num_frozen_layers=27) for names in ([], towers)
+    )
+    assert trained > 20 * untrained
+    assert 0.9 * trained < saved(frozen=["language_model"]) < trained
+
+
+def saved(**training: Any) -> int:
+    """Bytes of activations of a step of the model with a tower, the loss aside."""
+    job = {
+        "model": {"hf_id": VISION},
+        "training": {"seq_length": 4096, "precision": "bf16-pure", **training}
+        | {"loss": {"cross_entropy": "liger"}, "optimizer": {"name": "sgd"}},
+        "framework": {"name": "transformers"},
+    }
+    (stage,) = answer(Job.model_validate(job)).stages
+    return next(part.bytes for part in stage.components if part.name == "activations")
 
 
 def test_gradients_are_not_accumulated_unless_asked() -> None:

@@ -208,6 +208,7 @@ def test_torchtitan_divides_experts_or_their_width(ep: int, etp: int) -> None:
     assert plan_of(Job.model_validate(asked)).layout.etp == 1
 
 
+VISION = {"hf_id": "Qwen/Qwen2.5-VL-7B-Instruct"}
 PROMPT = {"method": "prompt_tuning", "num_virtual_tokens": 20}
 PREFIX = {"method": "prefix_tuning", "num_virtual_tokens": 20}
 LSTM = {
@@ -345,6 +346,38 @@ TORCHTITAN = {"name": "torchtitan"}
             },
             "/training/num_frozen_layers",
             "freeze every layer themselves",
+        ),
+        (
+            {
+                "framework": TRANSFORMERS,
+                "training": {"num_frozen_last_layers": 1, "peft": {"method": "lora"}},
+            },
+            "/training/num_frozen_last_layers",
+            "freeze every layer themselves",
+        ),
+        (
+            {"framework": TRANSFORMERS, "training": {"frozen": ["router"]}},
+            "/training/frozen",
+            "the model has no router",
+        ),
+        (
+            {"framework": TRANSFORMERS, "training": {"frozen": ["vision_tower"]}},
+            "/training/frozen",
+            "the model has no vision_tower",
+        ),
+        (
+            {"model": VISION, "framework": TRANSFORMERS, "training": {"frozen": ["vision_tower"]}},
+            "/training/frozen",
+            "only multi_modal_projector and vision_tower together",
+        ),
+        (
+            {
+                "model": VISION,
+                "framework": TRANSFORMERS,
+                "training": {"frozen": ["vision_tower", "multi_modal_projector", "language_model"]},
+            },
+            "/training/frozen",
+            "nothing is left that is trained",
         ),
         (
             {"framework": TRANSFORMERS, "training": {"frozen": ["mlp"]}},

@@ -90,6 +90,7 @@ OTHER_NAMES = {
     "gate_proj": ("gate_up_proj", "w1"),
     "up_proj": ("gate_up_proj", "dense_h_to_4h", "c_fc", "fc1", "w3"),
     "down_proj": ("dense_4h_to_h", "c_proj", "fc2", "w2"),
+    "router": ("gate",),
 }
 """What models call these modules otherwise, by their names in Llama."""
 
@@ -131,14 +132,18 @@ class PytorchLegend(Legend):
         return self.residual_bytes * self.h * self.n_shard
 
     def trains(self, module: str) -> bool:
-        """Whether the module's own weights are trained. A tied head is its embedding."""
+        """Whether the module's own weights are trained. A tied head is its embedding, and the
+        final norm is one of the norms.
+        """
+        if module == "final_norm" and module not in self.frozen:
+            module = "norm"
         if module == "lm_head" and self.tied:
             module = "embed_tokens"
         if self.still:
             return False
         if self.adapters is None:
             return module not in self.frozen
-        return module in self.adapters.saved
+        return not self.adapters.saved.isdisjoint((module, *OTHER_NAMES.get(module, ())))
 
     @property
     def narrows(self) -> bool:

@@ -87,7 +87,7 @@ def _pytorch(
     findings: Findings,
 ) -> PytorchPlan:
     """torchtitan and transformers train no multi-token prediction, and pad no vocabulary."""
-    model = with_frozen_layers(model, job.training.num_frozen_layers)
+    model = with_frozen_layers(model, job.training)
     layout = resolve_layout(job, model, 0, findings)
     batch = resolve_batch(job, layout, findings)
     check_pipeline(job, framework, layout, batch.num_microbatches, findings)

@@ -46,9 +46,9 @@ def _megatron(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/attention/repeats_kv", "repeats_kv under Megatron"
     if training.offload_activations:
         yield "/training/offload_activations", "other than offload_modules under Megatron"
-    if training.frozen or training.num_frozen_layers:
-        where = "frozen" if training.frozen else "num_frozen_layers"
-        yield f"/training/{where}", "freezing under Megatron"
+    for name in ("frozen", "num_frozen_layers", "num_frozen_last_layers"):
+        if getattr(training, name):
+            yield f"/training/{name}", "freezing under Megatron"
     if training.loss.logits_to_keep is not None:
         yield "/training/loss/logits_to_keep", "logits_to_keep under Megatron"
     if optimizer.paged or optimizer.in_backward:

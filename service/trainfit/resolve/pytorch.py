@@ -19,7 +19,7 @@ from trainfit.resolve.plan import (
     ZeroBuffers,
 )
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Attention, Layer, Recurrence
+from trainfit.specs.blocks import Attention, Experts, Layer, Recurrence
 from trainfit.specs.framework import DeepSpeed, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.training import (
@@ -33,6 +33,7 @@ from trainfit.specs.training import (
     PrefixTuning,
     PromptTuning,
     PTuning,
+    Training,
 )
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
@@ -80,7 +81,7 @@ def resolve_pytorch_step(
         checkpointing=_checkpointing(job),
         offload_activations=training.offload_activations,
         adapters=adapters,
-        frozen=frozenset(training.frozen),
+        frozen=_frozen(training),
         kernels="fused" if _is_fused(framework) else "eager",
         compiled=framework.compile,
         float8=_is_float8(training.precision),
@@ -380,18 +381,40 @@ def _drops(given: float | None, framework: Torchtitan | Transformers, *, declare
     return declared and isinstance(framework, Transformers)
 
 
-FREEZABLE = ("embed_tokens", "lm_head", "norm")
+FREEZABLE = (
+    "embed_tokens",
+    "lm_head",
+    "norm",
+    "final_norm",
+    "router",
+    "vision_tower",
+    "multi_modal_projector",
+    "language_model",
+)
 """Modules that can be frozen by themselves. For all but adapters there is peft."""
+TOWERS = frozenset({"vision_tower", "multi_modal_projector"})
+"""What feeds a language model; ModelSpec has their parameters in one sum."""
+OF_LANGUAGE_MODEL = frozenset({"embed_tokens", "lm_head", "norm"})
+"""What a language model has besides layers."""
 
 
-def with_frozen_layers(model: ModelSpec, count: int) -> ModelSpec:
-    """The model, its first layers of kinds of their own, which are not trained."""
-    if not count:
+def _frozen(training: Training) -> frozenset[str]:
+    frozen = frozenset(training.frozen)
+    return frozen | OF_LANGUAGE_MODEL if "language_model" in frozen else frozen
+
+
+def with_frozen_layers(model: ModelSpec, training: Training) -> ModelSpec:
+    """The model, layers that are not trained of kinds of their own."""
+    total = model.num_layers
+    first, last = training.num_frozen_layers, training.num_frozen_last_layers
+    whole = "language_model" in training.frozen
+    still = {i for i in range(total) if whole or i < first or i >= total - last}
+    if not still:
         return model
-    first = sorted(set(model.pattern[:count]))
-    frozen = {kind: len(model.layer_kinds) + index for index, kind in enumerate(first)}
-    kinds = (*model.layer_kinds, *(_frozen_layer(model.layer_kinds[kind]) for kind in first))
-    pattern = (*(frozen[kind] for kind in model.pattern[:count]), *model.pattern[count:])
+    found = sorted({model.pattern[i] for i in still})
+    frozen = {kind: len(model.layer_kinds) + index for index, kind in enumerate(found)}
+    kinds = (*model.layer_kinds, *(_frozen_layer(model.layer_kinds[kind]) for kind in found))
+    pattern = tuple(frozen[kind] if i in still else kind for i, kind in enumerate(model.pattern))
     return model.model_copy(update={"layer_kinds": kinds, "pattern": pattern})
 
 
@@ -428,6 +451,7 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
                 "/training/frozen", "not_modelled", f"modules that can be frozen are {known}"
             )
             break
+    _check_frozen(job, model, findings)
     _check_frozen_layers(job, model, findings)
     if job.training.optimizer.in_backward and ((job.training.num_microbatches or 1) > 1):
         findings.add(
@@ -539,15 +563,32 @@ def _check_chunked_nll(job: Job, layout: Layout, findings: Findings) -> None:
         findings.add(pointer, "not_modelled", message, put(pointer, "unfused"))
 
 
+def _check_frozen(job: Job, model: ModelSpec, findings: Findings) -> None:
+    """What a model has of its own that can be frozen, and what is left to train."""
+    pointer, named = "/training/frozen", frozenset(job.training.frozen)
+    if (alone := named & TOWERS) and not model.encoder_parameters:
+        message = f"the model has no {', '.join(sorted(alone))}"
+        findings.add(pointer, "conflict", message)
+    elif len(alone) == 1:
+        message = f"only {' and '.join(sorted(TOWERS))} together can be frozen"
+        findings.add(pointer, "not_modelled", message, put(pointer, sorted(named | TOWERS)))
+    if "language_model" in named and (alone or not model.encoder_parameters):
+        findings.add(pointer, "conflict", "nothing is left that is trained")
+    if "router" in named and not any(map(_has_experts, model.layer_kinds)):
+        findings.add(pointer, "conflict", "the model has no router")
+
+
+def _has_experts(layer: Layer) -> bool:
+    return any(isinstance(b, Experts) for sublayer in layer.sublayers for b in sublayer.blocks)
+
+
 def _check_frozen_layers(job: Job, model: ModelSpec, findings: Findings) -> None:
-    pointer = "/training/num_frozen_layers"
-    count = job.training.num_frozen_layers
-    if count > model.num_layers:
-        findings.add(
-            pointer,
-            "too_many_layers",
-            f"the model has {model.num_layers} layers",
-            put(pointer, model.num_layers),
-        )
-    if count and job.training.peft is not None:
-        findings.add(pointer, "conflict", "adapters freeze every layer themselves", put(pointer, 0))
+    first, last = job.training.num_frozen_layers, job.training.num_frozen_last_layers
+    for name, count in (("num_frozen_layers", first), ("num_frozen_last_layers", last)):
+        pointer = f"/training/{name}"
+        if count > model.num_layers:
+            message = f"the model has {model.num_layers} layers"
+            findings.add(pointer, "too_many_layers", message, put(pointer, model.num_layers))
+        if count and job.training.peft is not None:
+            message = "adapters freeze every layer themselves"
+            findings.add(pointer, "conflict", message, put(pointer, 0))

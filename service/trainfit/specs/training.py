@@ -299,8 +299,14 @@ class Training(Part):
     mtp: MtpOptions | None = Field(None, description="Unset: the depths that the config declares.")
     peft: Peft | None = Field(None)
     frozen: Names = Field(
-        (), description="Outside Megatron: modules that are not trained, by name: embed_tokens."
+        (),
+        description="Outside Megatron: modules that are not trained, by name: embed_tokens, "
+        "lm_head, norm (all norms), final_norm, router, vision_tower (of sound too), "
+        "multi_modal_projector, language_model.",
     )
     num_frozen_layers: Annotated[int, Field(ge=0, le=2048)] = Field(
         0, description="Outside Megatron: so many first layers are not trained."
+    )
+    num_frozen_last_layers: Annotated[int, Field(ge=0, le=2048)] = Field(
+        0, description="Outside Megatron: so many last layers are not trained."
     )

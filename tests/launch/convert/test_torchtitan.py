@@ -249,6 +249,7 @@ OTHER: dict[str, Any] = {
     "moe/shared_expert_overlap": True,
     "moe/token_dispatcher_type": "allgather",
     "mtp": {"num_layers": 1},
+    "num_frozen_last_layers": 1,
     "num_frozen_layers": 1,
     "offload_activations": True,
     "offload_modules": ["core_attn"],

@@ -52,6 +52,7 @@ NO_KEY: Mapping[str, Sequence[Any]] = {
     "/training/moe/router_dtype": (None,),
     "/training/moe/shared_expert_overlap": (False,),
     "/training/moe/token_dispatcher_type": ("alltoall",),
+    "/training/num_frozen_last_layers": (0,),
     "/training/num_frozen_layers": (0,),
     "/training/offload_activations": (False,),
     "/training/offload_modules": ((),),

@@ -58,6 +58,7 @@ NO_ARGUMENT: Mapping[str, Sequence[Any]] = {
     "/training/moe/shared_expert_overlap": (False,),
     "/training/moe/token_dispatcher_type": ("alltoall",),
     "/training/mtp": (None,),
+    "/training/num_frozen_last_layers": (0,),
     "/training/num_frozen_layers": (0,),
     "/training/offload_modules": ((),),
     "/training/optimizer/cpu_offload_fraction": (0.0,),

@@ -82,7 +82,7 @@ def _router(block: Experts, sizes: PytorchLegend, model_type: str) -> Operation:
     scores = n * (block.router_width or block.experts)
     numel = sizes.h * (block.router_width or block.experts)
     copied = model_type in ROUTED_IN_FULL and sizes.bytes < FULL
-    trained = sizes.trains("gate")
+    trained = sizes.trains("router")
     return Operation(
         "router",
         (

@@ -146,8 +146,10 @@ def _keeps_input(block: Block, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
             return sizes.keeps_input("q_proj", "q_a_proj", "kv_a_proj_with_mqa")
         case Experts() if isinstance(plan.framework, Torchtitan) and sizes.bytes < FULL:
             return block.shared_ffn is not None and sizes.keeps_input("gate_proj", "up_proj")
+        case Experts(shared_ffn=None):
+            return sizes.keeps_input("router")
         case Mlp() | Experts():
-            return sizes.keeps_input("gate_proj", "up_proj", "experts", "gate")
+            return sizes.keeps_input("gate_proj", "up_proj", "router")
         case _:
             return sizes.adapters is None
 

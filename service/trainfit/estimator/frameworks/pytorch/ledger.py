@@ -4,6 +4,7 @@ Each kind of layer is priced once per plan, whatever the number of layers that a
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 from types import ModuleType
@@ -82,11 +83,12 @@ class Ledger:
         """
         sizes = self.sizes
         kept = head.keeps_input(sizes, self.plan)
+        own = replace(sizes, still=not sizes.trains("final_norm"))
         table = [
             norm(
                 each,
                 sizes.n_shard,
-                sizes,
+                own,
                 model_type=self.plan.model.model_type,
                 width=sizes.residual_bytes,
                 kept=False,
@@ -123,7 +125,8 @@ class Ledger:
     def _embedding_has_gradient(self) -> bool:
         adapters = self.sizes.adapters
         joined = adapters is not None and adapters.virtual is not None and not self.sizes.prefix
-        trained = self.sizes.trains("embed_tokens") or joined
+        towers = self.plan.model.encoder_parameters > 0 and self.sizes.trains("vision_tower")
+        trained = self.sizes.trains("embed_tokens") or joined or towers
         return trained or embedding.takes_gradient(self.plan)
 
     def _trains(self, kind: int) -> bool:

@@ -24,8 +24,14 @@ from trainfit.specs.blocks import Experts
 from trainfit.specs.framework import Torchtitan
 from trainfit.specs.pipeline_layout import VirtualStage
 
-MODULES = {"embedding": "embed_tokens", "output_layer": "lm_head", "norm": "norm"}
-"""Modules that can be trained as a whole beside adapters, by the bucket of their weights."""
+MODULES = {
+    "embedding": "embed_tokens",
+    "output_layer": "lm_head",
+    "norm": "norm",
+    "vision": "vision_tower",
+}
+"""Modules that can be frozen, or trained as a whole beside adapters, by the bucket of their
+weights."""
 
 
 class Numbers(NamedTuple):
@@ -146,7 +152,9 @@ def _freezes_layers(plan: PytorchPlan) -> bool:
 
 def _trained(sizes: PytorchLegend) -> Callable[[Weight], bool]:
     def wanted(weight: Weight) -> bool:
-        return weight.trainable and sizes.trains(MODULES.get(weight.bucket, weight.bucket))
+        final = weight.bucket == "norm" and weight.name == "final"
+        module = "final_norm" if final else MODULES.get(weight.bucket, weight.bucket)
+        return weight.trainable and sizes.trains(module)
 
     return wanted
 
