@@ -43,6 +43,7 @@ DEFAULTS: Row = {
     "gradient_as_bucket_view": False,
     "ac": "none",
     "ac_every": 2,
+    "ac_frozen": True,
     "offload": False,
     "attn": "flash",
     "loss": "hf",
@@ -203,7 +204,8 @@ def training_of(given: Row) -> Row:
         "precision": precision_of(given),
         "optimizer": OPTIMIZERS[given["optimizer"]]
         | {"in_backward": given["optimizer_in_backward"]},
-        "recompute": RECOMPUTE[given["ac"]] | {"every_nth_layer": every},
+        "recompute": RECOMPUTE[given["ac"]]
+        | {"every_nth_layer": every, "frozen_layers": given["ac_frozen"]},
         "attention": {"backend": BACKENDS[given["attn"]]},
         "loss": loss,
         "offload_activations": given["offload"],

@@ -134,7 +134,7 @@ def test_a_script_that_starts_nothing_is_not_passed_over_for_a_file_beside_it() 
     ("tuning", "keys"),
     [
         ("full", {"model_name_or_path"}),
-        ("lora", {"model_name_or_path"}),
+        ("lora", set()),
         ("full\nfreeze_vision_tower: true", {"freeze_vision_tower"}),
     ],
 )

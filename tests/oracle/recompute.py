@@ -50,14 +50,16 @@ def apply_recompute(model: Model, spec: Spec) -> None:
     if spec.ac == "none":
         return
     alone = spec.strategy in ("single", "ddp") or spec.dispatch == "transformers"
-    if spec.ac == "full" and alone:
+    if spec.ac == "full" and alone and spec.ac_frozen:
         model.module.activation_checkpointing_enable(
             activation_checkpointing_kwargs={"use_reentrant": False}
         )
         return
     blocks = model.blocks
     for number in range(len(blocks)):
-        if spec.ac != "selective_layer" or (number + 1) % spec.ac_every == 0:
+        trained = any(each.requires_grad for each in blocks[number].parameters())
+        chosen = spec.ac != "selective_layer" or (number + 1) % spec.ac_every == 0
+        if chosen and (trained or spec.ac_frozen):
             block = blocks[number]
             blocks[number] = checkpoint_wrapper(block, **options_of(spec, block))
 

@@ -109,6 +109,8 @@ class Spec:
     """selective: save attention and every other mm. selective_op: torchtitan's list of operations.
     selective_layer: recompute every `ac_every`-th block."""
     ac_every: int = 2
+    ac_frozen: bool = True
+    """Recompute blocks of which nothing is trained, too."""
     offload: bool = False
     """Keep what is saved for backward in host memory (`save_on_cpu`)."""
 

@@ -150,7 +150,7 @@ class _Modules:
         }
         again_at = self._ledger.is_recomputed
         of_layers = (
-            (kind, again_at(position), bool(saved.get(position)))
+            (kind, again_at(position, kind), bool(saved.get(position)))
             for position, kind in enumerate(content.kinds)
         )
         for (kind, again, saves), run in groupby(enumerate(of_layers), lambda at: at[1]):

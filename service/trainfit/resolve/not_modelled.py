@@ -55,6 +55,8 @@ def _megatron(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/optimizer", "a paged optimizer, or a step in backward, under Megatron"
     if training.recompute.every_nth_layer > 1:
         yield "/training/recompute/every_nth_layer", "every_nth_layer under Megatron"
+    if not training.recompute.frozen_layers:
+        yield "/training/recompute/frozen_layers", "frozen_layers under Megatron"
     if (schedule := job.parallelism.pipeline_schedule) in ("looped-bfs", "interleaved-zb"):
         yield "/parallelism/pipeline_schedule", f"{schedule} under Megatron"
 

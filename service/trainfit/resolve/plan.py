@@ -221,11 +221,13 @@ class Adapters:
 @dataclass(frozen=True, slots=True)
 class Checkpointing:
     """Which layers run again in backward: none; one in `every` whole; or, of one in `every`, all
-    operations but attention and every second matrix product.
+    operations but attention and every second matrix product. Those that are `frozen` may be left
+    out.
     """
 
     kind: Literal["none", "layers", "operations"]
     every: int
+    frozen: bool = True
 
 
 Engine = Literal["ddp", "fsdp1", "fsdp2", "deepspeed"]

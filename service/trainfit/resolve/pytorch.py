@@ -278,9 +278,9 @@ def _checkpointing(job: Job) -> Checkpointing:
     given = job.training.recompute
     every = given.every_nth_layer
     if given.granularity == "full":
-        return Checkpointing("layers", every)
+        return Checkpointing("layers", every, given.frozen_layers)
     if given.granularity == "selective":
-        return Checkpointing("operations", every)
+        return Checkpointing("operations", every, given.frozen_layers)
     return Checkpointing("none", 1)
 
 

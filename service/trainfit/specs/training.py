@@ -104,6 +104,11 @@ class Recompute(Part):
     every_nth_layer: Annotated[int, Field(ge=1, le=2048)] = Field(
         1, description="full, outside Megatron: recompute one layer in so many."
     )
+    frozen_layers: bool = Field(
+        True,
+        description="Outside Megatron: recompute layers that are not trained, too. LLaMA-Factory "
+        "does not.",
+    )
 
 
 class AttentionOptions(Part):

@@ -261,6 +261,7 @@ OTHER: dict[str, Any] = {
     "optimizer/paged": True,
     "optimizer/precision_aware": True,
     "peft": {"method": "lora"},
+    "recompute/frozen_layers": False,
     "recompute/distribute_saved_activations": True,
     "recompute/method": "block",
     "recompute/modules": ["mlp"],

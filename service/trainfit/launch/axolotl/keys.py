@@ -81,8 +81,6 @@ GIVEN = {
     "bnb_config_kwargs": "only axolotl's own way of bitsandbytes is modelled",
     "bnb_config_kwargs.": "only axolotl's own way of bitsandbytes is modelled",
     "lisa_n_layers": "layers that are trained in turn are not modelled",
-    "unfrozen_parameters": "weights that are trained in part are not modelled",
-    "freeze_mm_modules": "what is frozen of a vision model is not modelled",
     "tokens.": "rows that are added to the embedding are not modelled",
     "tokens": "rows that are added to the embedding are not modelled",
     "added_tokens_overrides": "give the config.json with its rows",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from trainfit.launch.allocator import grows_segments
+from trainfit.launch.axolotl.freezing import put_frozen
 from trainfit.launch.axolotl.keys import FSDP, KEYS, LAUNCHED, RENAMED
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
@@ -88,6 +89,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     else:
         check_evaluation(run, size)
     adapters = _put_adapters(run, engine)
+    put_frozen(run, adapters=adapters)
     put_precision(run, engine, adapters=adapters, loaded=_loaded(run))
     if engine.name == "deepspeed":
         put_zero(run)

@@ -42,6 +42,7 @@ NO_ARGUMENT: Mapping[str, Any] = {
     "/training/optimizer/paged": False,
     "/training/peft": None,
     "/training/recompute/every_nth_layer": 1,
+    "/training/recompute/frozen_layers": True,
 }
 """Fields that no argument sets, at the only value that a command line can mean."""
 

@@ -67,6 +67,7 @@ NO_ARGUMENT: Mapping[str, Sequence[Any]] = {
     "/training/optimizer/precision_aware": (False,),
     "/training/recompute/distribute_saved_activations": (False,),
     "/training/recompute/every_nth_layer": (1,),
+    "/training/recompute/frozen_layers": (True,),
     "/training/recompute/method": (None, "uniform"),
     "/training/recompute/modules": (None,),
     "/training/recompute/num_layers": (None, 1),

@@ -7,8 +7,8 @@ from dataclasses import replace
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
+from trainfit.launch.llama_factory.freezing import put_frozen
 from trainfit.launch.llama_factory.keys import KEYS, RENAMED
-from trainfit.launch.models import config_of
 from trainfit.launch.program import Program
 from trainfit.launch.transformers.adapters import PEFT, put_stored
 from trainfit.launch.transformers.engine import Engine
@@ -72,7 +72,6 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
         put_zero(run)
         if adapters:
             draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts its weights")
-    _check_vision(run)
     grows_segments(program.environment, draft)
     finish(run, KEYS)
 
@@ -127,7 +126,9 @@ def _put_tuning(run: Run, engine: Engine) -> bool:
     arguments, draft = run.arguments, run.draft
     kind = arguments.get("finetuning_type")
     name = "lora" if kind is None else str(kind.value)
-    if name not in ("lora", "full"):
+    if name in ("lora", "full", "freeze"):
+        put_frozen(run, engine, name)
+    else:
         assert kind is not None
         draft.leave_out(kind, f"training by {name} is not modelled")
     if name != "lora":
@@ -183,21 +184,3 @@ def _loaded(run: Run, *, adapters: bool) -> Weights:
     if run.arguments.is_on("pure_bf16"):
         return "bf16", pure
     return (checkpoint_dtype(run) if adapters else "fp32"), None
-
-
-VISION = ("freeze_vision_tower", "freeze_multi_modal_projector", "freeze_language_model")
-
-
-def _check_vision(run: Run) -> None:
-    """Towers beside a language model, which are frozen by default; without one, what is said of
-    them changes nothing.
-    """
-    config = config_of(run.draft)
-    given = [each for key in VISION if (each := run.arguments.get(key)) is not None]
-    if config is not None and not {"vision_config", "audio_config"} & config.keys():
-        return
-    model = run.arguments.get("model_name_or_path")
-    if not given and config is not None and model is not None:
-        given = [model]
-    for setting in given:
-        run.draft.leave_out(setting, "what is frozen of a vision model is not modelled")

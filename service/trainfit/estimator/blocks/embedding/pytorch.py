@@ -51,7 +51,9 @@ def operation(
 
 def takes_gradient(plan: PytorchPlan) -> bool:
     """Whether frozen embeddings take a gradient, and so are kept: transformers' own checkpointing
-    has them (gradient_checkpointing_enable), not that by which accelerate wraps layers under FSDP.
+    has them (gradient_checkpointing_enable), not that by which accelerate wraps layers under FSDP,
+    nor LLaMA-Factory's.
     """
     wrapped = plan.step.data_parallelism.engine in ("fsdp1", "fsdp2")
-    return plan.step.checkpointing.kind != "none" and not wrapped
+    policy = plan.step.checkpointing
+    return policy.kind != "none" and policy.frozen and not wrapped

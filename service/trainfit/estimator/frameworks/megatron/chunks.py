@@ -72,7 +72,7 @@ class Ledger:
         """Names of modules whose tensors are recomputed or offloaded."""
         return self.plan.step.recompute.dropped
 
-    def is_recomputed(self, position: int) -> bool:
+    def is_recomputed(self, position: int, kind: int) -> bool:  # noqa: ARG002
         """Whether the layer at this position of a chunk is recomputed as a whole."""
         policy = self.plan.step.recompute
         if policy.full == "block":

@@ -110,7 +110,7 @@ class Ledger:
             trained = begun or self.sizes.prefix > 0
             yield PlacedSegment(self._input, None, runs_backward=trained)
         for position, kind in enumerate(content.kinds):
-            again = self.is_recomputed(position)
+            again = self.is_recomputed(position, kind)
             segment = (self.checkpointed_segments if again else self.layer_segments)[kind]
             if not begun:
                 begun = self._trains(kind)
@@ -167,10 +167,11 @@ class Ledger:
         first = adapted.index(True) if True in adapted else len(group)
         return (*map(_without_saved, group[:first]), *group[first:])
 
-    def is_recomputed(self, position: int) -> bool:
+    def is_recomputed(self, position: int, kind: int) -> bool:
         """Whether the layer at this position of a chunk runs again in backward."""
         policy = self.plan.step.checkpointing
-        return policy.kind != "none" and (position + 1) % policy.every == 0
+        chosen = policy.frozen or self._trains(kind)
+        return policy.kind != "none" and (position + 1) % policy.every == 0 and chosen
 
     def _price(self, name: str, groups: tuple[Group, ...], gradient: int | None = None) -> Segment:
         """A stretch through which the gradient of the residual stream flows, unless told else."""

@@ -239,7 +239,7 @@ def _kept_input(ledger: Ledger, content: Content) -> int:
     act = ledger.sizes.act
     if not content.kinds or ledger.plan.step.offload_activations:
         return 0
-    if ledger.is_recomputed(0):
+    if ledger.is_recomputed(0, content.kinds[0]):
         return act
     inputs, *_ = ledger.kinds[content.kinds[0]]
     tensors = [tensor for operation in inputs for tensor in operation.tensors]

@@ -80,7 +80,9 @@ class SplitLedger:
 
     def _halves(self, placed: PlacedSegment) -> Halves:
         name, kind = placed.segment.name, placed.kind
-        again = placed.layer is not None and self._ledger.is_recomputed(placed.layer)
+        again = False
+        if placed.layer is not None and kind is not None:
+            again = self._ledger.is_recomputed(placed.layer, kind)
         key = name, kind, again
         if key not in self._priced:
             self._priced[key] = self._price(name, kind, placed.segment, recomputed=again)
