@@ -105,6 +105,10 @@ def test_a_tower_and_its_language_model_are_frozen_one_without_the_other() -> No
     of_language_model = trainable(model=VISION, frozen=towers)
     assert of_towers == 676_550_144
     assert of_towers + of_language_model == trainable(model=VISION)
+    of_projector = trainable(model=VISION, frozen=["vision_tower", "language_model"])
+    assert of_projector == 1280 + (5120 + 1) * 5120 + (5120 + 1) * 3584
+    of_tower = trainable(model=VISION, frozen=["multi_modal_projector", "language_model"])
+    assert of_tower + of_projector == of_towers
 
 
 def test_gradients_reach_a_tower_that_is_trained_through_layers_that_are_not() -> None:

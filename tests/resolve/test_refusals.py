@@ -208,6 +208,7 @@ def test_torchtitan_divides_experts_or_their_width(ep: int, etp: int) -> None:
     assert plan_of(Job.model_validate(asked)).layout.etp == 1
 
 
+SCOUT = {"hf_id": "meta-llama/Llama-4-Scout-17B-16E-Instruct"}
 VISION = {"hf_id": "Qwen/Qwen2.5-VL-7B-Instruct"}
 PROMPT = {"method": "prompt_tuning", "num_virtual_tokens": 20}
 PREFIX = {"method": "prefix_tuning", "num_virtual_tokens": 20}
@@ -366,7 +367,7 @@ TORCHTITAN = {"name": "torchtitan"}
             "the model has no vision_tower",
         ),
         (
-            {"model": VISION, "framework": TRANSFORMERS, "training": {"frozen": ["vision_tower"]}},
+            {"model": SCOUT, "framework": TRANSFORMERS, "training": {"frozen": ["vision_tower"]}},
             "/training/frozen",
             "only multi_modal_projector and vision_tower together",
         ),

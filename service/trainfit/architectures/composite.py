@@ -73,12 +73,14 @@ def composite(
     tied: bool | None = False,
     promoted: bool = False,
     frozen: int = 0,
+    projector: int | None = None,
 ) -> ModelSpec:
     """The whole model, whose head has no bias. Whether it is tied is for the outer config to say.
 
     `tied` is the class's default, None where it never ties. Before version 5, transformers asked
     the text section, so a config of that time that says nothing itself means what its text
-    section means. `promoted` classes are tied also when only the text section is.
+    section means. `promoted` classes are tied also when only the text section is. Of the encoder's
+    parameters `frozen` ones are never trained, and those of the `projector` may be known.
     """
     own = text.output_layer
     if tied is not None and _precedes_version_5(config):
@@ -87,7 +89,8 @@ def composite(
     head = output_layer(outer, own.rows, tied=tied, bias=False)
     if promoted and own.tied and not head.scores_labels:
         head = head.model_copy(update={"tied": True})
-    return _assembled(config, text, encoder_parameters, frozen=frozen, output_layer=head)
+    whole = _assembled(config, text, encoder_parameters, frozen=frozen, output_layer=head)
+    return whole.model_copy(update={"projector_parameters": projector})
 
 
 def whole_text_composite(config: Config, text: ModelSpec, encoder_parameters: int) -> ModelSpec:

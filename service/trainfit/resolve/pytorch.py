@@ -393,7 +393,7 @@ FREEZABLE = (
 )
 """Modules that can be frozen by themselves. For all but adapters there is peft."""
 TOWERS = frozenset({"vision_tower", "multi_modal_projector"})
-"""What feeds a language model; ModelSpec has their parameters in one sum."""
+"""What feeds a language model."""
 OF_LANGUAGE_MODEL = frozenset({"embed_tokens", "lm_head", "norm"})
 """What a language model has besides layers."""
 
@@ -569,10 +569,10 @@ def _check_frozen(job: Job, model: ModelSpec, findings: Findings) -> None:
     if (alone := named & TOWERS) and not model.encoder_parameters:
         message = f"the model has no {', '.join(sorted(alone))}"
         findings.add(pointer, "conflict", message)
-    elif len(alone) == 1:
-        message = f"only {' and '.join(sorted(TOWERS))} together can be frozen"
+    elif len(alone) == 1 and model.projector_parameters is None:
+        message = f"of this model only {' and '.join(sorted(TOWERS))} together can be frozen"
         findings.add(pointer, "not_modelled", message, put(pointer, sorted(named | TOWERS)))
-    if "language_model" in named and (alone or not model.encoder_parameters):
+    if "language_model" in named and (alone == TOWERS or not model.encoder_parameters):
         findings.add(pointer, "conflict", "nothing is left that is trained")
     if "router" in named and not any(map(_has_experts, model.layer_kinds)):
         findings.add(pointer, "conflict", "the model has no router")

@@ -72,6 +72,9 @@ class ModelSpec(Part):
     """Parameters of vision and audio towers with their projectors."""
     encoder_frozen_parameters: Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)] = 0
     """Those of them that the model's class never trains."""
+    projector_parameters: Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)] | None = None
+    """Those of them in what brings features to the text's width; None where they are not told
+    apart."""
     max_position_embeddings: Annotated[int, Field(ge=1, le=2**31)] | None = None
     traits: Traits = Traits()
     residual_streams: Count = 1

@@ -18,6 +18,7 @@ BASE = {
     "pure_bf16": True,
 }
 VISION = {"model_name_or_path": "Qwen/Qwen2.5-VL-7B-Instruct", "finetuning_type": "full"}
+SCOUT = VISION | {"model_name_or_path": "meta-llama/Llama-4-Scout-17B-16E-Instruct"}
 ZERO = {"zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}
 
 
@@ -60,7 +61,7 @@ def test_modules_outside_the_layers_are_trained_where_they_are_named() -> None:
         ({"freeze_extra_modules": "wpe"}, "freeze_extra_modules"),
         ({"pure_bf16": False, "bf16": True}, "finetuning_type"),
         ({"finetuning_type": "oft"}, "finetuning_type"),
-        (VISION | {"freeze_multi_modal_projector": False}, "freeze_multi_modal_projector"),
+        (SCOUT | {"freeze_multi_modal_projector": False}, "freeze_multi_modal_projector"),
         (VISION | {"freeze_language_model": True}, "freeze_language_model"),
         (VISION | {"pure_bf16": False, "bf16": True}, "model_name_or_path"),
         (
@@ -92,6 +93,11 @@ def test_deepspeed_has_one_type_for_all() -> None:
             ["language_model"],
         ),
         ({"freeze_vision_tower": False, "freeze_multi_modal_projector": False}, None),
+        ({"freeze_multi_modal_projector": False}, ["vision_tower"]),
+        (
+            {"freeze_multi_modal_projector": False, "freeze_language_model": True},
+            ["vision_tower", "language_model"],
+        ),
         ({"finetuning_type": "lora"}, None),
         (
             {"finetuning_type": "freeze", "freeze_trainable_layers": 4},

@@ -16,12 +16,14 @@ DEPTH_AND_HEADS = {"num_hidden_layers": "depth", "num_attention_heads": "num_hea
 class Tower(NamedTuple):
     """What a projector needs to know of a tower: the width of its features and its parameters.
 
-    `frozen` are those of the parameters that the class never trains.
+    `frozen` are those of the parameters that the class never trains, `merger` those of a projector
+    that stands in the tower.
     """
 
     width: int
     parameters: int
     frozen: int = 0
+    merger: int = 0
 
 
 def size(config: Config, key: str, default: Any = MISSING) -> int:

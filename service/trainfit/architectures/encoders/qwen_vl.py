@@ -23,13 +23,13 @@ def qwen2_vl_vision(config: Config) -> Tower:
     ffn = scaled(sizes, width, "mlp_ratio", 4)
     text = size(sizes, "hidden_size", 3584)
     merged = _merged(sizes, width)
+    merger = layer_norm(width) + mlp(merged, merged, text)
     parameters = (
         linear(frame_pixels(sizes, 14), width, bias=False)
         + count(sizes, "depth", 32) * transformer_layer(width, ffn)
-        + layer_norm(width)
-        + mlp(merged, merged, text)
+        + merger
     )
-    return Tower(text, parameters)
+    return Tower(text, parameters, merger=merger)
 
 
 def qwen2_5_vl_vision(config: Config) -> Tower:
@@ -53,13 +53,15 @@ def qwen3_vl_vision(config: Config) -> Tower:
     deep = len(sizes.list("deepstack_visual_indexes", (8, 16, 24)))
     _, text, merged = _qwen3_widths(sizes)
     deep_merger = layer_norm(merged) + mlp(merged, merged, text)
-    return Tower(text, _qwen3_tower(sizes) + deep * deep_merger)
+    parameters = _qwen3_tower(sizes) + deep * deep_merger
+    return Tower(text, parameters, merger=_qwen3_merger(sizes))
 
 
 def qwen3_5_vision(config: Config) -> Tower:
     """The tower of Qwen3-VL without DeepStack."""
     sizes = config.with_defaults({}, **DEPTH_AND_HEADS)
-    return Tower(size(sizes, "out_hidden_size", 3584), _qwen3_tower(sizes))
+    text, parameters = size(sizes, "out_hidden_size", 3584), _qwen3_tower(sizes)
+    return Tower(text, parameters, merger=_qwen3_merger(sizes))
 
 
 def _gated_tower(sizes: Config, attention_parameters: int) -> Tower:
@@ -68,25 +70,29 @@ def _gated_tower(sizes: Config, attention_parameters: int) -> Tower:
     merged = _merged(sizes, width)
     ffn = size(sizes, "intermediate_size", 3420)
     layer = 2 * width + attention_parameters + mlp(width, ffn, gated=True)
+    merger = width + mlp(merged, merged, text)
     parameters = (
         linear(frame_pixels(sizes, 14), width, bias=False)
         + count(sizes, "depth", 32) * layer
-        + width
-        + mlp(merged, merged, text)
+        + merger
     )
-    return Tower(text, parameters)
+    return Tower(text, parameters, merger=merger)
 
 
 def _qwen3_tower(sizes: Config) -> int:
-    width, text, merged = _qwen3_widths(sizes)
+    width, _, _ = _qwen3_widths(sizes)
     return (
         linear(frame_pixels(sizes, 16), width)
         + size(sizes, "num_position_embeddings", 2304) * width
         + count(sizes, "depth", 27)
         * transformer_layer(width, size(sizes, "intermediate_size", 4304))
-        + layer_norm(width)
-        + mlp(merged, merged, text)
+        + _qwen3_merger(sizes)
     )
+
+
+def _qwen3_merger(sizes: Config) -> int:
+    width, text, merged = _qwen3_widths(sizes)
+    return layer_norm(width) + mlp(merged, merged, text)
 
 
 def _qwen3_widths(sizes: Config) -> tuple[int, int, int]:

@@ -39,13 +39,14 @@ PALIGEMMA_VISION = {
 
 def gemma3(config: Config) -> ModelSpec:
     text = own_text_spec(config, "gemma3_text")
-    return composite(config, text, _siglip_projected(config, text.hidden_size), tied=True)
+    encoders, projector = _siglip_projected(config, text.hidden_size)
+    return composite(config, text, encoders, tied=True, projector=projector)
 
 
 def shieldgemma2(config: Config) -> ModelSpec:
     text = text_spec(config, "gemma3_text")
-    encoders = _siglip_projected(config, text.hidden_size)
-    return composite(config, text, encoders, promoted=True)
+    encoders, projector = _siglip_projected(config, text.hidden_size)
+    return composite(config, text, encoders, promoted=True, projector=projector)
 
 
 def paligemma(config: Config) -> ModelSpec:
@@ -96,11 +97,11 @@ def gemma4_unified(config: Config) -> ModelSpec:
     return composite(config, text, encoders, tied=True)
 
 
-def _siglip_projected(config: Config, text: int) -> int:
-    """The tower, the norm of its features and one matrix."""
+def _siglip_projected(config: Config, text: int) -> tuple[int, int]:
+    """The tower, the norm of its features and one matrix; and the latter two by themselves."""
     features = tower(auto_section(config, "vision_config", "siglip_vision_model"))
     projector = linear(features.width, text, bias=False) + features.width
-    return features.parameters + projector
+    return features.parameters + projector, projector
 
 
 def _unified_patches(vision: Config) -> Tower:

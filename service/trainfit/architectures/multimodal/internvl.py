@@ -10,13 +10,16 @@ from trainfit.specs.architecture import ModelSpec
 def internvl(config: Config) -> ModelSpec:
     features = internvl_vision(section(config, "vision_config"))
     text = text_spec(config, "qwen2")
-    return composite(config, text, _encoders(config, features, text.hidden_size), tied=True)
+    projector = _projector(config, features, text.hidden_size)
+    encoders = features.parameters + projector
+    return composite(config, text, encoders, tied=True, projector=projector)
 
 
 def qianfan_ocr(config: Config) -> ModelSpec:
     features = qianfan_ocr_vision(section(config, "vision_config"))
     text = text_spec(config, "qwen3")
-    return composite(config, text, _encoders(config, features, text.hidden_size))
+    projector = _projector(config, features, text.hidden_size)
+    return composite(config, text, features.parameters + projector, projector=projector)
 
 
 def shuffled_width(config: Config, width: int) -> int:
@@ -27,9 +30,9 @@ def shuffled_width(config: Config, width: int) -> int:
     return int(width * int(1 / ratio) ** 2)
 
 
-def _encoders(config: Config, features: Tower, text: int) -> int:
+def _projector(config: Config, features: Tower, text: int) -> int:
     inputs = shuffled_width(config, features.width)
-    return features.parameters + layer_norm(inputs) + mlp(inputs, text, text)
+    return layer_norm(inputs) + mlp(inputs, text, text)
 
 
 PARSERS = {"internvl": internvl, "qianfan_ocr": qianfan_ocr}

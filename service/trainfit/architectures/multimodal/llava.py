@@ -25,8 +25,9 @@ SIGLIP_384 = {
 
 def llava(config: Config) -> ModelSpec:
     text, features = text_spec(config, "llama"), _clip(config)
-    encoders = features.parameters + feature_projector(config, features.width, text.hidden_size)
-    return composite(config, text, encoders, promoted=True)
+    projector = feature_projector(config, features.width, text.hidden_size)
+    encoders = features.parameters + projector
+    return composite(config, text, encoders, promoted=True, projector=projector)
 
 
 def llava_next(config: Config) -> ModelSpec:

@@ -37,8 +37,9 @@ LIGHTON_TEXT = {
 def mistral3(config: Config) -> ModelSpec:
     features = tower(auto_section(config, "vision_config", "pixtral", PIXTRAL_1540))
     text = text_spec(config, "mistral", SMALL_3_1)
-    encoders = features.parameters + merging_projector(config, features, text.hidden_size)
-    return composite(config, text, encoders, tied=True)
+    projector = merging_projector(config, features, text.hidden_size)
+    encoders = features.parameters + projector
+    return composite(config, text, encoders, tied=True, projector=projector)
 
 
 def lighton_ocr(config: Config) -> ModelSpec:

@@ -76,27 +76,27 @@ def qwen3_experts_decoder(config: Config) -> ModelSpec:
 def qwen2_vl(config: Config) -> ModelSpec:
     vision = qwen2_vl_vision(section(config, "vision_config"))
     text = flat_text_spec(config, "qwen2_vl_text")
-    return composite(config, text, vision.parameters, promoted=True)
+    return composite(config, text, vision.parameters, promoted=True, projector=vision.merger)
 
 
 def qwen2_5_vl(config: Config) -> ModelSpec:
     vision = qwen2_5_vl_vision(section(config, "vision_config"))
     text = flat_text_spec(config, "qwen2_5_vl_text")
-    return composite(config, text, vision.parameters, promoted=True)
+    return composite(config, text, vision.parameters, promoted=True, projector=vision.merger)
 
 
 def qwen3_vl(config: Config) -> ModelSpec:
     """Qwen3-VL dense or with experts, whose text type is the outer one with `_text`."""
     vision = qwen3_vl_vision(section(config, "vision_config"))
     text = own_text_spec(config, config.str("model_type") + "_text")
-    return composite(config, text, vision.parameters)
+    return composite(config, text, vision.parameters, projector=vision.merger)
 
 
 def qwen3_5(config: Config) -> ModelSpec:
     """Qwen3.5 and its successors, whose text type is the outer one with `_text`."""
     vision = qwen3_5_vision(section(config, "vision_config"))
     text = own_text_spec(config, config.str("model_type") + "_text")
-    return composite(config, text, vision.parameters)
+    return composite(config, text, vision.parameters, projector=vision.merger)
 
 
 def cosmos3_omni(config: Config) -> ModelSpec:

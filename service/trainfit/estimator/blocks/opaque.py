@@ -7,6 +7,8 @@ from trainfit.estimator.ledger import Split, Weight
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Opaque
 
+PROJECTOR = "projector"
+
 
 def weights(block: Opaque) -> Iterator[Weight]:
     """Whole on every rank: how a framework would split them is not known."""
@@ -18,9 +20,10 @@ def weights(block: Opaque) -> Iterator[Weight]:
 
 def towers(spec: ModelSpec) -> Iterator[Weight]:
     """Vision and audio towers with their projectors, known by their numbers of parameters."""
-    frozen = spec.encoder_frozen_parameters
+    frozen, projector = spec.encoder_frozen_parameters, spec.projector_parameters or 0
     for name, numel, trainable in (
-        ("encoder", spec.encoder_parameters - frozen, True),
+        ("encoder", spec.encoder_parameters - frozen - projector, True),
+        (PROJECTOR, projector, True),
         ("encoder_frozen", frozen, False),
     ):
         if numel:

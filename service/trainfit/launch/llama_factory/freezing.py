@@ -15,6 +15,17 @@ from trainfit.launch.transformers.source import as_int
 
 FROZEN = "/training/frozen"
 TOWERS = ("vision_tower", "multi_modal_projector")
+TOLD_APART = (
+    "gemma3",
+    "internvl",
+    "llava",
+    "mistral3",
+    "qwen2_5_vl",
+    "qwen2_vl",
+    "qwen3_vl",
+    "qwen3_vl_moe",
+)
+"""model_types whose projector is known apart from the tower."""
 OUTSIDE_LAYERS = {"embed_tokens": "embed_tokens", "lm_head": "lm_head", "norm": "final_norm"}
 """Modules that freeze_extra_modules may name, and what a job calls them."""
 LAYERS_BY_DEFAULT = 2
@@ -55,11 +66,14 @@ def _put_towers(run: Run, engine: Engine, kind: str) -> tuple[str, ...]:
     usual = (tower, projector, language) == tuple(keys.values())
     if kind == "lora" and usual and config is not None:
         return ()
-    if config is None or kind == "lora" or tower != projector or (tower and language):
+    apart = tower != projector and (config or {}).get("model_type") not in TOLD_APART
+    nothing = tower and projector and language
+    if config is None or kind == "lora" or apart or nothing:
         for setting in asked:
             draft.leave_out(setting, "what is frozen of this vision model is not modelled")
         return ()
-    names = (*(TOWERS if tower else ()), *(("language_model",) if language else ()))
+    frozen = dict(zip((*TOWERS, "language_model"), (tower, projector, language), strict=True))
+    names = tuple([name for name, is_frozen in frozen.items() if is_frozen])
     if not names or kind == "freeze":
         return names
     if not _is_alike(run, engine):

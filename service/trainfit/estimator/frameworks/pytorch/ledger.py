@@ -125,8 +125,9 @@ class Ledger:
     def _embedding_has_gradient(self) -> bool:
         adapters = self.sizes.adapters
         joined = adapters is not None and adapters.virtual is not None and not self.sizes.prefix
-        towers = self.plan.model.encoder_parameters > 0 and self.sizes.trains("vision_tower")
-        trained = self.sizes.trains("embed_tokens") or joined or towers
+        towers = any(map(self.sizes.trains, ("vision_tower", "multi_modal_projector")))
+        reached = self.plan.model.encoder_parameters > 0 and towers
+        trained = self.sizes.trains("embed_tokens") or joined or reached
         return trained or embedding.takes_gradient(self.plan)
 
     def _trains(self, kind: int) -> bool:

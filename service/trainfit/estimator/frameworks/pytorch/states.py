@@ -11,6 +11,7 @@ from math import ceil
 from operator import add
 from typing import NamedTuple
 
+from trainfit.estimator.blocks.opaque import PROJECTOR
 from trainfit.estimator.blocks.virtual_tokens import pytorch as virtual_tokens
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed
@@ -32,6 +33,11 @@ MODULES = {
 }
 """Modules that can be frozen, or trained as a whole beside adapters, by the bucket of their
 weights."""
+BY_NAME = {
+    ("norm", "final"): "final_norm",
+    ("vision", PROJECTOR): "multi_modal_projector",
+}
+"""Those that have a part of a bucket, by the name of the weight as well."""
 
 
 class Numbers(NamedTuple):
@@ -152,8 +158,8 @@ def _freezes_layers(plan: PytorchPlan) -> bool:
 
 def _trained(sizes: PytorchLegend) -> Callable[[Weight], bool]:
     def wanted(weight: Weight) -> bool:
-        final = weight.bucket == "norm" and weight.name == "final"
-        module = "final_norm" if final else MODULES.get(weight.bucket, weight.bucket)
+        by_name = BY_NAME.get((weight.bucket, weight.name))
+        module = by_name or MODULES.get(weight.bucket, weight.bucket)
         return weight.trainable and sizes.trains(module)
 
     return wanted
