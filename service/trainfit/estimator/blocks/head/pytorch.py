@@ -160,11 +160,14 @@ def _checkpointed(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
 
 def _with_head(n: int, sizes: PytorchLegend) -> Operation:
     """Liger's kernel makes the gradients in forward, over chunks of about h / V of the tokens. A
-    chunk's weight gradient is copied to fp32 before it is added.
+    chunk's weight gradient is copied to fp32 before it is added. Autocast keeps a narrow copy of
+    the head meanwhile.
     """
     chunk = 1 << (ceil(n / ceil(sizes.V / sizes.h)) - 1).bit_length()
     logits = min(chunk, n) * sizes.V // sizes.t
-    matrix = sizes.V * sizes.h // sizes.t if sizes.trains("lm_head") else 0
+    whole = sizes.V * sizes.h // sizes.t
+    matrix = whole if sizes.trains("lm_head") else 0
+    narrowed = whole * sizes.bytes if sizes.narrows else 0
     return Operation(
         "loss",
         (
@@ -174,5 +177,6 @@ def _with_head(n: int, sizes: PytorchLegend) -> Operation:
             forward("input of the head [n, h]", sizes.act),
             forward("logits of a chunk", sizes.bytes * logits),
             forward("weight gradient of a chunk", matrix * (sizes.bytes + FULL)),
+            forward("head in the narrow type", narrowed),
         ),
     )

@@ -13,6 +13,16 @@ from trainfit.estimator.legend import Input, PytorchLegend
 
 INPUT = "input"
 """What a product keeps for the gradient of its weight alone."""
+NARROWED_WEIGHT = "weight in the narrow type"
+NARROWED_ADAPTER = "adapter in the narrow type"
+
+
+def cached_by_autocast(operation: Operation, sizes: PytorchLegend) -> int:
+    """Bytes of narrow copies that autocast keeps until the model's forward returns, also of a layer
+    that saves nothing: those of weights that are trained.
+    """
+    names = [NARROWED_ADAPTER, *([NARROWED_WEIGHT] if sizes.trains(operation.name) else [])]
+    return sum(tensor.bytes for tensor in operation.tensors if tensor.name in names)
 
 
 def linear(
@@ -50,7 +60,7 @@ def linear(
         tensors.append(backward("output gradient, ordered by rank", rows * outputs * width))
     quantised = sizes.is_quantised(module)
     if sizes.narrows and not quantised:
-        tensors.append(saved("weight in the narrow type", numel * width))
+        tensors.append(saved(NARROWED_WEIGHT, numel * width))
     if sizes.trains(module):
         tensors.append(gradient("weight gradient", numel * sizes.gradient_bytes))
         if sizes.narrows:
@@ -94,7 +104,7 @@ def _adapter(
     if sizes.autocast and sizes.adapters.element_bytes > sizes.bytes:
         wide = rows * inputs * sizes.adapters.element_bytes
         widened = wide if _widens(module, sizes, reads) else 0
-        yield saved("adapter in the narrow type", numel * sizes.bytes)
+        yield saved(NARROWED_ADAPTER, numel * sizes.bytes)
         made = widened + max(wide if dropout else 0, made)
         gradients += wide if widened or dropout else 0
     yield saved("input in the adapter's type", rows * inputs * width if copied else 0)

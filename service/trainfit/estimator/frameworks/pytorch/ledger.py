@@ -11,6 +11,7 @@ from types import ModuleType
 
 from trainfit.estimator.blocks.embedding import pytorch as embedding
 from trainfit.estimator.blocks.head import pytorch as head
+from trainfit.estimator.blocks.linear.pytorch import cached_by_autocast
 from trainfit.estimator.blocks.norm.pytorch import FOR_INPUT_GRADIENT, norm
 from trainfit.estimator.blocks.virtual_tokens import pytorch as virtual_tokens
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
@@ -215,15 +216,21 @@ class Ledger:
         return tuple([operation for group in self.kinds[kind] for operation in group])
 
     def _run_again(self, kind: int, segment: Segment, groups: tuple[Group, ...]) -> Segment:
-        """A checkpointed layer keeps its input [n', h], and what its policy says."""
-        act, cached = self.sizes.act, 0
+        """A checkpointed layer keeps its input [n', h], and what its policy says; autocast keeps
+        its narrow weights until the end of the forward.
+        """
+        act, cached, narrowed = self.sizes.act, 0, 0
+        if self._trains(kind):
+            operations = [operation for group in groups for operation in group]
+            narrowed = sum(cached_by_autocast(each, self.sizes) for each in operations)
         if holds_its_input(self.plan.model.layer_kinds[kind], self.sizes, self.plan):
             forward = segment.forward._replace(borrowed=segment.forward.borrowed - act)
             segment = segment._replace(forward=forward)
         if self.plan.step.checkpointing.kind == "operations":
             cached = kept_outputs(groups, compiled=self.plan.step.compiled)
             cached += self._reductions(kind) * act
-        return rerun(segment.name, [segment], act + cached, act, cached=cached)
+        again = rerun(segment.name, [segment], act + cached, act, cached=cached)
+        return again._replace(cached=narrowed)
 
     def _reductions(self, kind: int) -> int:
         """Tensors [n', h] of a layer that tensor-parallel ranks reduce, one behind each block, and
