@@ -149,6 +149,13 @@ def test_a_branch_that_ends_the_script_is_not_taken_where_it_is_not_known() -> N
     assert [each.words[0].text for each in commands('[ -z "$X" ] && exit 1; train')] == []
 
 
+@pytest.mark.parametrize("way", ["break", "continue", "return"])
+def test_a_branch_that_leaves_nothing_goes_on(way: str) -> None:
+    """Whether it is taken is not known, and there is no loop and no function to leave."""
+    (command,) = commands(f"case $(date) in a) {way};; esac\ntrain a\n")
+    assert [word.text for word in command.words] == ["train", "a"]
+
+
 def test_a_command_in_doubt_says_on_what_it_depends() -> None:
     (command,) = commands("if grep -q H100 cards; then train; fi")[1:]
     assert command.doubt is not None

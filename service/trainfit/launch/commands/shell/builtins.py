@@ -82,7 +82,7 @@ def _source(script: Script, words: Sequence[Text], _node: Node) -> Status:
     if file is None:
         script.state.missing = (*script.state.missing, path)
         return True
-    script.include(Source.of_script(file.content, file.path))
+    script.run(Source.of_script(file.content, file.path))
     return True
 
 

@@ -47,6 +47,10 @@ class Script:
         self._source = Source.of_script("", "argv", None)
         self._doubt: str | None = None
         self._depth = 0
+        self._loops = 0
+        """Loops around the statement, in its function."""
+        self._returns = 0
+        """Functions and sourced scripts around the statement."""
         self._loosely = False
 
     def follow(self, source: Source) -> None:
@@ -62,25 +66,42 @@ class Script:
         with self._within(source):
             self._sequence(source.root)
 
+    def run(self, source: Source) -> None:
+        """Follow a script that this one sources."""
+        self.state.own |= own_names(source.root)
+        self._until_returned(source, source.root)
+
     def call(self, function: Function, arguments: Sequence[Text]) -> Status:
         """Call a function of the script."""
         outer, self.state.parameters = self.state.parameters, tuple(arguments)
         self.locals.append({})
         try:
-            with self._within(function.source):
-                self._until_clear(function.body, lambda: self._statement(function.body))
-        except LeftError as left:
-            if left.way is not Way.RETURN:
-                raise
+            self._until_returned(function.source, function.body)
         finally:
             self.state.parameters = outer
             for name, variable in self.locals.pop().items():
                 self._restore(name, variable)
         return True
 
+    def _until_returned(self, source: Source, body: Node) -> None:
+        loops, self._loops = self._loops, 0
+        self._returns += 1
+        try:
+            with self._within(source):
+                self._until_clear(body, lambda: self._once(body))
+        except LeftError as left:
+            if left.way is not Way.RETURN:
+                raise
+        finally:
+            self._loops = loops
+            self._returns -= 1
+
     def leave(self, way: Way) -> None:
-        """Leave the loop, the function or the script, unless all of it is to be seen."""
-        if not self._loosely:
+        """Leave the loop, the function or the script, unless all of it is to be seen. Where there
+        is none to leave bash says so, and goes on.
+        """
+        around = {Way.BREAK: self._loops, Way.CONTINUE: self._loops, Way.RETURN: self._returns}
+        if around.get(way, 1) and not self._loosely:
             raise LeftError(way)
 
     def expander(self) -> Expander:
@@ -452,12 +473,15 @@ class Script:
         """One round of a loop; whether it may go on."""
         if number > MAX_ROUNDS:
             raise UnclearError(f"it goes round more than {MAX_ROUNDS} times")
+        self._loops += 1
         try:
             self._sequence(body)
         except LeftError as left:
             if left.way not in (Way.BREAK, Way.CONTINUE):
                 raise
             return left.way is Way.CONTINUE
+        finally:
+            self._loops -= 1
         return True
 
     def _until_clear(
@@ -490,7 +514,7 @@ class Script:
         self.state = merged([before, self.state], self._source.piece(node), why)
 
     def _once(self, body: Node) -> None:
-        if body.type == "do_group":
+        if body.type in ("do_group", "program"):
             self._sequence(body)
         else:
             self._statement(body)
