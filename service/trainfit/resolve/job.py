@@ -18,8 +18,9 @@ from trainfit.resolve.plan import (
     PytorchStep,
     Source,
 )
-from trainfit.resolve.pytorch import resolve_pytorch_step, with_frozen_layers
-from trainfit.resolve.torch_pipeline import check_pipeline
+from trainfit.resolve.pytorch.freezing import with_frozen_layers
+from trainfit.resolve.pytorch.pipelining import check_pipeline
+from trainfit.resolve.pytorch.step import resolve_pytorch_step
 from trainfit.resolve.training import (
     check_token_overlap,
     resolve_batch,

@@ -18,7 +18,7 @@ from trainfit.launch.transformers.precision import DTYPES, types_of
 from trainfit.launch.transformers.step import OPTIMIZERS, TRL_CHUNK, Step
 from trainfit.resolve.findings import Findings, RefusedError
 from trainfit.resolve.layout import sharding_strategy, smallest_world
-from trainfit.resolve.pytorch import base_dtype
+from trainfit.resolve.pytorch.precision import base_dtype
 from trainfit.specs.framework import Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchFile

@@ -1,0 +1,121 @@
+"""What PEFT trains beside a frozen base: low-rank adapters and virtual tokens."""
+
+from fractions import Fraction
+
+from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.plan import Adapters, Layout, VirtualTokens
+from trainfit.resolve.pytorch.precision import BYTES, Dtypes
+from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.blocks import Attention, Layer
+from trainfit.specs.framework import Torchtitan
+from trainfit.specs.job import Job
+from trainfit.specs.training import FrozenBase, Lora, Peft, PrefixTuning, PromptTuning, PTuning
+
+
+def adapters_of(peft: Peft, dtypes: Dtypes, model: ModelSpec) -> Adapters:
+    """PEFT casts adapters of a narrow model to fp32, and has virtual tokens in nothing else.
+    Sources: peft's tuners_utils.py (autocast_adapter_dtype) and tuners/prompt_tuning/model.py.
+    """
+    lora = peft if isinstance(peft, Lora) else Lora(method="lora", target_modules=())
+    stored = BYTES[lora.adapter_dtype or "fp32"]
+    all_linear = lora.target_modules == "all-linear"
+    return Adapters(
+        rank=lora.r,
+        dropout=lora.dropout > 0,
+        targets=None if all_linear else frozenset(lora.target_modules),
+        element_bytes=stored,
+        computed_bytes=_narrowed(stored, dtypes),
+        matrix_bytes=_frozen_bytes(peft, dtypes),
+        saved=frozenset(lora.modules_to_save),
+        base_dtype=dtypes.base,
+        virtual=_virtual_tokens(peft, model),
+    )
+
+
+def _virtual_tokens(peft: Peft, model: ModelSpec) -> VirtualTokens | None:
+    """Source of the widths: peft's utils/other.py (_prepare_prompt_learning_config)."""
+    if isinstance(peft, Lora):
+        return None
+    count, width = peft.num_virtual_tokens, model.hidden_size
+    match peft:
+        case PromptTuning():
+            return VirtualTokens(count, "embeddings", width, 0, 0)
+        case PTuning(encoder_reparameterization_type="LSTM"):
+            encoder = peft.encoder_hidden_size or width
+            return VirtualTokens(count, "lstm", width, encoder, peft.encoder_num_layers)
+        case PTuning():
+            return VirtualTokens(count, "mlp", width, peft.encoder_hidden_size or width, 0)
+    width = max(_key_widths(model.layer_kinds[model.pattern[0]]), default=0)
+    if peft.prefix_projection:
+        encoder = peft.encoder_hidden_size or width
+        return VirtualTokens(count, "projected_keys_and_values", width, encoder, 0)
+    return VirtualTokens(count, "keys_and_values", width, 0, 0)
+
+
+def _key_widths(layer: Layer) -> tuple[int, ...]:
+    """g d of each block of a layer that has keys of its own, and values as wide."""
+    blocks = [block for sublayer in layer.sublayers for block in sublayer.blocks]
+    return tuple(
+        block.kv_heads * block.head_dim
+        for block in blocks
+        if isinstance(block, Attention)
+        and block.owns_kv
+        and block.v_head_dim in (None, block.head_dim)
+    )
+
+
+def _narrowed(stored: int, dtypes: Dtypes) -> int:
+    """Bytes of an element of an adapter as a forward reads it."""
+    return stored if dtypes.base is None else dtypes.computed
+
+
+def _frozen_bytes(peft: FrozenBase, dtypes: Dtypes) -> Fraction:
+    """Bytes of an element of a frozen matrix. Source: bitsandbytes' functional.py (blocks of 64,
+    double quantisation).
+    """
+    if peft.quantization == "int8":
+        return Fraction(1)
+    if peft.quantization == "nf4":
+        scales = Fraction(1, 64) + Fraction(4, 16_384)
+        return Fraction(1, 2) + (scales if peft.double_quantization else Fraction(4, 64))
+    return Fraction(dtypes.stored)
+
+
+def check_virtual_tokens(job: Job, model: ModelSpec, layout: Layout, findings: Findings) -> None:
+    """PEFT puts them before samples that no rank shares with another."""
+    peft = job.training.peft
+    if peft is None or isinstance(peft, Lora):
+        return
+    if isinstance(job.framework, Torchtitan):
+        findings.add(
+            "/framework/name",
+            "conflict",
+            f"{peft.method} is PEFT's, for models of transformers",
+            put("/framework", {"name": "transformers"}),
+        )
+    for name in ("tp", "cp"):
+        if getattr(layout, name) > 1:
+            pointer = f"/parallelism/{name}"
+            message = f"{name} with {peft.method} is not modelled"
+            findings.add(pointer, "not_modelled", message, put(pointer, 1))
+    if isinstance(peft, PrefixTuning):
+        _check_prefix(job, model, findings)
+    lstm = isinstance(peft, PTuning) and peft.encoder_reparameterization_type == "LSTM"
+    if lstm and layout.sharding == "optim_grads_params":
+        pointer = "/training/peft/encoder_reparameterization_type"
+        message = "an LSTM whose weights are shared out is not modelled"
+        findings.add(pointer, "not_modelled", message, put(pointer, "MLP"))
+
+
+def _check_prefix(job: Job, model: ModelSpec, findings: Findings) -> None:
+    """Keys and values go to a cache, which a forward that runs again would fill twice, and are as
+    wide in every layer. Source: peft's peft_model.py (_setup_prompt_encoder, get_prompt).
+    """
+    pointer = "/training/recompute/granularity"
+    if job.training.recompute.granularity is not None:
+        message = "PEFT has no prefix tuning where activations are recomputed"
+        findings.add(pointer, "conflict", message, put(pointer, None))
+    (width, *others) = {_key_widths(model.layer_kinds[kind]) for kind in model.pattern}
+    if others or len(width) != 1:
+        message = "prefix tuning goes with models whose layers have keys and values of one width"
+        findings.add("/training/peft/method", "conflict", message)

@@ -1,0 +1,276 @@
+"""Precision, optimizer, sharding and checkpointing of a step under torchtitan or transformers."""
+
+from typing import Literal
+
+from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.plan import (
+    Checkpointing,
+    DataParallelism,
+    Engine,
+    Layout,
+    OptimizerStep,
+    PytorchStep,
+    ZeroBuffers,
+)
+from trainfit.resolve.pytorch.adapters import adapters_of, check_virtual_tokens
+from trainfit.resolve.pytorch.auto_tp import check_auto_tp
+from trainfit.resolve.pytorch.expert_parallel import check_expert_parallel
+from trainfit.resolve.pytorch.freezing import check_frozen, frozen_modules
+from trainfit.resolve.pytorch.precision import (
+    computes_in_half,
+    dtypes_of,
+    gathers_fp8,
+    is_float8,
+    states_of,
+    with_base,
+)
+from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.blocks import Attention, Recurrence
+from trainfit.specs.framework import DeepSpeed, Torchtitan, Transformers
+from trainfit.specs.job import Job
+from trainfit.specs.training import Precision
+
+
+def resolve_pytorch_step(
+    job: Job, model: ModelSpec, layout: Layout, findings: Findings
+) -> PytorchStep:
+    """The step, with everything that does not hold together added to the findings."""
+    assert isinstance(job.framework, Torchtitan | Transformers)
+    framework, training = job.framework, job.training
+    engine = _engine(framework, layout, findings)
+    dtypes = with_base(dtypes_of(job, engine, layout), training.peft, findings)
+    adapters = adapters_of(training.peft, dtypes, model) if training.peft is not None else None
+    _check(job, model, layout, engine, findings)
+    return PytorchStep(
+        activation_bytes=dtypes.computed,
+        residual_bytes=dtypes.stored if dtypes.autocast else dtypes.computed,
+        half=computes_in_half(training.precision),
+        autocast=dtypes.autocast,
+        states=states_of(
+            dtypes, training.optimizer, adapters, in_fp8=gathers_fp8(training.precision)
+        ),
+        optimizer=OptimizerStep(
+            training.optimizer.name,
+            training.optimizer.implementation,
+            training.optimizer.in_backward,
+            training.optimizer.paged,
+        ),
+        data_parallelism=_data_parallelism(framework, engine, layout, model),
+        checkpointing=_checkpointing(job),
+        offload_activations=training.offload_activations,
+        adapters=adapters,
+        frozen=frozen_modules(training),
+        kernels="fused" if _is_fused(framework) else "eager",
+        compiled=framework.compile,
+        float8=is_float8(training.precision),
+        repeats_kv=training.attention.repeats_kv,
+        attention_backend=attention_backend(job, model),
+        attention_dropout=_drops(
+            training.attention.dropout, framework, declared=model.traits.attention_dropout
+        ),
+        hidden_dropout=_drops(
+            training.hidden_dropout, framework, declared=model.traits.hidden_dropout
+        ),
+        cross_entropy=_loss(job),
+        loss_chunks=training.loss.num_chunks,
+        logits_kept=min(training.loss.logits_to_keep or 0, training.seq_length),
+        loss_parallel=framework.loss_parallel and layout.tp > 1 and engine != "deepspeed",
+    )
+
+
+def attention_backend(job: Job, model: ModelSpec) -> Literal["flash", "sdpa", "eager"]:
+    """torch's scaled_dot_product_attention, unless something else is asked for. It has no soft
+    caps: transformers falls back to its eager attention for them.
+    """
+    backend = job.training.attention.backend
+    if backend == "auto":
+        return "eager" if model.traits.attention_softcap else "sdpa"
+    assert backend in ("flash", "sdpa", "eager")
+    return backend
+
+
+def _engine(framework: Torchtitan | Transformers, layout: Layout, findings: Findings) -> Engine:
+    """ddp where nothing is shared out, else FSDP, or what the job names."""
+    named = framework.data_parallel_engine if isinstance(framework, Transformers) else None
+    if named is None:
+        return "ddp" if layout.sharding == "no_shard" else "fsdp2"
+    pointer = "/framework/data_parallel_engine"
+    if named == "ddp" and layout.sharding != "no_shard":
+        findings.add(pointer, "conflict", "DDP shares nothing out", put(pointer, "fsdp2"))
+    if named in ("fsdp1", "fsdp2") and layout.sharding == "optim":
+        message = f"{named} shares out gradients as well"
+        strategy = "/parallelism/data_parallel_sharding_strategy"
+        findings.add(strategy, "conflict", message, put(strategy, "optim_grads"))
+    return named
+
+
+def _data_parallelism(
+    framework: Torchtitan | Transformers, engine: Engine, layout: Layout, model: ModelSpec
+) -> DataParallelism:
+    keeps = layout.sharding == "optim_grads"
+    if isinstance(framework, Torchtitan):
+        wanted = framework.fsdp_reshard_after_forward
+        reshards = wanted == "always" or (wanted == "default" and layout.pp == 1)
+        return DataParallelism(
+            engine,
+            reshard_after_forward=reshards and not keeps,
+            sync_each_micro_batch=layout.pp == 1,
+            gradient_as_bucket_view=False,
+            embedding_and_head_apart=framework.shard_embedding_and_head_apart
+            and not model.output_layer.tied,
+        )
+    return DataParallelism(
+        engine,
+        reshard_after_forward=framework.reshard_after_forward and not keeps,
+        sync_each_micro_batch=framework.sync_each_micro_batch,
+        gradient_as_bucket_view=framework.gradient_as_bucket_view,
+        embedding_and_head_apart=layout.ep > 1 and not model.output_layer.tied,
+        zero=_zero_buffers(framework.deepspeed, model) if engine == "deepspeed" else None,
+    )
+
+
+def _zero_buffers(given: DeepSpeed, model: ModelSpec) -> ZeroBuffers:
+    """Source of what auto stands for: transformers' integrations/deepspeed.py."""
+    square = model.hidden_size**2
+    reduced, prefetched = given.reduce_bucket_size, given.stage3_prefetch_bucket_size
+    threshold = given.stage3_param_persistence_threshold
+    return ZeroBuffers(
+        reduced=square if reduced == "auto" else reduced,
+        prefetched=int(0.9 * square) if prefetched == "auto" else prefetched,
+        live=given.stage3_max_live_parameters,
+        persistence_threshold=10 * model.hidden_size if threshold == "auto" else threshold,
+        contiguous=given.contiguous_gradients,
+        overlapped=bool(given.overlap_comm),
+        optimizer_on_host=given.offload_optimizer,
+        parameters_on_host=given.offload_param,
+    )
+
+
+def _checkpointing(job: Job) -> Checkpointing:
+    given = job.training.recompute
+    every = given.every_nth_layer
+    if given.granularity == "full":
+        return Checkpointing("layers", every, given.frozen_layers)
+    if given.granularity == "selective":
+        return Checkpointing("operations", every, given.frozen_layers)
+    return Checkpointing("none", 1)
+
+
+def _is_fused(framework: Torchtitan | Transformers) -> bool:
+    """Whether norms and activations are one kernel each: Liger's, or compiled ones."""
+    return framework.compile or (isinstance(framework, Transformers) and framework.liger_kernel)
+
+
+def _loss(job: Job) -> Literal["full", "fused", "chunked", "checkpointed", "with_head"]:
+    """Liger's kernels bring their loss along."""
+    liger = isinstance(job.framework, Transformers) and job.framework.liger_kernel
+    match job.training.loss.cross_entropy:
+        case "chunked":
+            return "chunked"
+        case "chunked_nll":
+            return "checkpointed"
+        case "fused":
+            return "fused"
+        case "liger":
+            return "with_head"
+        case _:
+            return "with_head" if liger else "full"
+
+
+def _drops(given: float | None, framework: Torchtitan | Transformers, *, declared: bool) -> bool:
+    """Whether something is dropped: transformers takes what the config says."""
+    if given is not None:
+        return given > 0
+    return declared and isinstance(framework, Transformers)
+
+
+def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings: Findings) -> None:
+    """What these frameworks do not run together."""
+    framework = job.framework
+    if isinstance(framework, Transformers) and layout.pp > 1:
+        pointer = "/parallelism/pp"
+        message = "pp > 1 under transformers is not modelled"
+        findings.add(pointer, "not_modelled", message, put(pointer, 1))
+    if isinstance(framework, Transformers) and layout.ep > 1:
+        check_expert_parallel(job, model, layout, engine, findings)
+    if gathers_fp8(job.training.precision):
+        _check_float8_gathering(job, layout, engine, findings)
+    third = layout.sharding == "optim_grads_params"
+    if engine == "deepspeed" and isinstance(framework, Transformers) and not third:
+        _check_offload(framework, findings)
+    if layout.cp > 1 and isinstance(framework, Transformers):
+        _check_context_parallel(job, model, engine, findings)
+    if engine == "deepspeed" and layout.tp > 1:
+        check_auto_tp(job, model, layout, findings)
+    check_virtual_tokens(job, model, layout, findings)
+    if job.training.loss.cross_entropy == "chunked_nll":
+        _check_chunked_nll(job, layout, findings)
+    check_frozen(job, model, findings)
+    if job.training.optimizer.in_backward and ((job.training.num_microbatches or 1) > 1):
+        findings.add(
+            "/training/optimizer/in_backward",
+            "conflict",
+            "a step in backward leaves no gradients to add up over micro-batches",
+            put("/training/num_microbatches", 1),
+        )
+
+
+def _check_float8_gathering(job: Job, layout: Layout, engine: Engine, findings: Findings) -> None:
+    """torchao gathers tensorwise scaled weights, under FSDP2. Source: torchao's float8/config.py
+    (enable_fsdp_float8_all_gather).
+    """
+    pointer = "/training/precision/fp8_param_gather"
+    precision = job.training.precision
+    assert isinstance(precision, Precision)
+    if precision.fp8_recipe != "tensorwise":
+        message = "weights are gathered in fp8 where fp8_recipe is tensorwise"
+        recipe = put("/training/precision/fp8_recipe", "tensorwise")
+        findings.add(pointer, "conflict", message, recipe)
+    if engine != "fsdp2" or layout.sharding == "no_shard":
+        findings.add(pointer, "conflict", "FSDP2 gathers weights in fp8 only", put(pointer, False))
+
+
+def _check_offload(framework: Transformers, findings: Findings) -> None:
+    if framework.deepspeed.offload_param:
+        findings.add(
+            "/framework/deepspeed/offload_param",
+            "conflict",
+            "DeepSpeed offloads parameters in stage 3",
+            put("/parallelism/data_parallel_sharding_strategy", "optim_grads_params"),
+        )
+
+
+def _check_context_parallel(job: Job, model: ModelSpec, engine: Engine, findings: Findings) -> None:
+    """accelerate's is that of PyTorch, as torchtitan's: under FSDP2, by way of
+    scaled_dot_product_attention, without a mask. Sources: accelerate's parallelism_config.py and
+    big_modeling.py (_attach_context_parallel_hooks).
+    """
+    if engine != "fsdp2":
+        findings.add(
+            "/parallelism/cp",
+            "not_modelled",
+            f"cp under {engine} is not modelled: accelerate has it under FSDP2",
+            put("/parallelism/data_parallel_sharding_strategy", "optim_grads_params"),
+        )
+    if attention_backend(job, model) != "sdpa":
+        pointer = "/training/attention/backend"
+        message = "context parallelism passes keys and values round within sdpa only"
+        findings.add(pointer, "conflict", message, put(pointer, "sdpa"))
+    blocks = [b for kind in model.layer_kinds for s in kind.sublayers for b in s.blocks]
+    if any(isinstance(b, Attention) and b.window is not None for b in blocks):
+        message = "accelerate's context parallelism has no windows: it drops every mask"
+        findings.add("/parallelism/cp", "conflict", message, put("/parallelism/cp", 1))
+    if any(isinstance(b, Recurrence) for b in blocks):
+        message = "accelerate's context parallelism has no mixers that are linear in the sequence"
+        findings.add("/parallelism/cp", "conflict", message, put("/parallelism/cp", 1))
+
+
+def _check_chunked_nll(job: Job, layout: Layout, findings: Findings) -> None:
+    """TRL's loss reads the whole head, and has no part of a vocabulary."""
+    pointer = "/training/loss/cross_entropy"
+    if isinstance(job.framework, Torchtitan):
+        message = "chunked_nll is TRL's, for models of transformers: torchtitan's is chunked"
+        findings.add(pointer, "conflict", message, put(pointer, "chunked"))
+    if layout.tp > 1:
+        message = "chunked_nll with a head that tensor-parallel ranks share is not modelled"
+        findings.add(pointer, "not_modelled", message, put(pointer, "unfused"))
