@@ -97,6 +97,9 @@ def transformers(*parts: Any, **more: Any) -> dict[str, Any]:
 
 LORA = {"method": "lora"}
 PROMPT = {"method": "prompt_tuning", "num_virtual_tokens": 8}
+ENCODED = {"method": "p_tuning", "num_virtual_tokens": 8}
+LSTM = {"encoder_reparameterization_type": "LSTM"}
+PREFIX = {"method": "prefix_tuning", "num_virtual_tokens": 8, "prefix_projection": True}
 DEEPSPEED = {"data_parallel_engine": "deepspeed"}
 FETCHING_LITTLE = {"stage3_max_live_parameters": 0, "stage3_prefetch_bucket_size": 10**6}
 JOBS = [
@@ -142,8 +145,17 @@ JOBS = [
         {"num_gpus": 1},
         {"precision": "autocast-bf16", "peft": LORA | {"quantization": "nf4"}},
     ),
-    transformers(WIDE, {"num_gpus": 1}, {"peft": PROMPT}),
-    transformers(WIDE, {"num_gpus": 1}, {"peft": PROMPT | {"quantization": "nf4"}}),
+    *[
+        transformers(WIDE, {"num_gpus": 1}, {"peft": tokens | stored} | precision)
+        for tokens in (PROMPT, ENCODED, PREFIX)
+        for stored, precision in (
+            ({}, {}),
+            ({}, {"precision": "bf16-pure"}),
+            ({"quantization": "nf4"}, {}),
+        )
+    ],
+    transformers(WIDE, {"num_gpus": 1}, {"peft": ENCODED | LSTM}),
+    transformers(WIDE, {"num_gpus": 1}, {"recompute": FULL, "num_frozen_layers": 4}),
 ]
 
 
