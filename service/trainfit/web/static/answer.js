@@ -5,6 +5,7 @@ import { LayoutMap } from "./decide/map.js";
 import { Suggestions } from "./decide/suggestions.js";
 import { layoutOf } from "./job/difference.js";
 import { patched } from "./job/pointer.js";
+import { isStale } from "./question.js";
 import { Basis } from "./see/basis.js";
 import { Pipeline } from "./see/pipeline.js";
 import { Run } from "./see/run.js";
@@ -32,7 +33,8 @@ import { html } from "./vendor/htm-preact.js";
 export function AnswerColumn(props) {
   const { state, question, answers, cardName } = props;
   const { answer, problem } = answers;
-  return html`<main class=${`answer ${problem ? "stale" : ""}`} aria-busy=${answers.waiting}>
+  const busy = isStale(answers, state);
+  return html`<main class=${`answer ${problem ? "stale" : ""}`} aria-busy=${busy}>
     ${problem &&
     html`<${Refusal} ...${{ problem, stale: answer !== null }}
       again=${() => question.asked(state)} />`}

@@ -20,6 +20,7 @@ import { Store } from "./state.js";
  * @property {Answer | null} answer The last one, while a newer one is sought or refused.
  * @property {Problem | null} problem Why the present question has no answer.
  * @property {boolean} waiting
+ * @property {State | null} asked What is answered, or was last.
  * @property {Suggestion[] | "unanswered" | null} suggestions null while they are looked for.
  * @property {Map<string, Outlook>} outlook
  */
@@ -37,6 +38,7 @@ export class Question {
         answer: null,
         problem: null,
         waiting: true,
+        asked: null,
         suggestions: null,
         outlook: new Map(),
       }),
@@ -52,7 +54,7 @@ export class Question {
     this.under_way.abort();
     this.under_way = new AbortController();
     const { signal } = this.under_way;
-    this.answers.update({ waiting: true });
+    this.answers.update({ waiting: true, asked: state });
     this.timer = setTimeout(() => this.#answer(state, signal), delay);
   }
 
@@ -84,6 +86,15 @@ export class Question {
       }
     }
   }
+}
+
+/**
+ * Whether the answer may be to another question than the one that stands there.
+ * @param {Answers} answers
+ * @param {State} state
+ */
+export function isStale({ waiting, asked }, { job, headroom }) {
+  return waiting || asked?.job !== job || asked.headroom !== headroom;
 }
 
 /** @param {State} state @param {AbortSignal} signal @returns {Promise<Answer>} */
