@@ -6,6 +6,7 @@ import pytest
 
 from trainfit.answer import plan_of
 from trainfit.resolve.findings import RefusedError
+from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.job import Job
 
 LLAMA = {"hf_id": "meta-llama/Llama-3.1-8B"}
@@ -391,3 +392,13 @@ def test_steps_of_pytorch(job: dict[str, Any], pointer: str, words: str) -> None
     findings = refusal({"model": LLAMA} | job).findings
     found = [finding for finding in findings if finding.pointer == pointer]
     assert any(words in finding.message for finding in found), findings
+
+
+@pytest.mark.parametrize(
+    ("framework", "expected"), [("transformers", "eager"), ("torchtitan", "sdpa")]
+)
+def test_transformers_has_sinks_in_eager_attention_only(framework: str, expected: str) -> None:
+    asked = {"model": {"hf_id": "openai/gpt-oss-20b"}, "framework": {"name": framework}}
+    plan = plan_of(Job.model_validate(asked | {"parallelism": {"num_gpus": 8}}))
+    assert isinstance(plan, PytorchPlan)
+    assert plan.step.attention_backend == expected

@@ -150,7 +150,7 @@ def _derived(
         value = {"num_layers": mtp_layers}
         derived["/training/mtp"] = (value, "config", "the depths that the config declares")
     if training.attention.backend == "auto":
-        why = "scaled_dot_product_attention, unless scores are capped"
+        why = "scaled_dot_product_attention, unless scores are capped or have sinks"
         if isinstance(job.framework, Megatron):
             why = "TransformerEngine's choice for the card; fused where none is named"
         derived["/training/attention/backend"] = (backend, "framework", why)

@@ -25,7 +25,7 @@ from trainfit.resolve.pytorch.precision import (
     with_base,
 )
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Attention, Recurrence
+from trainfit.specs.blocks import Attention, LatentAttention, Recurrence
 from trainfit.specs.framework import DeepSpeed, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.training import Precision
@@ -79,14 +79,20 @@ def resolve_pytorch_step(
 
 
 def attention_backend(job: Job, model: ModelSpec) -> Literal["flash", "sdpa", "eager"]:
-    """torch's scaled_dot_product_attention, unless something else is asked for. It has no soft
-    caps: transformers falls back to its eager attention for them.
+    """torch's scaled_dot_product_attention, unless something else is asked for. It has neither soft
+    caps nor sinks: transformers falls back to its eager attention for them (_supports_sdpa).
     """
     backend = job.training.attention.backend
     if backend == "auto":
-        return "eager" if model.traits.attention_softcap else "sdpa"
+        sinks = isinstance(job.framework, Transformers) and _has_sinks(model)
+        return "eager" if model.traits.attention_softcap or sinks else "sdpa"
     assert backend in ("flash", "sdpa", "eager")
     return backend
+
+
+def _has_sinks(model: ModelSpec) -> bool:
+    blocks = [b for kind in model.layer_kinds for s in kind.sublayers for b in s.blocks]
+    return any(isinstance(b, Attention | LatentAttention) and b.sinks for b in blocks)
 
 
 def _engine(framework: Torchtitan | Transformers, layout: Layout, findings: Findings) -> Engine:

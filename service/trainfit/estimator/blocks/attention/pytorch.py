@@ -269,7 +269,41 @@ def _unfused(a: int, d: int, out: int, sizes: PytorchLegend) -> Iterator[Tensor]
     yield backward("gradients of the scores", 2 * scores)
 
 
+SOFTMAX_AS_READ = frozenset(
+    {
+        "biogpt",
+        "deepseek_v4",
+        "gpt2",
+        "gpt_oss",
+        "hy_v4",
+        "llama4_text",
+        "mimo_v2_flash",
+    }
+)
+"""model_types whose eager softmax is of the type of what it reads, not fp32."""
+
+
 def _eager(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Tensor]:
+    """Attention of single operations. Autocast makes every softmax in fp32."""
+    as_read = plan.model.model_type in SOFTMAX_AS_READ
+    if as_read and sizes.bytes < FULL and not sizes.autocast:
+        yield from _eager_as_read(a, out, sizes, plan)
+    else:
+        yield from _eager_in_full(a, out, sizes, plan)
+
+
+def _eager_as_read(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Tensor]:
+    """Scores [b, a / t, s, s] in the narrow type throughout."""
+    scores = sizes.b * a * sizes.s * (sizes.s + sizes.prefix) * sizes.c * sizes.bytes
+    yield saved("softmax [b, a / t, s, s]", scores)
+    if plan.step.attention_dropout:
+        yield saved("dropout mask and dropped scores", scores // sizes.bytes + scores)
+    yield saved("output, transposed [n, a d_v / t]", out)
+    yield forward("scores before the softmax", scores)
+    yield backward("gradients of the scores", 2 * scores)
+
+
+def _eager_in_full(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Tensor]:
     """Scores [b, a / t, s, s]: a softmax in fp32, and its copy in the narrow type; with dropout
     the mask (1 byte) and the dropped scores stand in the copy's place, in the residual stream's
     type until the product narrows them.

@@ -14,9 +14,17 @@ from trainfit.estimator.ledger import Operation, backward, forward, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.specs.blocks import Mlp
 
-BESIDE_INPUT = {"gelu_new": 3, "gelu_fast": 5, "quick_gelu": 1, "relu2": 0, "xielu": 4}
+BESIDE_INPUT = {
+    "gelu_new": 3,
+    "gelu_fast": 5,
+    "quick_gelu": 1,
+    "relu2": 0,
+    "xielu": 4,
+    "clamped_swiglu": 3,
+}
 """Tensors that a written-out activation keeps besides its input and its output: half of the input,
-tanh and 1 + tanh of gelu_new; the sigmoid of quick_gelu; relu2's relu stands in for its input."""
+tanh and 1 + tanh of gelu_new; the sigmoid of quick_gelu; relu2's relu stands in for its input; the
+clamped gate, its sigmoid and their product of gpt-oss's experts."""
 
 
 def operations(block: Mlp, sizes: PytorchLegend, activation: str) -> tuple[Operation, ...]:

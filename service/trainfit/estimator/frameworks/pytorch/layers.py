@@ -169,7 +169,8 @@ def block_operations(block: Block, sizes: PytorchLegend, plan: PytorchPlan) -> G
         case Experts():
             narrowed = sizes.e > 1 and plan.step.states.gathered < plan.step.states.parameters
             model_type = plan.model.model_type
-            return moe.operations(block, sizes, model_type, traits.activation, narrowed=narrowed)
+            activation = "clamped_swiglu" if model_type == "gpt_oss" else traits.activation
+            return moe.operations(block, sizes, model_type, activation, narrowed=narrowed)
         case Recurrence():
             return recurrence.operations(block, sizes)
         case _:
