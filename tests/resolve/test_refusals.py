@@ -402,3 +402,17 @@ def test_transformers_has_sinks_in_eager_attention_only(framework: str, expected
     plan = plan_of(Job.model_validate(asked | {"parallelism": {"num_gpus": 8}}))
     assert isinstance(plan, PytorchPlan)
     assert plan.step.attention_backend == expected
+
+
+def test_uneven_experts_under_torchtitan_are_refused_where_rows_travel() -> None:
+    layout = {"num_gpus": 8, "ep": 1}
+    asked = {
+        "model": DEEPSEEK,
+        "parallelism": layout,
+        "training": {"moe": {"imbalance_factor": 1.25}},
+        "framework": {"name": "torchtitan"},
+    }
+    assert plan_of(Job.model_validate(asked)).layout.ep == 1
+    layout["ep"] = 2
+    (finding,) = refusal(asked).findings
+    assert finding.pointer == "/training/moe/imbalance_factor"

@@ -84,6 +84,8 @@ def _pytorch(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/recompute", f"recompute by modules or blocks under {name}"
     if moe.expert_capacity_factor is not None:
         yield "/training/moe/expert_capacity_factor", f"a capacity of experts under {name}"
+    if moe.imbalance_factor > 1 and layout.ep > 1:
+        yield "/training/moe/imbalance_factor", f"an uneven load of experts under {name}"
     if training.mtp is not None and training.mtp.num_layers:
         yield "/training/mtp/num_layers", f"multi-token prediction under {name}"
     if layout.pipeline_schedule in ("zb-h1", "zb-h2", "dualpipe"):
