@@ -107,7 +107,7 @@ def _architecture(spec: ModelSpec) -> Architecture:
         layer_kinds=[
             LayerKind(
                 repeats[index],
-                [block.kind for sublayer in kind.sublayers for block in sublayer.blocks],
+                [block.kind for block in kind.blocks],
             )
             for index, kind in enumerate(spec.layer_kinds)
         ],

@@ -7,7 +7,7 @@ from typing import Any
 from trainfit.architectures.config import ConfigError
 from trainfit.architectures.megatron import from_transformer_config
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Attention, Block, Experts, LatentAttention, Layer, Mlp, Norm
+from trainfit.specs.blocks import Attention, Block, Experts, LatentAttention, Mlp, Norm
 from trainfit.specs.transformer_config import TransformerConfig
 
 Names = dict[str, Any]
@@ -19,7 +19,7 @@ def as_transformer_config(model: ModelSpec) -> TransformerConfig:
     They are read back to see that they do: the same parameters in the same places.
     """
     layers = [model.layer_kinds[kind] for kind in model.pattern]
-    blocks = [block for layer in layers for block in _blocks(layer)]
+    blocks = [block for layer in layers for block in layer.blocks]
     mixers = [each for each in blocks if isinstance(each, Attention | LatentAttention)]
     if not mixers or any(each != mixers[0] for each in mixers):
         raise _unsaid("its layers differ in their attention, or have none")
@@ -37,19 +37,11 @@ def as_transformer_config(model: ModelSpec) -> TransformerConfig:
             "mtp_num_layers": model.mtp.num_layers if model.mtp is not None else None,
             **_mixer(mixers[0]),
             **_feed_forward(blocks),
-            **_experts(blocks, [_is_sparse(layer) for layer in layers]),
+            **_experts(blocks, [layer.has_experts for layer in layers]),
         }
     )
     _check(model, from_transformer_config(config))
     return config
-
-
-def _blocks(layer: Layer) -> list[Block]:
-    return [block for sublayer in layer.sublayers for block in sublayer.blocks]
-
-
-def _is_sparse(layer: Layer) -> bool:
-    return any(isinstance(each, Experts) for each in _blocks(layer))
 
 
 def _normalization(norms: tuple[Norm, ...]) -> str:

@@ -3,7 +3,7 @@
 from trainfit.estimator.overhead import MEASURED_PYTORCH_RUNS, MEASURED_STAGES
 from trainfit.estimator.results import Assumption
 from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
-from trainfit.specs.blocks import Block, Experts, LatentAttention, Opaque, Recurrence
+from trainfit.specs.blocks import Experts, LatentAttention, Opaque, Recurrence
 
 ASSUMPTIONS = {
     "interval-basis": f"Low and high are engineering bounds on the ledger's sum. All "
@@ -37,7 +37,7 @@ ASSUMPTIONS = {
 
 def assumptions_of(plan: Plan) -> list[Assumption]:
     """The assumptions that bear on this plan, in the order of ASSUMPTIONS."""
-    blocks = _blocks(plan)
+    blocks = plan.model.blocks
     pytorch = isinstance(plan, PytorchPlan)
     holds = {
         "interval-basis": not pytorch,
@@ -75,18 +75,9 @@ def warnings_of(plan: Plan) -> list[str]:
     return found
 
 
-def _blocks(plan: Plan) -> list[Block]:
-    return [
-        block
-        for kind in plan.model.layer_kinds
-        for sublayer in kind.sublayers
-        for block in sublayer.blocks
-    ]
-
-
 def _weights_only(plan: Plan) -> list[str]:
     names = {extra.name for extra in plan.model.extras}
-    for block in _blocks(plan):
+    for block in plan.model.blocks:
         if isinstance(block, Opaque):
             names.add(block.name)
         elif isinstance(block, LatentAttention) and block.indexer is not None:

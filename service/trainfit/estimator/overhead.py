@@ -91,12 +91,7 @@ def _is_measured(plan: Plan) -> bool:
     """Whether runs of this kind are among the measured ones. Of PyTorch's there are none with a
     pipeline, expert parallelism, DeepSpeed or quantised weights.
     """
-    mixers = any(
-        isinstance(block, Recurrence)
-        for kind in plan.model.layer_kinds
-        for sublayer in kind.sublayers
-        for block in sublayer.blocks
-    )
+    mixers = any(isinstance(block, Recurrence) for block in plan.model.blocks)
     if isinstance(plan, PytorchPlan):
         adapters = plan.step.adapters
         quantised = adapters is not None and adapters.matrix_bytes < plan.step.states.parameters

@@ -95,7 +95,7 @@ def _frozen(weights: Iterable[Weight]) -> int:
 
 def _inactive(layer: Layer, counts: Mapping[str, int]) -> int:
     """Routed-expert parameters that one token does not meet: the share 1 - k / E."""
-    moe = [b for s in layer.sublayers for b in s.blocks if isinstance(b, Experts)]
+    moe = [block for block in layer.blocks if isinstance(block, Experts)]
     if not moe:
         return 0
     routed, block = counts["routed_experts"], moe[0]

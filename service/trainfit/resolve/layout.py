@@ -6,7 +6,7 @@ from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.pipeline import split, virtual_pipeline_size
 from trainfit.resolve.plan import Layout
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Attention, Block, Experts, LatentAttention, Mlp, Recurrence
+from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp, Recurrence
 from trainfit.specs.framework import Megatron, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import (
@@ -108,12 +108,7 @@ def _divides_widths(job: Job, model: ModelSpec) -> bool:
     """
     if not isinstance(job.framework, Torchtitan) or job.parallelism.ep > 1:
         return False
-    return any(isinstance(block, Experts) for block in _blocks(model))
-
-
-def _blocks(model: ModelSpec) -> list[Block]:
-    """The blocks of every kind of layer."""
-    return [b for kind in model.layer_kinds for s in kind.sublayers for b in s.blocks]
+    return any(isinstance(block, Experts) for block in model.blocks)
 
 
 def sharding_strategy(job: Job, findings: Findings) -> ShardingStrategy:
@@ -193,7 +188,7 @@ def _check_world(given: Parallelism, etp: int, num_gpus: int, findings: Findings
 def _check_blocks(
     given: Parallelism, etp: int, model: ModelSpec, sequence_parallel: bool, findings: Findings
 ) -> None:
-    blocks = {id(block): block for block in _blocks(model)}
+    blocks = {id(block): block for block in model.blocks}
     experts = [block for block in blocks.values() if isinstance(block, Experts)]
     for block in blocks.values():
         match block:

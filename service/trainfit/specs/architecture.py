@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from trainfit.specs.blocks import Layer, Norm, Opaque
+from trainfit.specs.blocks import Block, Layer, Norm, Opaque
 from trainfit.specs.part import MAX_SAFE_INTEGER, Count, Part, Width
 
 MAX_LAYERS = 2048
@@ -84,6 +84,11 @@ class ModelSpec(Part):
     def num_layers(self) -> int:
         """L, without multi-token-prediction layers."""
         return len(self.pattern)
+
+    @property
+    def blocks(self) -> list[Block]:
+        """Those of every kind of layer."""
+        return [block for kind in self.layer_kinds for block in kind.blocks]
 
     @model_validator(mode="after")
     def _pattern_names_kinds(self) -> Self:

@@ -204,3 +204,12 @@ class Layer(Part):
     """One kind of layer."""
 
     sublayers: tuple[Sublayer, ...]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Those of all sublayers, in forward order."""
+        return tuple([block for sublayer in self.sublayers for block in sublayer.blocks])
+
+    @property
+    def has_experts(self) -> bool:
+        return any(isinstance(block, Experts) for block in self.blocks)

@@ -54,10 +54,9 @@ def _virtual_tokens(peft: Peft, model: ModelSpec) -> VirtualTokens | None:
 
 def _key_widths(layer: Layer) -> tuple[int, ...]:
     """g d of each block of a layer that has keys of its own, and values as wide."""
-    blocks = [block for sublayer in layer.sublayers for block in sublayer.blocks]
     return tuple(
         block.kv_heads * block.head_dim
-        for block in blocks
+        for block in layer.blocks
         if isinstance(block, Attention)
         and block.owns_kv
         and block.v_head_dim in (None, block.head_dim)

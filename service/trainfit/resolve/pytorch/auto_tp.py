@@ -77,5 +77,4 @@ def check_auto_tp(job: Job, model: ModelSpec, layout: Layout, findings: Findings
 
 
 def _attention(model: ModelSpec) -> list[Attention]:
-    blocks = [b for kind in model.layer_kinds for s in kind.sublayers for b in s.blocks]
-    return [block for block in blocks if isinstance(block, Attention)]
+    return [block for block in model.blocks if isinstance(block, Attention)]

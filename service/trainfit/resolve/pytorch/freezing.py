@@ -2,7 +2,7 @@
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Experts, Layer
+from trainfit.specs.blocks import Layer
 from trainfit.specs.job import Job
 from trainfit.specs.training import Training
 
@@ -72,12 +72,8 @@ def _check_frozen_modules(job: Job, model: ModelSpec, findings: Findings) -> Non
         findings.add(pointer, "not_modelled", message, put(pointer, sorted(named | TOWERS)))
     if "language_model" in named and (alone == TOWERS or not model.encoder_parameters):
         findings.add(pointer, "conflict", "nothing is left that is trained")
-    if "router" in named and not any(map(_has_experts, model.layer_kinds)):
+    if "router" in named and not any(kind.has_experts for kind in model.layer_kinds):
         findings.add(pointer, "conflict", "the model has no router")
-
-
-def _has_experts(layer: Layer) -> bool:
-    return any(isinstance(b, Experts) for sublayer in layer.sublayers for b in sublayer.blocks)
 
 
 def _check_frozen_layers(job: Job, model: ModelSpec, findings: Findings) -> None:

@@ -91,8 +91,8 @@ def attention_backend(job: Job, model: ModelSpec) -> Literal["flash", "sdpa", "e
 
 
 def _has_sinks(model: ModelSpec) -> bool:
-    blocks = [b for kind in model.layer_kinds for s in kind.sublayers for b in s.blocks]
-    return any(isinstance(b, Attention | LatentAttention) and b.sinks for b in blocks)
+    attention = [b for b in model.blocks if isinstance(b, Attention | LatentAttention)]
+    return any(block.sinks for block in attention)
 
 
 def _engine(framework: Torchtitan | Transformers, layout: Layout, findings: Findings) -> Engine:
@@ -262,11 +262,10 @@ def _check_context_parallel(job: Job, model: ModelSpec, engine: Engine, findings
         pointer = "/training/attention/backend"
         message = "context parallelism passes keys and values round within sdpa only"
         findings.add(pointer, "conflict", message, put(pointer, "sdpa"))
-    blocks = [b for kind in model.layer_kinds for s in kind.sublayers for b in s.blocks]
-    if any(isinstance(b, Attention) and b.window is not None for b in blocks):
+    if any(isinstance(b, Attention) and b.window is not None for b in model.blocks):
         message = "accelerate's context parallelism has no windows: it drops every mask"
         findings.add("/parallelism/cp", "conflict", message, put("/parallelism/cp", 1))
-    if any(isinstance(b, Recurrence) for b in blocks):
+    if any(isinstance(b, Recurrence) for b in model.blocks):
         message = "accelerate's context parallelism has no mixers that are linear in the sequence"
         findings.add("/parallelism/cp", "conflict", message, put("/parallelism/cp", 1))
 

@@ -12,7 +12,7 @@ from trainfit.estimator import cublas
 from trainfit.estimator.blocks.moe.all_gather import gather_buffer
 from trainfit.estimator.legend import Legend
 from trainfit.resolve.plan import Card, MegatronPlan
-from trainfit.specs.blocks import Attention, Block, Experts, LatentAttention
+from trainfit.specs.blocks import Attention, Experts, LatentAttention
 
 TE_WORKSPACE_HOPPER = 33_554_432 + 1_024
 """TransformerEngine's GEMM workspace from compute capability 9.0 on."""
@@ -48,8 +48,8 @@ class Shared(NamedTuple):
 
 def shared_buffers(plan: MegatronPlan, sizes: Legend) -> Shared:
     local = plan.framework.transformer_impl == "local"
-    attention = [b for b in _blocks(plan) if isinstance(b, Attention | LatentAttention)]
-    experts = [b for b in _blocks(plan) if isinstance(b, Experts)]
+    attention = [b for b in plan.model.blocks if isinstance(b, Attention | LatentAttention)]
+    experts = [b for b in plan.model.blocks if isinstance(b, Experts)]
     everyone = plan.routing.dispatcher == "allgather"
     heads = max((block.heads for block in attention), default=0)
     return Shared(
@@ -57,10 +57,6 @@ def shared_buffers(plan: MegatronPlan, sizes: Legend) -> Shared:
         scores=sizes.bytes * heads // sizes.t * sizes.n * sizes.s * sizes.c if local else 0,
         gathered_tokens=max((gather_buffer(b, sizes) for b in experts), default=0) * everyone,
     )
-
-
-def _blocks(plan: MegatronPlan) -> list[Block]:
-    return [b for kind in plan.model.layer_kinds for s in kind.sublayers for b in s.blocks]
 
 
 def _rotated(block: Attention | LatentAttention) -> int:

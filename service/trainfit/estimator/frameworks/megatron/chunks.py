@@ -28,9 +28,7 @@ def rests_on(plan: MegatronPlan) -> Hashable:
     layout, batch = plan.layout, plan.batch
     divisions = {
         moe.rests_on_division(block, plan)
-        for kind in plan.model.layer_kinds
-        for sublayer in kind.sublayers
-        for block in sublayer.blocks
+        for block in plan.model.blocks
         if isinstance(block, Experts)
     }
     return (
@@ -54,7 +52,7 @@ class Ledger:
         self.kinds = [layer_operations(k, self.sizes, plan) for k in plan.model.layer_kinds]
         self._sums = [self._add_up(groups) for groups in self.kinds]
         self.layer_segments = [
-            walk("moe" if has_experts(kind) else "dense", sums, self.sizes.act)
+            walk("moe" if kind.has_experts else "dense", sums, self.sizes.act)
             for kind, sums in zip(plan.model.layer_kinds, self._sums, strict=True)
         ]
         self._input = self._price("embedding", self.embedding(), self.sizes.act)
@@ -188,7 +186,3 @@ class Ledger:
 
 def _shapes(groups: tuple[Group, ...]) -> set[tuple[int, int]]:
     return {each.gemm for group in groups for each in group if each.gemm is not None}
-
-
-def has_experts(layer: Layer) -> bool:
-    return any(isinstance(b, Experts) for sublayer in layer.sublayers for b in sublayer.blocks)

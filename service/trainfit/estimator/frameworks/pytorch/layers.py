@@ -73,8 +73,8 @@ def holds_its_input(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> bo
 
 def held_in_cache(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> int:
     """Bytes that a cache of keys and values holds of this layer, beside what is saved."""
-    blocks = [block for sublayer in layer.sublayers for block in sublayer.blocks]
-    return sum(attention.cached(b, sizes, plan) for b in blocks if isinstance(b, Attention))
+    keys = [block for block in layer.blocks if isinstance(block, Attention)]
+    return sum(attention.cached(block, sizes, plan) for block in keys)
 
 
 def _is_written_out(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> bool:

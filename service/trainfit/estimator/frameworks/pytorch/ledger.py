@@ -185,7 +185,7 @@ class Ledger:
         return walk(name, table, self.sizes.act if gradient is None else gradient)
 
     def _layer(self, layer: Layer, groups: tuple[Group, ...]) -> Segment:
-        segment = self._price("moe" if has_experts(layer) else "dense", groups)
+        segment = self._price("moe" if layer.has_experts else "dense", groups)
         held = held_in_forward(layer, self.sizes, self.plan)
         cached = held_in_cache(layer, self.sizes, self.plan)
         forward = segment.forward._replace(borrowed=segment.forward.borrowed + held + cached)
@@ -238,11 +238,9 @@ class Ledger:
         """
         if not self.sizes.gathers:
             return 0
-        layer = self.plan.model.layer_kinds[kind]
-        blocks = [block for sublayer in layer.sublayers for block in sublayer.blocks]
         return sum(
             not isinstance(block, Experts) or self.sizes.e == 1 or block.shared_ffn is not None
-            for block in blocks
+            for block in self.plan.model.layer_kinds[kind].blocks
         )
 
     def sent_bytes(self, content: Content) -> int:
@@ -308,16 +306,10 @@ def _offloaded(sums: Sums) -> Sums:
     return sums._replace(saved=0, forward=forward, backward=backward)
 
 
-def has_experts(layer: Layer) -> bool:
-    return any(isinstance(b, Experts) for sublayer in layer.sublayers for b in sublayer.blocks)
-
-
 def _attention_blocks(plan: PytorchPlan) -> Iterator[Attention | LatentAttention]:
-    for kind in plan.model.layer_kinds:
-        for sublayer in kind.sublayers:
-            for block in sublayer.blocks:
-                if isinstance(block, Attention | LatentAttention):
-                    yield block
+    for block in plan.model.blocks:
+        if isinstance(block, Attention | LatentAttention):
+            yield block
 
 
 def _rotated(block: Attention | LatentAttention) -> int:

@@ -4,7 +4,7 @@ Symbols: estimator.legend. Sources: torch/optim/adamw.py and the like, bitsandby
 deepspeed/runtime/zero/stage_1_and_2.py and stage3.py.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
@@ -203,10 +203,8 @@ def expert_share(plan: PytorchPlan) -> Fraction:
     return Fraction(-(-local // ranks), local)
 
 
-def _experts(plan: PytorchPlan) -> Iterator[Experts]:
-    for kind in plan.model.layer_kinds:
-        for sublayer in kind.sublayers:
-            yield from (block for block in sublayer.blocks if isinstance(block, Experts))
+def _experts(plan: PytorchPlan) -> list[Experts]:
+    return [block for block in plan.model.blocks if isinstance(block, Experts)]
 
 
 def padded(numbers: Numbers, plan: PytorchPlan) -> Numbers:
