@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import answer
+from trainfit.answer import answer, plan_of
+from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.job import Job
 
 QWEN, EXPERTS, VISION = "Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen2.5-VL-7B-Instruct"
@@ -97,6 +99,22 @@ def test_routers_that_are_frozen() -> None:
     assert trainable(model=EXPERTS) - trainable(model=EXPERTS, frozen=["router"]) == (
         48 * 128 * 2048
     )
+
+
+def test_a_frozen_router_of_torchtitan_keeps_no_copy_of_its_input() -> None:
+    """[n, h] in fp32, which only the gradient of the router's weight reads."""
+
+    def kept(**training: Any) -> int:
+        job = {
+            "model": {"hf_id": EXPERTS},
+            "training": {"seq_length": 4096, "micro_batch_size": 1, **training},
+            "framework": {"name": "torchtitan"},
+        }
+        plan = plan_of(Job.model_validate(job))
+        assert isinstance(plan, PytorchPlan)
+        return Ledger(plan).layer_segments[0].saved
+
+    assert kept() - kept(frozen=["router"]) == 4 * 4096 * 2048
 
 
 def test_a_tower_and_its_language_model_are_frozen_one_without_the_other() -> None:

@@ -4,7 +4,7 @@ These are not derived but taken from published runs (docs/assumptions.md), so ea
 """
 
 from trainfit.estimator.results import Interval
-from trainfit.resolve.plan import Plan, PytorchPlan
+from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
 from trainfit.specs.blocks import Recurrence
 
 MIB = 2**20
@@ -44,9 +44,8 @@ def context_and_communicators(plan: Plan) -> Interval:
         layout.pp,
         layout.cp,
         layout.tp * layout.pp,
+        *_groups_of_experts(plan),
     ]
-    if layout.ep > 1 or layout.etp > 1:
-        groups += [layout.expert_dp, layout.etp]
     used = sum(size > 1 for size in groups)
     dispatch = int(layout.ep > 1)
     return Interval(
@@ -57,6 +56,20 @@ def context_and_communicators(plan: Plan) -> Interval:
             )
         )
     )
+
+
+def _groups_of_experts(plan: Plan) -> list[int]:
+    """Sizes of the groups that experts have for themselves: the ranks that hold the same ones,
+    and, under Megatron, those that divide one, which have a communicator of their own even where
+    they are the tensor-parallel ranks. A dense model makes neither.
+    Sources: megatron/core/parallel_state.py, distributed/param_and_grad_buffer.py (BufferKey).
+    """
+    layout = plan.layout
+    if not any(kind.has_experts for kind in plan.model.layer_kinds):
+        return []
+    apart = layout.ep > 1 or layout.etp != layout.tp
+    divides = apart or isinstance(plan, MegatronPlan)
+    return [layout.expert_dp] * apart + [layout.etp] * divides
 
 
 def _bounds(interval: Interval) -> tuple[int, int, int]:

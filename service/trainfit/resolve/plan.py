@@ -88,7 +88,7 @@ class StateBytes:
     """
 
     weights: int
-    linear_weights: int
+    linear_weights: Fraction
     gradients: int
     master: int
     moments: int

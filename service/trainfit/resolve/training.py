@@ -107,25 +107,30 @@ FP8_INPUT = {
     "mxfp8": 1 + Fraction(1, 32),
 }
 """Bytes of an fp8 element with its scale: one fp32 for 128, or one byte for 32 elements."""
+FP8_WEIGHT = FP8_INPUT | {"blockwise": 1 + Fraction(4, 128 * 128)}
+"""The same of a weight, whose blocks are square. Source: TransformerEngine's
+tensor/float8_blockwise_tensor.py (Float8BlockQuantizer, block_scaling_dim).
+"""
 
 
 def state_bytes(precision: Precision, optimizer: Optimizer, card: Card) -> StateBytes:
     """Bytes per parameter. fp32 weights are their own master; Adam keeps two moments.
 
     The step copies gradients of less than 32 bits into fp32, and moments in fp16 or fp8 as well.
-    A precision-aware optimizer reads gradients as they are, and beside bf16 weights keeps the
-    lower half of the master weights only. Sources: Megatron-LM's optimizer/distrib_optimizer.py
-    and optimizer_config.py, TransformerEngine's optimizers/fused_adam.py, Mixed Precision
-    Training (1710.03740).
+    An optimizer that holds the master weights itself reads gradients as they are, and beside bf16
+    weights keeps the lower half of the master weights only. Sources: Megatron-LM's
+    optimizer/distrib_optimizer.py and optimizer_config.py, TransformerEngine's
+    optimizers/fused_adam.py, Mixed Precision Training (1710.03740).
     """
     gradients = BYTES[precision.gradients]
     master = 0 if precision.params == "fp32" else BYTES[precision.main_params]
-    if optimizer.precision_aware and (precision.params, precision.main_params) == ("bf16", "fp32"):
+    holds_master = _holds_master(precision, optimizer)
+    if holds_master and (precision.params, precision.main_params) == ("bf16", "fp32"):
         master = 2
     adam = [optimizer.exp_avg_dtype or "fp32", optimizer.exp_avg_sq_dtype or "fp32"]
     both = sum(BYTES[dtype] for dtype in adam)
     copies = 4 * sum(dtype in ("fp16", "fp8") for dtype in adam) if optimizer.name == "adam" else 0
-    if gradients < 4 and not optimizer.precision_aware:
+    if gradients < 4 and not holds_master:
         copies += 4
     return StateBytes(
         weights=BYTES[precision.params],
@@ -138,16 +143,30 @@ def state_bytes(precision: Precision, optimizer: Optimizer, card: Card) -> State
     )
 
 
-def _fp8_weights(precision: Precision, card: Card) -> int:
-    """fp8 copies of a linear's weight: one for the forward product, and one laid out for the
-    backward, which Blackwell's per-tensor recipes do without. Gathered in fp8, they stand in
-    place of the bf16 weight. Source: TransformerEngine's module/base.py (get_weight_workspace).
+def _holds_master(precision: Precision, optimizer: Optimizer) -> bool:
+    """Whether a precision-aware optimizer holds the master weights. In fp8 by any recipe but
+    delayed scaling Megatron holds them, whole and in fp32, unless they are on the host.
+    Source: optimizer_config.py (use_precision_aware_optimizer_no_fp8_or_ds_fp8).
+    """
+    in_step = precision.fp8_recipe in (None, "delayed")
+    on_host = optimizer.cpu_offload_fraction > 0
+    own = precision.main_params != "fp32" or in_step or on_host
+    return optimizer.precision_aware and own
+
+
+def _fp8_weights(precision: Precision, card: Card) -> Fraction:
+    """Bytes of fp8 copies of an element of a linear's weight, with their scales: one copy for the
+    forward product, and one laid out for the backward, which the per-tensor recipes do without
+    on cards of compute capability 10 and 11. Gathered in fp8, both stand in place of the bf16
+    weight. Sources: TransformerEngine's module/base.py (reset_parameters: rowwise and columnwise),
+    tensor/utils.py (post_all_gather_processing), utils.py (is_non_tn_fp8_gemm_supported).
     """
     if precision.fp8_recipe is None:
-        return 0
-    blackwell = card.compute_capability.startswith(("sm_10", "sm_12"))
-    copies = 1 if blackwell and precision.fp8_recipe in ("delayed", "tensorwise") else 2
-    return copies - (BYTES[precision.params] if precision.fp8_param_gather else 0)
+        return Fraction(0)
+    either = card.compute_capability.startswith(("sm_10", "sm_11"))
+    copies = 1 if either and precision.fp8_recipe in ("delayed", "tensorwise") else 2
+    kept = copies * FP8_WEIGHT[precision.fp8_recipe]
+    return kept - (BYTES[precision.params] if precision.fp8_param_gather else 0)
 
 
 def resolve_recompute(

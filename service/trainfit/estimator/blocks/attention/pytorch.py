@@ -10,7 +10,7 @@ from functools import partial
 from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.blocks.norm.pytorch import norm
 from trainfit.estimator.ledger import Operation, Tensor, backward, forward, saved
-from trainfit.estimator.legend import PytorchLegend
+from trainfit.estimator.legend import Input, PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Attention
 
@@ -71,6 +71,15 @@ PARTLY_ROTATED = frozenset(
 """model_types that put queries and keys together from a rotated and an unrotated part: the heads
 then lie before the tokens in memory, and the output is copied for the projection behind."""
 
+GATED_BY_QUERY = frozenset({"qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"})
+"""model_types whose q_proj makes the gates of the output too: one product."""
+
+GATED_BY_SOFTPLUS = frozenset({"laguna"})
+"""model_types whose gates are a softplus in fp32; those of all others a sigmoid."""
+
+NAMED_AS_MLPS = frozenset({"afmoe", "beam", "hrm_text", "muse_spark_text"})
+"""model_types that call the gates' projection by the name that an MLP's has."""
+
 
 def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Operation, ...]:
     """Projections, norms of queries and keys, rotary positions, the kernel, output projection."""
@@ -87,7 +96,7 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
     as_made = read == owned and not sizes.prefix
     beside = 2 * owned * d * n * width if packed and sizes.prefix and not block.rope else 0
     table = [
-        *_projections(block, a, owned, h_in, sizes, packed=packed),
+        *_projections(block, a, owned, h_in, sizes, plan.model.model_type),
         *_norms(block, a, owned, sizes, plan),
         Operation(
             "core_attention",
@@ -101,12 +110,42 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
         ),
     ]
     if block.gate_width:
-        gate = block.gate_width // sizes.t * n * width
-        table.append(Operation("gate", (saved("gate and gated output", 3 * gate),)))
+        gates = block.gate_width // sizes.t * n
+        table += _gate_projection(block, h_in, sizes, plan.model.model_type)
+        table.append(gate(gates, out, sizes, plan.model.model_type))
+    reads: Input = "own" if block.gate_width else "shared"
     table.append(
-        linear("o_proj", n, a * d_v, h_out, sizes, reads="shared", ends=True, bias=block.out_bias)
+        linear("o_proj", n, a * d_v, h_out, sizes, reads=reads, ends=True, bias=block.out_bias)
     )
     return tuple(table)
+
+
+def _gate_projection(
+    block: Attention, inputs: int, sizes: PytorchLegend, model_type: str
+) -> Iterator[Operation]:
+    """Gates [n, a] or [n, a d / t] from what queries come from, unless they come with them."""
+    if model_type in GATED_BY_QUERY:
+        return
+    name = "gate_proj" if model_type in NAMED_AS_MLPS else "g_proj"
+    width = block.gate_width // sizes.t
+    yield linear(name, sizes.n, inputs, width, sizes, reads="residual", joins=True)
+
+
+def gate(gates: int, out: int, sizes: PytorchLegend, model_type: str) -> Operation:
+    """The kernel's output of `out` bytes times one of `gates` for each head or feature: both
+    factors are kept. o_proj lists the product. A sigmoid's gradient comes from what it made, a
+    softplus's from what it read in fp32. Sources: torch/csrc/autograd/derivatives.yaml (mul,
+    sigmoid, softplus); transformers' modeling_step3p7.py, modeling_lfm3.py, modeling_laguna.py.
+    """
+    softplus = model_type in GATED_BY_SOFTPLUS
+    return Operation(
+        "gate",
+        (
+            saved("gates [n, a / t] or [n, a d_v / t]", gates * sizes.bytes),
+            saved("scores of the gates in fp32", FULL * gates if softplus else 0),
+            backward("gradients of product, output and gates [n, a d_v / t]", 3 * out),
+        ),
+    )
 
 
 def _rows_of_keys(sizes: PytorchLegend) -> int:
@@ -164,17 +203,18 @@ def _norms(
 
 
 def _projections(
-    block: Attention, a: int, owned: int, h_in: int, sizes: PytorchLegend, *, packed: bool
+    block: Attention, a: int, owned: int, h_in: int, sizes: PytorchLegend, model_type: str
 ) -> Iterator[Operation]:
     """One product, or three that read the same input."""
     d = block.head_dim
-    if packed:
+    gates = block.gate_width // sizes.t if model_type in GATED_BY_QUERY else 0
+    if model_type in PACKED:
         outputs = a * d + owned * (d + (block.v_head_dim or d))
         bias = block.qkv_bias
         yield linear("q_proj", sizes.n, h_in, outputs, sizes, reads="residual", bias=bias)
         return
     into = partial(linear, rows=sizes.n, inputs=h_in, sizes=sizes, bias=block.qkv_bias)
-    yield into("q_proj", outputs=a * d, reads="residual", joins=bool(owned))
+    yield into("q_proj", outputs=a * d + gates, reads="residual", joins=bool(owned))
     if owned:
         yield into("k_proj", outputs=owned * d, reads="residual", joins=True)
         if not block.key_is_value:
@@ -209,7 +249,8 @@ def _kernel(
         return
     yield saved("output [n, a d_v / t]", out)
     yield saved("logsumexp [a / t, n] fp32", FULL * a * n)
-    if plan.model.model_type in PARTLY_ROTATED and sizes.keeps_input("o_proj", reads="shared"):
+    read_again = bool(block.gate_width) or sizes.keeps_input("o_proj", reads="shared")
+    if plan.model.model_type in PARTLY_ROTATED and read_again:
         yield saved("output, tokens before heads [n, a d_v / t]", out)
     if _is_masked(block, sizes, plan) and plan.step.attention_backend == "sdpa":
         mask = width * sizes.b * sizes.s * (sizes.s + sizes.prefix)

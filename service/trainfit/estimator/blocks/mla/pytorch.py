@@ -6,11 +6,11 @@ projection makes and keep all of it alive. Sources: transformers' modeling_deeps
 torchtitan's models/deepseek_v3.
 """
 
-from trainfit.estimator.blocks.attention.pytorch import ring
+from trainfit.estimator.blocks.attention.pytorch import gate, ring
 from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.blocks.norm.pytorch import norm
 from trainfit.estimator.ledger import Operation, backward, saved
-from trainfit.estimator.legend import PytorchLegend
+from trainfit.estimator.legend import Input, PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import LatentAttention, Norm
 
@@ -55,8 +55,13 @@ def operations(
                 *ring(q * n * width, (q + v) * n * width, sizes),
             ),
         ),
-        linear("o_proj", n, v, h, sizes, reads="shared", ends=True),
     ]
+    reads: Input = "shared"
+    if block.gate_width:
+        gates, reads = block.gate_width // sizes.t, "own"
+        table.append(linear("g_proj", n, h, gates, sizes, reads="residual", joins=True))
+        table.append(gate(n * gates, v * n * width, sizes, plan.model.model_type))
+    table.append(linear("o_proj", n, v, h, sizes, reads=reads, ends=True))
     return tuple(table)
 
 

@@ -32,7 +32,7 @@ def operations(block: Experts, sizes: PytorchLegend, activation: str) -> tuple[O
 
 def _router(block: Experts, sizes: PytorchLegend, tokens: int) -> Operation:
     """Scores [n, E], multiplied in fp32, and the k best ones of each token."""
-    trained = sizes.trains("gate")
+    trained = sizes.trains("router")
     scores, numel = FULL * tokens * block.experts, sizes.h * block.experts
     wide = FULL * tokens * sizes.h
     return Operation(

@@ -6,7 +6,7 @@ Source: param_and_grad_buffer.py, distrib_optimizer.py.
 """
 
 from collections.abc import Hashable
-from math import lcm
+from math import ceil, lcm
 from typing import NamedTuple
 
 from trainfit.estimator.local_parameters import Local
@@ -46,7 +46,7 @@ def state_bytes(local: Local, plan: MegatronPlan) -> StateBytes:
     optimizer += states.moments * (parameters - matrices)
     return StateBytes(
         weights=states.weights * (weights.dense + weights.expert)
-        + states.linear_weights * (weights.linear + weights.expert),
+        + ceil(states.linear_weights * (weights.linear + weights.expert)),
         gradients=states.gradients * (gradients.dense + gradients.expert),
         optimizer=round(optimizer * (1 - plan.step.optimizer_offload_ratio)),
         step=states.step * parameters,

@@ -1,0 +1,42 @@
+"""Communicators: one for every group of ranks that a job makes use of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainfit.answer import plan_of
+from trainfit.estimator.overhead import COMMUNICATOR, CONTEXT, context_and_communicators
+from trainfit.specs.job import Job
+
+DENSE = "Qwen/Qwen3-14B"
+EXPERTS = "Qwen/Qwen3-30B-A3B"
+
+
+def communicators(model: str, framework: str, **parallelism: Any) -> float:
+    """How many communicators are counted at the least, where no tokens are exchanged."""
+    job = {
+        "model": {"hf_id": model},
+        "parallelism": parallelism,
+        "framework": {"name": framework},
+    }
+    needed = context_and_communicators(plan_of(Job.model_validate(job)))
+    return (needed.low - CONTEXT.low) / COMMUNICATOR.low
+
+
+@pytest.mark.parametrize("framework", ["megatron", "torchtitan", "transformers"])
+def test_a_dense_model_has_no_groups_of_experts(framework: str) -> None:
+    """The world, dp, tp and the ranks of a model; etp defaults to tp and means nothing."""
+    assert communicators(DENSE, framework, num_gpus=8, tp=4) == 4
+
+
+def test_experts_have_tensor_parallel_ranks_of_their_own_under_megatron() -> None:
+    """Even where they are the same ranks; those with the same experts are dp's then."""
+    assert communicators(EXPERTS, "megatron", num_gpus=8, tp=4) == 5
+    assert communicators(EXPERTS, "torchtitan", num_gpus=8, tp=4) == 4
+
+
+def test_experts_that_are_divided_otherwise_are_reduced_in_a_group_of_their_own() -> None:
+    """With etp 1 the same ones lie on all eight."""
+    assert communicators(EXPERTS, "megatron", num_gpus=8, tp=4, etp=1) == 5
