@@ -23,6 +23,7 @@ JOBS: list[dict[str, Any]] = [
     LLAMA_8B,
     {"model": {"hf_id": "qwen/qwen3-8b"}, "parallelism": {"pp": 4, "vpp": 3}},
     {"model": {"hf_config": CONFIG.config}, "gpu": {"memory_bytes": 2**36}},
+    {"model": {"hf_id": "gpt2"}, "gpu": {"name": "h100 80gb", "reserved_other_bytes": 2**30}},
     {
         "model": {"hf_id": "deepseek-ai/DeepSeek-V3"},
         "parallelism": {"pp": 16, "ep": 64, "pipeline_model_parallel_layout": "Et*3|(tt|)*29m|L"},
@@ -69,6 +70,15 @@ def test_spelling_decides_nothing() -> None:
     assert one.request_digest == other.request_digest
     assert other.job["gpu"] == "H100-80GB-SXM"
     assert other.job["model"] == {"hf_id": "deepseek-ai/DeepSeek-V3"}
+
+
+def test_a_card_named_in_an_object_is_the_card_of_that_name() -> None:
+    """Blackwell runs other kernels, which a card by its memory is not known to."""
+    fp8 = {"model": {"hf_id": "gpt2"}, "training": {"precision": {"fp8_recipe": "mxfp8"}}}
+    one, other = (asked({**fp8, "gpu": gpu}) for gpu in ("B200", {"name": "b200"}))
+    assert other.stages == one.stages
+    assert one.job["gpu"] == "B200"
+    assert other.job["gpu"] == {"name": "B200", "reserved_other_bytes": 0}
 
 
 def test_every_default_is_in_its_place() -> None:

@@ -4,16 +4,15 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any
 
 from trainfit import __version__
-from trainfit.catalog.gpus import find_gpu
 from trainfit.digest import catalogue_version, normalised, request_digest
 from trainfit.dimensions import Find, from_package
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.memo import Memos
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
-from trainfit.resolve.job import NO_CARD, resolve
-from trainfit.resolve.plan import Card, Plan
-from trainfit.specs.gpu import CustomGpu, Gpu
+from trainfit.resolve.card import card_of
+from trainfit.resolve.job import resolve
+from trainfit.resolve.plan import Plan
 from trainfit.specs.job import AS_JOB, Job
 
 MEMOS = Memos(max_results=2048)
@@ -99,13 +98,3 @@ def plan_of(job: Job, find: Find = from_package) -> Plan:
         raise VersionNotServedError
     model = find(job.model)
     return resolve(job, model.spec, model.source, card_of(job.gpu))
-
-
-def card_of(gpu: Gpu | None) -> Card:
-    """The card as the catalogue knows it, or as the caller describes it."""
-    if gpu is None:
-        return NO_CARD
-    if isinstance(gpu, CustomGpu):
-        return Card(gpu.name, gpu.memory_bytes, "")
-    card = find_gpu(gpu)
-    return Card(card.name, card.reported_bytes, card.compute_capability or "")

@@ -38,6 +38,8 @@ def normalised(job: Job, plan: Plan | None) -> dict[str, Any]:
                 document["model"]["revision"] = plan.source.revision
         if isinstance(job.gpu, str):
             document["gpu"] = plan.card.name
+        elif job.gpu is not None:
+            document["gpu"]["name"] = plan.card.name
     return document
 
 

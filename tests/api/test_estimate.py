@@ -86,6 +86,8 @@ REFUSED = [
         "not_modelled",
     ),
     (changed("gpu", "H100-81GB"), "unknown-gpu", "/gpu", "unknown_name"),
+    (changed("gpu", {"name": "H100-81GB"}), "unknown-gpu", "/gpu/name", "unknown_name"),
+    (changed("gpu", {"reserved_other_bytes": 1}), "invalid-job", "/gpu", "invalid"),
     (
         changed("model.hf_id", "deepseek-ai/DeepSeek-V33"),
         "unknown-model",
@@ -150,6 +152,15 @@ async def test_the_suggestion_for_a_misspelt_name_is_a_patch_that_works(
     pointer = "/" + path.replace(".", "/")
     assert error["suggestion"] == [{"op": "replace", "path": pointer, "value": right}]
     assert (await client.post("/v1/estimate", json=changed(path, right))).status_code == 200
+
+
+async def test_so_is_that_for_a_misspelt_name_in_an_object(client: AsyncClient) -> None:
+    job = changed("gpu", {"name": "H100-81GB"})
+    (error,) = (await client.post("/v1/estimate", json=job)).json()["errors"]
+    (change,) = error["suggestion"]
+    assert (change["op"], change["path"]) == ("replace", "/gpu/name")
+    job["gpu"]["name"] = change["value"]
+    assert (await client.post("/v1/estimate", json=job)).status_code == 200
 
 
 async def test_the_suggestion_for_a_split_is_a_patch_that_works(client: AsyncClient) -> None:

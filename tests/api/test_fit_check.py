@@ -32,6 +32,21 @@ async def test_what_does_not_fit_is_answered_too(client: AsyncClient) -> None:
     assert answer["estimate"]["binding"] == answer["binding"]
 
 
+async def test_a_card_can_be_named_in_an_object(client: AsyncClient) -> None:
+    """Clients in languages without unions have only the object."""
+    plain, named, shared = [
+        (await client.post(PATH, json={**LLAMA_8B, "gpu": gpu})).json()
+        for gpu in (
+            "H100-80GB",
+            {"name": "H100-80GB"},
+            {"name": "H100-80GB", "reserved_other_bytes": 2**30},
+        )
+    ]
+    assert named["stages"] == plain["stages"]
+    assert (named["verdict"], named["usable_bytes"]) == (plain["verdict"], plain["usable_bytes"])
+    assert shared["usable_bytes"] == plain["usable_bytes"] - 2**30
+
+
 async def test_what_is_not_modelled_is_unknown_and_named(client: AsyncClient) -> None:
     job = {**LLAMA_8B, "training": {"precision": "bf16-pure"}}
     answer = (await client.post(PATH, json=job)).json()

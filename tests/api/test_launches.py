@@ -156,6 +156,32 @@ async def test_what_a_launch_leaves_open_is_asked_for_in_its_overrides(
     assert answer["job"]["gpu"].startswith("B200")
 
 
+async def test_what_others_hold_is_held_of_the_card_that_the_launch_is_given(
+    client: AsyncClient,
+) -> None:
+    overrides = {"gpu": {"reserved_other_bytes": 2**30}}
+    plain, shared = [
+        (await client.post("/v1/fit-check", json={"launch": each})).json()
+        for each in (launch(), launch(overrides=overrides))
+    ]
+    assert shared["usable_bytes"] == plain["usable_bytes"] - 2**30
+    assert shared["job"]["gpu"] == {"name": plain["job"]["gpu"], "reserved_other_bytes": 2**30}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "pointer"),
+    [
+        ("H1000", "/launch/gpu"),
+        ({"name": "H1000"}, "/launch/gpu/name"),
+    ],
+)
+async def test_an_unknown_card_is_told_where_the_launch_is_given_it(
+    client: AsyncClient, gpu: Any, pointer: str
+) -> None:
+    response = await client.post("/v1/fit-check", json={"launch": launch(gpu=gpu)})
+    assert [each["pointer"] for each in response.json()["errors"]] == [pointer]
+
+
 async def test_a_null_in_overrides_takes_a_field_away(client: AsyncClient) -> None:
     overrides = {"parallelism": {"num_gpus": None}}
     answer = (await client.post(PATH, json=launch(overrides=overrides))).json()

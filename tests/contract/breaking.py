@@ -18,6 +18,8 @@ from tests.contract.openapi import served
 RELEASED = Path(__file__).parents[2] / "openapi" / "released.json"
 JOB = {"$ref": "#/components/schemas/Job"}
 """In an answer it is the one that was sent: it takes new values when a request does."""
+WIDEST = {"int64", "double"}
+"""Formats that hold every number of the API: a field that gains one takes what it took before."""
 
 Schema = Mapping[str, Any]
 
@@ -87,6 +89,7 @@ class _Comparison:
             verb = "no longer taken" if sent else "new in an answer"
             if _values(old) and _values(new):
                 yield f"{where}: {', '.join(sorted(lost))} {verb}"
+        yield from self._format(where, old.get("format"), new.get("format"), sent=sent)
         fields = new.get("properties", {})
         for name, schema in old.get("properties", {}).items():
             if name not in fields:
@@ -100,6 +103,13 @@ class _Comparison:
         for inner in ("items", "additionalProperties"):
             if isinstance(old.get(inner), dict) and isinstance(new.get(inner), dict):
                 yield from self._schema(f"{where}/*", old[inner], new[inner], sent=sent)
+
+    def _format(self, where: str, old: str | None, new: str | None, *, sent: bool) -> Iterator[str]:
+        """A format decides the type that a client has for a value."""
+        if old is not None and old != new:
+            yield f"{where}: format {old} {'removed' if new is None else f'became {new}'}"
+        elif sent and old is None and new is not None and new not in WIDEST:
+            yield f"{where}: format {new} now required"
 
     def _alternatives(self, where: str, old: Schema, new: Schema, *, sent: bool) -> Iterator[str]:
         """Types that a value may have: a request must take all of them still, an answer no other.

@@ -93,6 +93,10 @@ BREAKING: dict[str, tuple[Callable[[Document], object], str]] = {
         ),
         "POST /v1/estimate 200/stages/*/allocated_bytes/low: null is new",
     ),
+    "a text must be a date": (
+        lambda d: schema(d, "Megatron")["properties"]["transformer_impl"].update(format="date"),
+        "POST /v1/estimate request/framework/transformer_impl: format date now required",
+    ),
 }
 
 
@@ -103,6 +107,21 @@ def test_what_breaks_a_client_is_told(
     changed = deepcopy(released)
     change(changed)
     assert told in breaking_changes(released, changed)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda low: low.pop("format"), "format int64 removed"),
+        (lambda low: low.update(format="int32"), "format int64 became int32"),
+    ],
+)
+def test_so_is_a_number_that_loses_bits(change: Callable[[Document], object], told: str) -> None:
+    before: Document = json.loads(served())
+    after = deepcopy(before)
+    change(schema(after, "Interval")["properties"]["low"])
+    where = "POST /v1/estimate 200/stages/*/allocated_bytes/low"
+    assert f"{where}: {told}" in breaking_changes(before, after)
 
 
 HARMLESS: dict[str, Callable[[Document], object]] = {
@@ -125,6 +144,9 @@ HARMLESS: dict[str, Callable[[Document], object]] = {
             ]
         }
     ),
+    "a number gains the format that holds it": lambda d: schema(d, "Parallelism")["properties"][
+        "tp"
+    ].update(format="int64"),
     "another description": lambda d: schema(d, "Job").update(description="A run."),
 }
 

@@ -128,6 +128,39 @@ def test_unknown_fields_of_a_job_are_refused_by_the_schema_too(document: dict[st
     assert "additionalProperties" not in document["components"]["schemas"]["Estimate"]
 
 
+def numbers(node: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema of a number in a part of the document, and where it stands."""
+    if isinstance(node, list):
+        for index, each in enumerate(node):
+            yield from numbers(each, f"{where}/{index}")
+    elif isinstance(node, dict):
+        if node.get("type") in ("integer", "number"):
+            yield where, node
+        for name, each in node.items():
+            yield from numbers(each, f"{where}/{name}")
+
+
+def test_every_number_says_what_holds_it(document: dict[str, Any]) -> None:
+    """Generated clients have 32 bits for an integer without a format; one card has more bytes."""
+    formats = {"integer": "int64", "number": "double"}
+    found = dict(numbers(document))
+    assert [at for at, each in found.items() if each.get("format") != formats[each["type"]]] == []
+    for name in ("Interval/properties/low", "Parameters/properties/by_bucket/additionalProperties"):
+        assert f"/components/schemas/{name}" in found
+
+
+def test_bounds_of_integers_are_integers(document: dict[str, Any]) -> None:
+    """A client in a typed language compares them with one."""
+    bounds = [
+        value
+        for _, schema in numbers(document)
+        if schema["type"] == "integer"
+        for name, value in schema.items()
+        if name in ("minimum", "maximum", "default")
+    ]
+    assert {type(bound) for bound in bounds} == {int}
+
+
 def test_every_byte_figure_says_so(document: dict[str, Any]) -> None:
     """Memory is never given without its unit, and never in anything but bytes."""
     for schema in document["components"]["schemas"].values():

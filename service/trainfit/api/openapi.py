@@ -55,6 +55,13 @@ SIGNED: dict[int | str, dict[str, Any]] = {
 }
 """An answer that carries its digest."""
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
+FORMATS = {"integer": "int64", "number": "double"}
+"""What holds a number. Without it, generated clients take an integer to have 32 bits; all have 64,
+so that a bound that rises changes no client's types.
+"""
+BOUNDS = ("minimum", "maximum")
+VALUES = ("const", "default", "enum", "example", "examples")
+"""Keywords whose values are no schemas."""
 
 
 def problem_responses(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
@@ -82,6 +89,7 @@ def openapi_bytes(app: FastAPI) -> bytes:
     document["components"]["securitySchemes"] = API_KEY
     # The same bytes everywhere, whether keys are set or not: a key may be sent, or nothing.
     document["security"] = [{scheme: []} for scheme in API_KEY] + [{}]
+    _say_formats(document)
     return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
@@ -94,3 +102,21 @@ def _forget_unused_errors(document: dict[str, Any]) -> None:
                 del operation["responses"]["422"]
     for name in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(name, None)
+
+
+def _say_formats(part: Any) -> None:
+    """Give every number in a part of the document the format that holds it."""
+    if isinstance(part, list):
+        for each in part:
+            _say_formats(each)
+    elif isinstance(part, dict):
+        if part.get("type") in FORMATS:
+            part["format"] = FORMATS[part["type"]]
+        if part.get("type") == "integer":
+            # FastAPI makes floats of them.
+            part |= {name: int(part[name]) for name in BOUNDS if name in part}
+        for name, inner in part.items():
+            if name == "properties":
+                _say_formats(list(inner.values()))
+            elif name not in VALUES:
+                _say_formats(inner)

@@ -28,6 +28,8 @@ from trainfit.hub.errors import (
     SlowHubError,
 )
 from trainfit.resolve.findings import Change, Finding, RefusedError
+from trainfit.specs.gpu import CustomGpu
+from trainfit.specs.job import Job
 from trainfit.specs.model import Model
 
 ANSWER_ERRORS = (
@@ -438,7 +440,9 @@ def problem_of(error: Exception, job: HasModel) -> Problem:
         case HubError():
             return _of_hub(error)
         case UnknownGpuError():
-            return _unknown(UNKNOWN_GPU, "/gpu", str(error), error.close_matches)
+            named = isinstance(job, Job) and isinstance(job.gpu, CustomGpu)
+            pointer = "/gpu/name" if named else "/gpu"
+            return _unknown(UNKNOWN_GPU, pointer, str(error), error.close_matches)
         case _:
             raise error
 

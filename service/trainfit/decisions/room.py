@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from trainfit.catalog.gpus import find_gpu
 from trainfit.decisions.verdict import Verdict, verdict
 from trainfit.estimator.results import Estimate, Interval, Needs
+from trainfit.resolve.card import card_of
 from trainfit.specs.gpu import CustomGpu, Gpu
 from trainfit.specs.policy import Policy
 
@@ -34,10 +34,8 @@ def room_on(gpu: Gpu, policy: Policy) -> Room:
     """The room that a policy leaves on a card. Raises UnknownGpuError."""
     reserved = policy.reserved_other_bytes
     if isinstance(gpu, CustomGpu):
-        capacity = gpu.memory_bytes
         reserved += gpu.reserved_other_bytes
-    else:
-        capacity = find_gpu(gpu).reported_bytes
+    capacity = card_of(gpu).memory_bytes
     usable = max(0, capacity - reserved)
     headroom = max(policy.headroom_bytes, ceil(usable * policy.headroom_ratio))
     return Room(capacity, reserved, usable, headroom)

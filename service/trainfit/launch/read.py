@@ -13,8 +13,10 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.formats import FORMATS, Format
 from trainfit.launch.program import Program
 from trainfit.launch.reading import LaunchReading, ReadLaunch
+from trainfit.specs.gpu import CustomGpu, Gpu
 from trainfit.specs.launch import Launch, LaunchFormat
 
+OTHERS = "reserved_other_bytes"
 COUNTS = ("num_processes", "num_machines")
 """What accelerate's launcher is told of the number of GPUs."""
 
@@ -36,11 +38,22 @@ def read_launch(launch: Launch) -> LaunchReading:
         draft.leave_out(setting, why)
     account = draft.close()
     job = merged(draft.job, launch.overrides)
-    if launch.gpu is not None:
-        gpu = launch.gpu
-        job["gpu"] = gpu if isinstance(gpu, str) else gpu.model_dump(mode="json")
+    if (gpu := _gpu(launch.gpu, draft.job.get("gpu"), job.get("gpu"))) is not None:
+        job["gpu"] = gpu
     read = ReadLaunch(found.name, launch.framework_version, account)
     return LaunchReading(launch, read, job, draft.origins)
+
+
+def _gpu(given: Gpu | None, found: Any, merged: Any) -> Any:
+    """The card that a launch is given, else what it says with overrides merged over it. Overrides
+    that only tell what others hold of a card mean the one that is given or found.
+    """
+    if isinstance(given, CustomGpu):
+        return given.model_dump(mode="json", exclude_none=True)
+    name = given or found
+    if isinstance(name, str) and isinstance(merged, dict) and merged.keys() == {OTHERS}:
+        return {"name": name, **merged}
+    return given or merged
 
 
 def merged(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

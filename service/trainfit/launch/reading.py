@@ -54,6 +54,9 @@ class LaunchReading:
 
     def place_of(self, pointer: str) -> Place:
         """Where the launch says what this field of the job is, or where it could be given."""
+        if pointer.startswith("/gpu") and self.source.gpu is not None:
+            given = "/gpu" if isinstance(self.source.gpu, str) else pointer
+            return Place(given, None, given)
         nearest = pointer
         while nearest:
             if setting := self.origins.get(nearest):

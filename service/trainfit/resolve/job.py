@@ -3,6 +3,7 @@
 from math import ceil
 from typing import Any
 
+from trainfit.resolve.card import NO_CARD
 from trainfit.resolve.defaults import derived_layout, resolved_defaults
 from trainfit.resolve.findings import Findings
 from trainfit.resolve.layout import resolve_layout
@@ -30,8 +31,6 @@ from trainfit.resolve.training import (
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron, Torchtitan, Transformers
 from trainfit.specs.job import Job
-
-NO_CARD = Card("", 0, "")
 
 
 def resolve(job: Job, model: ModelSpec, source: Source, card: Card = NO_CARD) -> Plan:

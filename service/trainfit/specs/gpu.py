@@ -1,8 +1,8 @@
 """The card that every rank runs on."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trainfit.specs.part import MAX_SAFE_INTEGER, Part
 
@@ -10,15 +10,26 @@ GpuName = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class CustomGpu(Part):
-    """A card by its memory, where the catalogue does not list it."""
+    """A card of the catalogue by its name, or any other by its memory."""
 
-    name: GpuName = Field("custom", description="What to call it.")
-    memory_bytes: Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER)] = Field(
-        ..., description="What the driver reports as total memory."
+    name: GpuName = Field(
+        "custom",
+        description="Catalogue name or alias; beside memory_bytes, what to call the card.",
+    )
+    memory_bytes: Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER)] | None = Field(
+        None,
+        description="What the driver reports as total memory. Unset: what the catalogue says of "
+        "the card of this name.",
     )
     reserved_other_bytes: Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)] = Field(
         0, description="What other processes hold on the card."
     )
+
+    @model_validator(mode="after")
+    def _says_which(self) -> Self:
+        if self.memory_bytes is None and "name" not in self.model_fields_set:
+            raise ValueError("give the name of a card of the catalogue, or memory_bytes")
+        return self
 
 
 Gpu = GpuName | CustomGpu

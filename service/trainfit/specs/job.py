@@ -27,7 +27,9 @@ class Job(Part):
     training: Training = Field(default_factory=Training)
     framework: Framework = Field(default_factory=lambda: Megatron(name="megatron"))
     gpu: Gpu | None = Field(
-        None, description="Catalogue name or alias, or memory_bytes. Unset: no verdict is sought."
+        None,
+        description="Catalogue name or alias, or an object that says name or memory_bytes. Unset: "
+        "no verdict is sought.",
     )
     estimator_version: EstimatorVersion = None
 

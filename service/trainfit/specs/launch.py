@@ -60,7 +60,9 @@ class Launch(Part):
         default_factory=dict,
         description="A part of a job that is merged over what is read (RFC 7396).",
     )
-    gpu: Gpu | None = Field(None, description="Catalogue name or alias, or memory_bytes.")
+    gpu: Gpu | None = Field(
+        None, description="Catalogue name or alias, or an object that says name or memory_bytes."
+    )
     accept_unsupported: Annotated[tuple[str, ...], Field(strict=False, max_length=256)] = Field(
         (),
         description="Keys that are not modelled and that the caller takes to change nothing; * "

@@ -58,4 +58,6 @@ class FitCheckOptions(Part):
 class FitCheckRequest(FitCheckOptions, Job):
     """A job, the card that it is to fit, and the policy."""
 
-    gpu: Gpu = Field(..., description="Catalogue name or alias, or memory_bytes.")
+    gpu: Gpu = Field(
+        ..., description="Catalogue name or alias, or an object that says name or memory_bytes."
+    )

@@ -117,6 +117,6 @@ function useAddress() {
 
 /** @param {Known} known @param {Job["gpu"]} gpu */
 function cardOf(known, gpu) {
-  if (gpu !== null && typeof gpu === "object") return gpu.name ?? "the card";
-  return listed(known.gpus, gpu)?.name ?? gpu ?? "";
+  const name = gpu !== null && typeof gpu === "object" ? (gpu.name ?? "the card") : gpu;
+  return listed(known.gpus, gpu)?.name ?? name ?? "";
 }

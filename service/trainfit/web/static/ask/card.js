@@ -6,13 +6,24 @@ import { Findings } from "./field.js";
 
 /**
  * @typedef {import("trainfit").Gpu} Gpu
+ * @typedef {import("trainfit").Job["gpu"]} JobGpu
  * @typedef {import("./field.js").Context} Context
  */
 
-/** The listed card that a job means. @param {Gpu[]} gpus @param {unknown} named */
-export function listed(gpus, named) {
+/**
+ * What the catalogue is to know a card by; undefined where its memory is given.
+ * @param {JobGpu} gpu
+ */
+function nameOf(gpu) {
+  if (gpu === null || typeof gpu !== "object") return gpu ?? undefined;
+  return gpu.memory_bytes == null ? gpu.name : undefined;
+}
+
+/** The listed card that a job means. @param {Gpu[]} gpus @param {JobGpu} gpu */
+export function listed(gpus, gpu) {
   const key = (/** @type {string} */ name) => name.toLowerCase().replace(/[ _-]/g, "");
-  if (typeof named !== "string") return undefined;
+  const named = nameOf(gpu);
+  if (named === undefined) return undefined;
   return gpus.find((gpu) => [gpu.name, ...gpu.aliases].some((name) => key(name) === key(named)));
 }
 
@@ -25,7 +36,9 @@ const CUSTOM = "custom";
 export function CardChoice({ gpus, context, headroom, setHeadroom }) {
   const { gpu } = context.job;
   const card = listed(gpus, gpu);
-  const custom = gpu !== null && typeof gpu === "object" ? gpu : undefined;
+  const named = nameOf(gpu);
+  const memory = gpu !== null && typeof gpu === "object" ? gpu.memory_bytes : undefined;
+  const custom = memory !== undefined && memory !== null;
   const findings = context.findings.filter((finding) => finding.pointer.startsWith("/gpu"));
   const vendors = [...new Set(gpus.map((each) => each.vendor))];
   const choose = (/** @type {string} */ name) => {
@@ -37,11 +50,11 @@ export function CardChoice({ gpus, context, headroom, setHeadroom }) {
     <div class="card-head"><h2 id="card-title">GPU</h2></div>
     <div class="field field-row card-name">
       <label for="gpu">Card</label>
-      <select id="gpu" class="wide" value=${custom ? CUSTOM : (card?.name ?? gpu ?? "")}
+      <select id="gpu" class="wide" value=${custom ? CUSTOM : (card?.name ?? named ?? "")}
         onChange=${(/** @type {Event} */ event) =>
           choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value)}>
         <option value="">none: no verdict</option>
-        ${typeof gpu === "string" && !card && html`<option value=${gpu}>${gpu}</option>`}
+        ${named && !card && html`<option value=${named}>${named}</option>`}
         ${vendors.map(
           (vendor) => html`<optgroup key=${vendor} label=${vendor}>
             ${gpus
@@ -59,7 +72,7 @@ export function CardChoice({ gpus, context, headroom, setHeadroom }) {
     ${custom &&
     html`<div class="field field-row">
       <label for="gpu-memory">Memory in GiB</label>
-      <input id="gpu-memory" type="number" min="1" step="any" value=${custom.memory_bytes / 2 ** 30}
+      <input id="gpu-memory" type="number" min="1" step="any" value=${memory / 2 ** 30}
         onInput=${(/** @type {Event} */ event) => {
           const gib = Number(/** @type {HTMLInputElement} */ (event.currentTarget).value);
           if (gib > 0) context.set("/gpu/memory_bytes", Math.round(gib * 2 ** 30));
