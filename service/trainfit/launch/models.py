@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from trainfit.catalog.configs import bundled_config
@@ -13,6 +14,11 @@ from trainfit.launch.settings import Setting
 from trainfit.specs.model import HF_ID
 
 CONFIG = "config.json"
+
+
+def is_model_config(path: str, keys: Mapping[str, object]) -> bool:
+    """Whether these are the keys of a model's config.json."""
+    return "model_type" in keys and ("architectures" in keys or path.endswith(CONFIG))
 
 
 def put_model(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,10 @@ from trainfit.specs.launch import Launch, LaunchFormat
 OTHERS = "reserved_other_bytes"
 COUNTS = ("num_processes", "num_machines")
 """What accelerate's launcher is told of the number of GPUs."""
+
+
+BESIDE_OTHERS: Sequence[LaunchFormat] = ("accelerate", "deepspeed")
+"""Formats whose files are a part of a run that another file tells the rest of."""
 
 
 def read_launch(launch: Launch) -> LaunchReading:
@@ -123,9 +128,41 @@ def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format,
         which = "".join(f"; which of them runs is not known: {doubt}" for doubt in doubts)
         raise LaunchError(Complaint(f"starts more than one program that trains: {trained}{which}"))
     if found:
+        _refuse_several_configs(found[0][1], formats)
         return found[0]
     if wanted is not None and len(unwrapped.programs) == 1:
         return formats[0], unwrapped.programs[0]
     names = ", ".join(each.name for each in formats)
     nothing = Complaint(f"holds no launch that is recognised; there are {names}")
     raise LaunchError(nothing, *unwrapped.notes)
+
+
+def _refuse_several_configs(program: Program, formats: Sequence[Format]) -> None:
+    """Files alone tell of one run. Raises LaunchError where several of them could be it, or the
+    same part of it, and none names another.
+    """
+    if program.name is not None:
+        return
+    of_each: dict[LaunchFormat, list[str]] = {}
+    for path, file in program.files.items():
+        alone = replace(program, files={path: file})
+        if known := recognised([alone], formats):
+            of_each.setdefault(known[0][0].name, []).append(path)
+    parts = [of_each.pop(name) for name in BESIDE_OTHERS if name in of_each]
+    runs = [path for paths in of_each.values() for path in paths]
+    named = {path for path in program.files if _is_named(path, program)}
+    unclear = [paths for paths in parts if not named.intersection(paths)]
+    if len(named.intersection(runs)) != len(runs) - 1:
+        unclear.append(runs)
+    for paths in unclear:
+        if len(paths) > 1:
+            which = " or ".join(paths)
+            message = f"which is meant, {which}? Send one of them, or the command that names it"
+            raise LaunchError(Complaint(message, paths[-1], 1))
+
+
+def _is_named(path: str, program: Program) -> bool:
+    """Whether another file has the last name of this one in it."""
+    name = re.compile(rf"(?<![\w.-]){re.escape(path.rpartition('/')[2])}(?![\w.-])")
+    others = (file for each, file in program.files.items() if each != path)
+    return any(name.search(file.content) is not None for file in others)

@@ -107,6 +107,98 @@ def test_a_command_line_overrides_a_container(words: str, pointer: str, value: A
     assert found.field(pointer) == value
 
 
+REFERENCES = {
+    "activation_func: torch.nn.functional.silu": (
+        "activation_func: {_target_: torch.nn.functional.silu, _call_: false}"
+    ),
+    "main_grads_dtype: torch.float32": "main_grads_dtype: {_call_: false, _target_: torch.float32}",
+    "exp_avg_dtype: torch.float32": "exp_avg_dtype: {_call_: false, _target_: torch.float32}",
+    "init_method: null": (
+        "init_method: {_target_: torch.nn.init.normal_, _partial_: true, _args_: [], std: 0.02}"
+    ),
+}
+"""Values of the container, and how Megatron-Bridge itself saves them."""
+SAVED_BESIDES = """
+  attention_backend: {_target_: megatron.core.transformer.enums.AttnBackend, _call_: true,
+    _args_: [1]}
+  params_dtype: {_call_: false, _target_: torch.bfloat16}
+  transformer_layer_spec:
+    _call_: false
+    _target_: megatron.bridge.models.gpt_provider.default_layer_spec
+  generation_config:
+    _call_: true
+    _target_: transformers.generation.configuration_utils.GenerationConfig.from_dict
+    config_dict: {max_length: 20, hidden_size: 1}
+"""
+CONTAINER = (DATA / "megatron_bridge/llama3_8b_container.yaml").read_text()
+
+
+def test_functions_and_types_are_read_as_megatron_bridge_saves_them() -> None:
+    saved = CONTAINER.replace("\ntrain:\n", f"{SAVED_BESIDES}train:\n")
+    for plain, reference in REFERENCES.items():
+        assert plain in saved
+        saved = saved.replace(plain, reference)
+    before, found = (read(launch_of({"run.yaml": each}, env=GPUS)) for each in (CONTAINER, saved))
+    assert found.fields() == before.fields() | {"/training/attention/backend": "flash"}
+    assert found.unsupported == set()
+
+
+@pytest.mark.parametrize(("value", "backend"), [(2, "fused"), (3, "unfused"), (5, "auto")])
+def test_a_member_of_an_enumeration_is_read_by_its_value(value: int, backend: str) -> None:
+    besides = SAVED_BESIDES.replace("[1]", f"[{value}]")
+    saved = CONTAINER.replace("\ntrain:\n", f"{besides}train:\n")
+    found = read(launch_of({"run.yaml": saved}, env=GPUS))
+    assert found.field("/training/attention/backend") == backend
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "vision_config: {hidden_size: 1280, num_layers: 32}",
+        "activation_func: {_target_: my.own, _call_: false}",
+        "transformer_layer_spec: {_target_: my.own.spec, _call_: false}",
+    ],
+)
+def test_an_object_that_is_not_known_is_not_flattened_into_the_model(line: str) -> None:
+    kept = [
+        each
+        for each in CONTAINER.split("\n")
+        if line.partition(":")[0] != each.strip().partition(":")[0]
+    ]
+    saved = "\n".join(kept).replace("\ntrain:\n", f"\n  {line}\ntrain:\n")
+    found = read(launch_of({"run.yaml": saved}, env=GPUS))
+    assert {each.rpartition(".")[0] or each for each in found.unsupported} & {
+        "model",
+        "model.vision_config",
+    }
+    assert found.field("/model/spec/hidden_size") == 4096
+    assert found.field("/model/spec/num_layers") == 32
+
+
+def test_mixed_precision_counts_before_the_same_elsewhere() -> None:
+    narrow = CONTAINER.replace("grad_reduce_in_fp32: true", "grad_reduce_in_fp32: false")
+    assert narrow != CONTAINER
+    found = read(launch_of({"run.yaml": narrow}, env=GPUS))
+    assert found.field("/training/precision") == "bf16", "bf16_mixed reduces in fp32"
+
+
+def test_overrides_of_a_recipe_are_no_whole_config() -> None:
+    hub = {"model": {"hf_id": "Qwen/Qwen3-Next-80B-A3B-Instruct"}}
+    found = config("megatron_bridge/qwen3_next_finetune.yaml", env=GPUS, overrides=hub)
+    assert found.unsupported == {"recipe"}
+    assert "send the run_config.yaml" in found.account.unsupported[0].why
+
+
+def test_of_two_configs_none_is_chosen() -> None:
+    files = {"a.yaml": CONTAINER, "b.yaml": CONTAINER}
+    with pytest.raises(LaunchError, match=r"a\.yaml or b\.yaml"):
+        read(launch_of(files, env=GPUS))
+    with pytest.raises(LaunchError, match=r"a\.yaml or b\.yaml"):
+        read(launch_of(files, ("run_recipe.py", "train.micro_batch_size=2"), env=GPUS))
+    argv = ("run_recipe.py", "--config-file", "a.yaml", "train.micro_batch_size=2")
+    assert read(launch_of(files, argv, env=GPUS)).field("/training/micro_batch_size") == 2
+
+
 def words_of(name: str) -> tuple[str, ...]:
     text = (DATA / f"megatron_bridge/{name}.args").read_text()
     return ("run.py", *shlex.split(text, comments=True))
@@ -151,7 +243,7 @@ def test_a_model_of_the_hub_keeps_its_dimensions() -> None:
     argv = ("run_recipe.py", "--hf-path", "meta-llama/Llama-3.1-8B", "model.num_layers=4")
     found = config("megatron_bridge/qwen3_next_finetune.yaml", env=GPUS, argv=argv)
     assert found.job["model"] == {"hf_id": "meta-llama/Llama-3.1-8B"}
-    assert found.unsupported == {"model.num_layers"}
+    assert found.unsupported == {"model.num_layers", "recipe"}
 
 
 def test_a_teacher_is_not_modelled() -> None:
@@ -162,6 +254,7 @@ def test_a_teacher_is_not_modelled() -> None:
         "model.kd_config.skip_lm_loss",
         "model.teacher.seq_length",
         "model.teacher.tensor_model_parallel_size",
+        "recipe",
     }
 
 

@@ -12,6 +12,8 @@ from trainfit.launch.transformers.command_line import named, sent, settings_in
 
 MARKS = ("distributed_type", "compute_environment")
 """Keys that a config of accelerate has and no other file."""
+BY_DEFAULT = "default_config.yaml"
+"""What accelerate reads where it is told of no other."""
 
 
 def by_flag(settings: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -33,6 +35,8 @@ def launched(program: Program, draft: Draft) -> dict[str, Setting]:
         return {}
     flags = {name.replace("-", "_"): each for name, each in program.launcher_settings.items()}
     file = flags.pop("config_file", None)
+    if file is None and (usual := program.file(BY_DEFAULT)) is not None:
+        file = Setting("config_file", usual.path, usual.path, 1)
     if file is None:
         return _but_counted(program, flags)
     file = named(program, file)

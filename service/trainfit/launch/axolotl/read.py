@@ -71,7 +71,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     run = _launched(gathered(program, draft, releases, RENAMED, Trainer("trainer")))
     draft.default("/framework/name", "transformers", "the format of the launch")
     put_named_model(run)
-    engine, num_gpus = put_layout(run)
+    engine, num_gpus = put_layout(run, filled=True)
     run = replace(_rewarded(run), mixed=_mixed(run))
     if run.arguments.get("per_device_train_batch_size") is None:
         draft.default(MICRO_BATCH, 1, WHOSE)

@@ -51,9 +51,8 @@ def recognises(program: Program) -> bool:
 
 def read(program: Program, draft: Draft, version: str | None) -> None:
     """Read a run. A version without a name is that of LLaMA-Factory."""
-    run = gathered(
-        program, draft, releases_of(version, "llamafactory"), RENAMED, Trainer("trainer")
-    )
+    releases = releases_of(version, "llamafactory")
+    run = gathered(program, draft, releases, RENAMED, Trainer("trainer"), dotlist=True)
     draft.default("/framework/name", "transformers", "the format of the launch")
     put_named_model(run)
     engine, num_gpus = put_layout(run)

@@ -7,7 +7,7 @@ only what differs from it; the recipe is a program, and is not read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from trainfit.launch.megatron.bridge_names import (
     FILE_OPTIONS,
     IRRELEVANT_DATASET,
     IRRELEVANT_OPTIONS,
+    IRRELEVANT_PARTS,
     IRRELEVANT_SECTIONS,
     MODEL_IDS,
     OPTIONS,
@@ -29,16 +30,27 @@ from trainfit.launch.megatron.bridge_names import (
     SECTIONS,
     UNSUPPORTED_FIELDS,
     UNSUPPORTED_SECTIONS,
+    USUAL_SPECS,
 )
 from trainfit.launch.megatron.configs import Field, demand_dimensions, is_argument, reading_of
 from trainfit.launch.megatron.hydra import is_override, overrides_of
 from trainfit.launch.megatron.nemo import is_nemo, read_nemo
 from trainfit.launch.megatron.options import Defaults, Parser
 from trainfit.launch.megatron.programs import read_machine
+from trainfit.launch.megatron.serialised import TARGET, folded
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.specs.launch import LaunchFile
 
+SAVED = "model._target_"
+"""What a container that was saved has, and overrides of a recipe have not."""
+PRECISION = "mixed_precision"
+SPEC = "model.transformer_layer_spec"
+OVERRIDES_ONLY = (
+    "these are overrides of a recipe, which is a program and is not read: precision, sharding, "
+    "layout and what else they do not say is the recipe's; send the run_config.yaml that "
+    "Megatron-Bridge saves with a checkpoint"
+)
 _TOP = re.compile(r"^(\w+):", re.MULTILINE)
 
 
@@ -71,19 +83,21 @@ def read(program: Program, draft: Draft, version: str | None) -> None:  # noqa: 
     """Put a container, with its overrides, into a draft. Raises LaunchError."""
     paths, words = _sort(program, draft)
     files = [_file(program, path) for path in paths] or _files(program)
+    _refuse_several(files, paths[-1] if paths else None)
     settings: dict[str, Setting] = {}
     for file in files:
-        settings |= settings_of(document_of(file, ".yaml"), file.path)
+        settings |= folded(settings_of(document_of(file, ".yaml"), file.path), draft)
     if not settings and not words:
         raise LaunchError(Complaint("holds no config of Megatron-Bridge or NeMo"))
     for key, setting in overrides_of(words, draft):
-        if (before := settings.pop(key, None)) is not None:
-            draft.ignore(before)
+        for name in [name for name in settings if name == key or name.startswith(f"{key}.")]:
+            draft.ignore(settings.pop(name))
         settings[key] = setting
     if is_nemo(settings):
         read_nemo(settings, draft)
     else:
-        _read_container(settings, draft)
+        options = {word.text.partition("=")[0] for word in program.arguments}
+        _read_container(settings, draft, names_recipe=not options.isdisjoint(RECIPE_OPTIONS))
     if draft.get("/parallelism/num_gpus") is None:
         read_machine(program, draft)
 
@@ -143,12 +157,40 @@ def _file(program: Program, path: Word) -> LaunchFile:
     return file
 
 
-def _read_container(settings: Mapping[str, Setting], draft: Draft) -> None:
+def _refuse_several(files: Sequence[LaunchFile], named: Word | None) -> None:
+    """Raise LaunchError where more than one file could be the config, or is named as it."""
+    if len(paths := dict.fromkeys(each.path for each in files)) > 1:
+        message = f"which config is meant, {' or '.join(paths)}? One is read: name it, or send one"
+        file, line = (None, None) if named is None else (named.file, named.line)
+        raise LaunchError(Complaint(message, file, line))
+
+
+def _read_container(settings: Mapping[str, Setting], draft: Draft, *, names_recipe: bool) -> None:
     defaults = Parser(None).defaults()
-    fields = list(_fields(settings, draft))
+    fields = list(_fields(_precision_last(settings), draft))
     demand_dimensions(fields, draft, "a recipe")
     bridge = Defaults("Megatron-Bridge", {**defaults.values, **DIFFERING}, None)
+    if settings and SAVED not in settings and not names_recipe:
+        _leave_out_recipe(settings, draft)
     read_arguments(reading_of(fields, draft), bridge)
+
+
+def _leave_out_recipe(settings: Mapping[str, Setting], draft: Draft) -> None:
+    """Note that what is given is overrides, as a container that was saved names the class of its
+    model; what they do not say is then that of a recipe.
+    """
+    given = sorted({key.partition(".")[0] for key in settings})
+    first = next(iter(settings.values()))
+    setting = Setting("recipe", given, first.file, None if first.line is None else 1)
+    draft.leave_out(setting, OVERRIDES_ONLY)
+
+
+def _precision_last(settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Settings with those of mixed precision last: what it says replaces what the model, the
+    optimizer and ddp say of the same (update_config_with_precision_overrides).
+    """
+    last = {key: each for key, each in settings.items() if key.partition(".")[0] == PRECISION}
+    return {key: each for key, each in settings.items() if key not in last} | last
 
 
 def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
@@ -167,10 +209,15 @@ def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
             draft.ignore(setting)
         elif section in UNSUPPORTED_SECTIONS:
             draft.leave_out(setting, UNSUPPORTED_SECTIONS[section])
-        elif key == "mixed_precision":
+        elif key == PRECISION:
             yield from _precision(setting, draft)
+        elif key == SPEC and str(setting.value) in USUAL_SPECS:
+            draft.ignore(setting)
+        elif section in SECTIONS and "." in name:
+            part = key.rpartition(".")[0]
+            draft.leave_out(setting, f"{part} is a part of its own, which is not read")
         elif section in SECTIONS:
-            yield Field(name.rpartition(".")[2], setting, setting.value)
+            yield Field(name, setting, setting.value)
         else:
             draft.leave_out(setting, "no list of this format has this key")
 
@@ -182,7 +229,7 @@ def _is_irrelevant(key: str, value: Any) -> bool:
         return name.partition(".")[0] in IRRELEVANT_DATASET
     if value is None and key in ("comm_overlap", *UNSUPPORTED_SECTIONS):
         return True
-    return section in IRRELEVANT_SECTIONS or name == "_target_"
+    return section in IRRELEVANT_SECTIONS or name == TARGET or key.startswith(IRRELEVANT_PARTS)
 
 
 def _precision(setting: Setting, draft: Draft) -> Iterator[Field]:
@@ -190,7 +237,7 @@ def _precision(setting: Setting, draft: Draft) -> Iterator[Field]:
     if setting.value is None:
         draft.ignore(setting)
         return
-    name = str(setting.value).replace("-", "_")
+    name = str(setting.value).rpartition(".")[2].replace("-", "_")
     if name not in PRECISIONS:
         draft.leave_out(setting, "this recipe of mixed precision is not modelled")
         return

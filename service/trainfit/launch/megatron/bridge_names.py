@@ -45,6 +45,12 @@ IRRELEVANT_DATASET = frozenset(
     )
     for word in words.split()
 )
+IRRELEVANT_PARTS = ("model.generation_config.",)
+USUAL_SPECS = (
+    "megatron.bridge.models.gpt_provider.default_layer_spec",
+    "megatron.bridge.models.gpt_provider.transformer_engine_layer_spec",
+)
+"""Functions that make the layers of megatron-core with TransformerEngine."""
 UNSUPPORTED_SECTIONS = {
     "peft": "parameter-efficient fine-tuning under Megatron is not modelled",
     "tensor_inspect": "tensors that are kept for inspection are not modelled",
@@ -65,16 +71,18 @@ UNSUPPORTED_FIELDS = {
 MODEL_IDS = ("model.hf_model_id", "model.hf_path", "hf_path", "hf_model_id")
 
 PRECISIONS: Mapping[str, Mapping[str, Any]] = {
-    "bf16_mixed": {"bf16": True},
+    "bf16_mixed": {"bf16": True, "grad_reduce_in_fp32": True},
     "fp16_mixed": {"fp16": True},
     "bf16_with_fp8_delayed_scaling_mixed": {
         "bf16": True,
+        "grad_reduce_in_fp32": True,
         "fp8": "hybrid",
         "fp8_recipe": "delayed",
         "fp8_param_gather": True,
     },
     "bf16_with_mxfp8_mixed": {
         "bf16": True,
+        "grad_reduce_in_fp32": True,
         "fp8": "e4m3",
         "fp8_recipe": "mxfp8",
         "fp8_param_gather": True,
@@ -82,6 +90,7 @@ PRECISIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "bf16_with_fp8_current_scaling_mixed": {
         "bf16": True,
+        "grad_reduce_in_fp32": True,
         "fp8": "hybrid",
         "fp8_recipe": "tensorwise",
         "fp8_param_gather": True,
@@ -89,10 +98,11 @@ PRECISIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "bf16_with_fp8_subchannel_scaling_mixed": {
         "bf16": True,
+        "grad_reduce_in_fp32": True,
         "fp8": "hybrid",
         "fp8_recipe": "blockwise",
     },
-    "bf16_with_nvfp4_mixed": {"bf16": True, "fp4": "e2m1"},
+    "bf16_with_nvfp4_mixed": {"bf16": True, "grad_reduce_in_fp32": True, "fp4": "e2m1"},
 }
 """What the recipes of mixed precision set."""
 

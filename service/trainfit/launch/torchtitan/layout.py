@@ -92,8 +92,11 @@ def _world(run: Run, rest: int, shard: int) -> int:
     world = draft.overridden(pointer) or draft.get(pointer) or rest
     if not isinstance(world, int):
         return rest
-    if (given := run.reading.get(SHARD)) is not None and shard > 0 and rest * shard != world:
-        draft.complain(given, f"the degrees make {rest * shard} GPUs, the launch has {world}")
+    given = run.given(SHARD, REPLICATE, TENSOR, CONTEXT, PIPELINE)
+    fits = world % rest == 0 if shard < 1 else rest * shard == world
+    if given and not fits:
+        made = rest * max(1, shard)
+        draft.complain(given[0], f"the degrees make {made} GPUs, the launch has {world}")
     return world
 
 

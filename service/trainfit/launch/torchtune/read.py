@@ -38,6 +38,14 @@ TUNE = "tune"
 COMPONENT = "_component_"
 
 
+DEGREES = (
+    "data_parallel_replicate_dim",
+    "data_parallel_shard_dim",
+    "tensor_parallel_dim",
+    "context_parallel_dim",
+)
+
+
 class Command(NamedTuple):
     """A recipe by its name, if there is one, the words behind it, and what it is started on."""
 
@@ -139,6 +147,9 @@ def _config(program: Program, words: Sequence[Word]) -> tuple[LaunchFile | None,
     files = [file for file in program.files.values() if _is_config(file)]
     if program.name is None and len(files) == 1:
         return files[0], rest
+    if len(files) > 1:
+        paths = " or ".join(file.path for file in files)
+        raise LaunchError(Complaint(f"which config is meant, {paths}? Give --config and its file"))
     raise LaunchError(Complaint("torchtune's recipes need a config: give --config and its file"))
 
 
@@ -182,6 +193,7 @@ def _share_out(reading: Reading, draft: Draft, command: Command) -> None:
     replicas = reading.value(replicas_key, 1, size)
     shard = reading.value(shard_key, -1, whole)
     strategy = "/parallelism/data_parallel_sharding_strategy"
+    _check_product(reading, draft, world)
     if world == 1:
         draft.default(strategy, "no_shard", WHOSE)
         return
@@ -192,6 +204,23 @@ def _share_out(reading: Reading, draft: Draft, command: Command) -> None:
     draft.default("/framework/sync_each_micro_batch", True, WHOSE)
     if replicas > 1 and (given := reading.get(replicas_key)) is not None:
         draft.put("/parallelism/data_parallel_replicate_size", replicas, given)
+
+
+def _check_product(reading: Reading, draft: Draft, world: object) -> None:
+    """Complain of degrees that do not make the number of GPUs; shards of -1 are what is left.
+
+    Source: torchtune's training/_distributed.py (ParallelDims).
+    """
+    given = [setting for key in DEGREES if (setting := reading.get(key)) is not None]
+    degrees = {key: reading.value(key, 1, whole) for key in DEGREES}
+    shard = reading.value(DEGREES[1], -1, whole)
+    product = prod(degrees.values()) // degrees[DEGREES[1]] if degrees[DEGREES[1]] else 0
+    if not given or not isinstance(world, int) or product < 1:
+        return
+    fits = world % product == 0 if shard < 1 else product * shard == world
+    if not fits:
+        made = product * max(1, shard)
+        draft.complain(given[0], f"the degrees make {made} GPUs, the launch has {world}")
 
 
 def _model(reading: Reading, draft: Draft) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from trainfit.documents.document import Document, FileError, parse_documents
 from trainfit.launch.documents import document_of
+from trainfit.launch.dotlist import ASSIGNMENT, assignments
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.program import Program, Word
@@ -21,6 +22,16 @@ CONFIG_FLAGS = ("config", "config_file")
 """Flags that name a file whose keys are arguments: TRL's, alignment-handbook's."""
 
 
+SUBCOMMANDS = {
+    "trl": ("sft", "dpo", "grpo", "kto", "reward", "rloo"),
+    "llamafactory-cli": ("train",),
+    "lmf": ("train",),
+    "llamafactory": ("train",),
+    "axolotl": ("train",),
+}
+"""Commands of tools that train."""
+
+
 class Flag(NamedTuple):
     """One flag with the words behind it."""
 
@@ -29,19 +40,54 @@ class Flag(NamedTuple):
     values: tuple[Word, ...]
 
 
-def arguments_of(program: Program, draft: Draft) -> dict[str, Setting]:
+def arguments_of(program: Program, draft: Draft, *, dotlist: bool = False) -> dict[str, Setting]:
     """The arguments of a script by name, underscores in place of dashes: of the file that it is
     given, and over these of the command line. A value in JSON has dotted names like a file's.
+
+    `dotlist` is the way of a program that takes key=value over a file, and flags without one only.
     """
-    found: dict[str, Setting] = {}
     flags, positional = flags_of(program.arguments)
     named = [each.values[0] for each in flags if each.name in CONFIG_FLAGS and each.values]
-    for word in (*named, *(each for each in positional if each.text.endswith(DOCUMENTS))):
-        found |= settings_in(sent(program, Setting(word.text, word.text, word.file, word.line)))
+    if positional and positional[0].text in SUBCOMMANDS.get(program.name or "", ()):
+        positional = positional[1:]
+    named += [each for each in positional if _is_document(each)]
+    found = _of_files(program, named)
+    for word in positional:
+        if dotlist and named and ASSIGNMENT.fullmatch(word.text):
+            setting = next(assignments([word]))
+            _replace(found, setting.key, setting, draft)
+        elif not _is_document(word):
+            _leave_out(word, draft)
     for flag in flags:
-        if flag.name not in CONFIG_FLAGS:
+        if dotlist and named:
+            message = f"over {named[0].text} LLaMA-Factory takes {flag.name}=.. without dashes"
+            draft.complain(_setting(flag), message)
+        elif flag.name not in CONFIG_FLAGS:
             _replace(found, flag.name, _setting(flag), draft)
     return found
+
+
+def _is_document(word: Word) -> bool:
+    return word.text.endswith(DOCUMENTS) and "=" not in word.text
+
+
+def _of_files(program: Program, named: Sequence[Word]) -> dict[str, Setting]:
+    """The arguments in the one file that is named. Raises LaunchError where several are."""
+    files = [sent(program, Setting(each.text, each.text, each.file, each.line)) for each in named]
+    if len(paths := dict.fromkeys(each.path for each in files)) > 1:
+        last = named[-1]
+        message = f"names more than one file of arguments: {', '.join(paths)}; one is read"
+        raise LaunchError(Complaint(message, last.file, last.line))
+    return settings_in(files[0]) if files else {}
+
+
+def _leave_out(word: Word, draft: Draft) -> None:
+    """Note a word that is neither a flag nor the value of one."""
+    setting = word.setting(word.text)
+    if setting.unknown is not None:
+        draft.recognise(setting)
+    else:
+        draft.leave_out(setting, "what the program makes of this word is not known")
 
 
 def flags_of(words: Sequence[Word]) -> tuple[list[Flag], list[Word]]:

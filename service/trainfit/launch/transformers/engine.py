@@ -6,6 +6,8 @@ utils/dataclasses.py and parallelism_config.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
 from typing import Literal, NamedTuple
 
 from trainfit.launch.program import Program
@@ -40,9 +42,10 @@ class Engine(NamedTuple):
     named: Setting | None
 
 
-def put_num_gpus(run: Run, engine: Engine) -> int | None:
+def put_num_gpus(run: Run, engine: Engine, *, filled: bool) -> int | None:
     """Set the number of GPUs: what the launcher is told, else accelerate's config, else what the
-    environment says. Without any of these it is one only where no launcher could start more.
+    environment says, else what sizes make. Without any of these it is one only where no launcher
+    could start more.
     """
     draft, program = run.draft, run.program
     processes = run.accelerate.get("num_processes")
@@ -50,6 +53,8 @@ def put_num_gpus(run: Run, engine: Engine) -> int | None:
     workers = run.arguments.get(RAY_WORKERS)
     told = processes or workers
     counts = program.num_gpus or (() if told is None else (told,)) or _exported(program)
+    if not counts and engine.name != "deepspeed":
+        counts = _fixed_by_sizes(run, filled=filled)
     total = 1
     for setting in counts:
         if setting.unknown is not None:
@@ -276,18 +281,85 @@ def _ddp(run: Run) -> Engine:
     return Engine("ddp", False, named)
 
 
-def put_parallel_sizes(run: Run) -> None:
-    """Set the sizes of parallelism_config, which goes with FSDP2."""
-    prefix = "parallelism_config_"
-    replicas = run.accelerate.get(f"{prefix}dp_replicate_size")
-    if replicas is not None:
-        run.draft.put(REPLICAS, replicas.value, replicas)
-    run.accelerate.get(f"{prefix}dp_shard_size")
+SIZE = "parallelism_config_{}_size"
+SIZES = ("dp_replicate", "dp_shard", "tp", "cp", "sp")
+"""Sizes of accelerate's parallelism_config, whose product is the number of processes."""
+
+
+def put_parallel_sizes(run: Run, engine: Engine, num_gpus: int | None, *, filled: bool) -> None:
+    """Set the sizes of parallelism_config, which goes with FSDP2. Complains of those that make
+    another number of GPUs; `filled` says that ranks of which nothing is told are made replicas or
+    shards, as axolotl does.
+    """
+    given = {name: run.accelerate.get(SIZE.format(name)) for name in SIZES}
     run.accelerate.is_on("use_parallelism_config")
+    sizes = {name: as_int(each.value) for name, each in given.items() if each is not None}
     for name in ("tp", "cp"):
-        size = run.accelerate.get(f"{prefix}{name}_size")
-        if size is not None:
-            run.draft.put(f"/parallelism/{name}", size.value, size)
-    sequence = run.accelerate.get(f"{prefix}sp_size")
-    if sequence is not None and as_int(sequence.value) != 1:
+        if (setting := given[name]) is not None:
+            run.draft.put(f"/parallelism/{name}", setting.value, setting)
+    sequence = given["sp"]
+    if sequence is not None and sizes["sp"] != 1:
         run.draft.leave_out(sequence, "Ulysses' sequence parallelism is not modelled")
+    if engine.name != "deepspeed" and num_gpus is not None:
+        told = {name: size for name, size in sizes.items() if size is not None}
+        if filled:
+            told = _filled(run, given, told, engine, num_gpus)
+        _check_product(run, given, told, num_gpus)
+    replicas = given["dp_replicate"]
+    if replicas is not None and (not filled or sizes["dp_replicate"] != 1):
+        run.draft.put(REPLICAS, replicas.value, replicas)
+
+
+def _filled(
+    run: Run,
+    given: Mapping[str, Setting | None],
+    sizes: Mapping[str, int],
+    engine: Engine,
+    num_gpus: int,
+) -> dict[str, int]:
+    """The sizes with what is left of the ranks: replicas of the shards that are asked for, shards
+    where none are, or where nothing is shared out and no replicas are asked for, replicas.
+
+    Source: axolotl's utils/distributed.py (_get_parallel_config_kwargs).
+    """
+    asked = {name: size for name, size in sizes.items() if size != 1}
+    shards = given["dp_shard"]
+    if "dp_shard" in asked and not engine.sharded and shards is not None:
+        run.draft.complain(shards, "goes with FSDP, which nothing switches on: give fsdp_config")
+        return {}
+    count, rest = divmod(num_gpus, prod(asked.values()))
+    if rest or count < 2 or {"dp_replicate", "dp_shard"} <= asked.keys():
+        return asked
+    if "dp_shard" in asked and shards is not None:
+        run.draft.put(REPLICAS, count, shards)
+        return asked | {"dp_replicate": count}
+    if "dp_replicate" in asked and not engine.sharded:
+        return asked
+    return asked | {"dp_shard": count}
+
+
+def _check_product(
+    run: Run, given: Mapping[str, Setting | None], sizes: Mapping[str, int], num_gpus: int
+) -> None:
+    """Complain of sizes that do not make the number of GPUs. Where all are one, they say nothing.
+
+    Source: accelerate's parallelism_config.py (_validate_accelerator).
+    """
+    product = prod(sizes.values())
+    settings = [each for name in SIZES if (each := given[name]) is not None]
+    if product > 1 and product != num_gpus and settings:
+        listed = " x ".join(f"{each.key} {each.value}" for each in settings)
+        message = f"{listed} make {product} GPUs, the run has {num_gpus}"
+        run.draft.complain(settings[0], message)
+
+
+def _fixed_by_sizes(run: Run, *, filled: bool) -> tuple[Setting, ...]:
+    """The sizes whose product is the number of processes: those of accelerate where any is more
+    than one, of axolotl where replicas and shards are told.
+    """
+    given = {name: run.accelerate.get(SIZE.format(name)) for name in SIZES}
+    settings = {name: each for name, each in given.items() if each is not None}
+    if filled and not {"dp_replicate", "dp_shard"} <= settings.keys():
+        return ()
+    more = any(as_int(each.value) not in (None, 1) for each in settings.values())
+    return tuple(settings.values()) if more else ()

@@ -9,6 +9,7 @@ from trainfit.launch.accelerate.config import MARKS as ACCELERATES
 from trainfit.launch.deepspeed.zero import is_config
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import LaunchError
+from trainfit.launch.models import is_model_config
 from trainfit.launch.program import Program
 from trainfit.launch.transformers.command_line import DOCUMENTS, flags_of, keys_of
 from trainfit.launch.transformers.reading import read_run
@@ -61,8 +62,8 @@ def flags_of_program(program: Program) -> set[str]:
 
 
 def files_of(program: Program) -> list[dict[str, object]]:
-    """The keys of the files that were sent, of those that are files of keys; none where the program
-    is a tool that may lie beside the one that they are for: grep, rm, tee.
+    """The keys of the files that were sent, of those that are files of keys and no model's; none
+    where the program is a tool that may lie beside the one that they are for: grep, rm, tee.
     """
     if not _may_train(program):
         return []
@@ -70,9 +71,11 @@ def files_of(program: Program) -> list[dict[str, object]]:
     for path, file in program.files.items():
         if path.endswith(DOCUMENTS):
             try:
-                found.append(keys_of(file).value)
+                keys = keys_of(file).value
             except LaunchError:
                 continue
+            if not is_model_config(path, keys):
+                found.append(keys)
     return found
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trainfit.launch.accelerate.config import MARKS as ACCELERATES
-from trainfit.launch.accelerate.config import by_flag, launched
+from trainfit.launch.accelerate.config import launched
 from trainfit.launch.accelerate.keys import DECIDING as LAUNCHERS
 from trainfit.launch.accelerate.keys import KEYS as ACCELERATE
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.deepspeed.keys import KEYS as DEEPSPEED
 from trainfit.launch.deepspeed.tensor_parallel import put_tensor_parallel
-from trainfit.launch.deepspeed.zero import is_config, put_zero
+from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.models import CONFIG, put_model
+from trainfit.launch.models import put_model
 from trainfit.launch.names import Keys
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting, settings_of
@@ -34,6 +34,7 @@ from trainfit.launch.transformers.engine import (
     put_num_gpus,
     put_parallel_sizes,
 )
+from trainfit.launch.transformers.files import leave_out_unnamed, sent_files
 from trainfit.launch.transformers.keys import ABSENT_FROM, ABSENT_UNTIL, RENAMED
 from trainfit.launch.transformers.keys import DECIDING as ARGUMENTS
 from trainfit.launch.transformers.precision import put_precision
@@ -85,24 +86,25 @@ def gathered(
     releases: Releases,
     renamed: Mapping[str, str] = RENAMED,
     trainer: Trainer | None = None,
+    *,
+    dotlist: bool = False,
 ) -> Run:
     """The sources of a run: those that the command names, else every file by what it is. `renamed`
-    are arguments that have another name here, and that name.
+    are arguments that have another name here, and that name; `dotlist` says that key=value sets
+    one over a file.
     """
-    arguments, accelerate = arguments_of(program, draft), launched(program, draft)
+    arguments = arguments_of(program, draft, dotlist=dotlist)
+    accelerate = launched(program, draft)
     if (program.name or "").endswith("trl"):
         accelerate |= {key: arguments.pop(key) for key in LAUNCHERS if key in arguments}
     deepspeed: dict[str, Setting] | None = None
     if program.name is None:
-        for path, keys in _documents(program):
-            if any(mark in keys for mark in ACCELERATES):
-                accelerate |= by_flag(settings_in(program.files[path]))
-            elif is_config(keys):
-                deepspeed = settings_in(program.files[path])
-            elif "model_type" in keys and ("architectures" in keys or path.endswith(CONFIG)):
-                _put_config(draft, path, keys)
-            else:
-                arguments |= settings_in(program.files[path])
+        files = sent_files(program)
+        arguments |= files.arguments
+        accelerate |= files.accelerate
+        _put_configs(draft, program, files.models, arguments)
+        if files.deepspeed and not arguments and not accelerate:
+            deepspeed = settings_in(program.files[files.deepspeed[0]])
     for key in FILES & arguments.keys():
         arguments[key] = named(program, arguments[key])
     arguments = _canonical(_with_files(program, arguments), renamed)
@@ -111,6 +113,12 @@ def gathered(
         draft.ignore(accelerate.pop(STEPS))
     inline = {key: arguments.pop(key) for key in [*arguments] if key.startswith(INLINE)}
     deepspeed = _deepspeeds(program, arguments, accelerate, inline) or deepspeed
+    leave_out_unnamed(
+        program,
+        draft,
+        deepspeed=deepspeed is None and program.name is None,
+        accelerate=program.launcher == "accelerate" and not accelerate.keys() & ACCELERATES,
+    )
     return Run(
         draft,
         program,
@@ -136,11 +144,14 @@ def put_run(run: Run) -> None:
     grows_segments(run.program.environment, run.draft)
 
 
-def put_layout(run: Run) -> tuple[Engine, int | None]:
-    """Set who shares out what over how many GPUs. The engine, and how many batches differ."""
+def put_layout(run: Run, *, filled: bool = False) -> tuple[Engine, int | None]:
+    """Set who shares out what over how many GPUs. The engine, and how many batches differ.
+
+    `filled` says that what no size tells of the ranks is worked out, as axolotl does.
+    """
     engine = put_engine(run)
-    num_gpus = put_num_gpus(run, engine)
-    put_parallel_sizes(run)
+    num_gpus = put_num_gpus(run, engine, filled=filled)
+    put_parallel_sizes(run, engine, num_gpus, filled=filled)
     ranks = put_tensor_parallel(run) if engine.name == "deepspeed" else 1
     return engine, None if num_gpus is None else max(1, num_gpus // ranks)
 
@@ -162,17 +173,18 @@ def finish(run: Run, keys: Keys) -> None:
         run.deepspeed.finish(DEEPSPEED)
 
 
-def _documents(program: Program) -> Iterator[tuple[str, dict[str, object]]]:
-    """The keys of every file that was sent. Raises LaunchError for one that has none."""
-    for path, file in program.files.items():
-        if not path.endswith(DOCUMENTS):
-            raise LaunchError(Complaint(f"{path}: is neither JSON nor YAML", path, 1))
-        yield path, keys_of(file).value
-
-
-def _put_config(draft: Draft, path: str, config: dict[str, object]) -> None:
-    kind = Setting("model_type", config["model_type"], path, None)
-    draft.put("/model/hf_config", config, kind)
+def _put_configs(
+    draft: Draft, program: Program, paths: Sequence[str], arguments: Mapping[str, Setting]
+) -> None:
+    """Set the model as the config.json has it that was sent. Raises LaunchError where several were
+    and no argument says which.
+    """
+    if len(paths) > 1 and not any(name in arguments for name in MODEL):
+        message = f"which model is meant, {' or '.join(paths)}? Send one of them"
+        raise LaunchError(Complaint(message, paths[-1], 1))
+    for path in paths if len(paths) == 1 else ():
+        config = keys_of(program.files[path]).value
+        draft.put("/model/hf_config", config, Setting("model_type", config["model_type"], path, 1))
 
 
 def put_named_model(run: Run) -> None:

@@ -250,7 +250,8 @@ def _gpus(reading: Reading, draft: Draft, whose: str) -> int:
         draft.put(pointer, prod(counts), *given)
     else:
         draft.default(pointer, prod(counts), whose)
-    return prod(counts)
+    overridden = draft.overridden(pointer)
+    return overridden if isinstance(overridden, int) and overridden > 0 else prod(counts)
 
 
 def _batch(
