@@ -66,7 +66,6 @@ parallelism_config_sp_attn_implementation
         "fp8_*": "fp8 under accelerate is not modelled",
         "fp8_config.": "fp8 under accelerate is not modelled",
         "fsdp_ignored_modules": "modules that are not shared out are not modelled",
-        "fsdp_min_num_params": "wrapping by size makes units that are not modelled",
     },
 )
 
@@ -75,7 +74,7 @@ DECIDING = names("""
 distributed_type use_deepspeed use_fsdp mixed_precision num_processes num_machines
 zero_stage offload_optimizer_device offload_param_device gradient_accumulation_steps
 deepspeed_config_file fsdp_version fsdp_sharding_strategy fsdp_reshard_after_forward
-fsdp_offload_params fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap
+fsdp_offload_params fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap fsdp_min_num_params
 fsdp_activation_checkpointing dynamo_backend dynamo_mode use_parallelism_config
 parallelism_config_dp_replicate_size parallelism_config_dp_shard_size
 parallelism_config_tp_size parallelism_config_cp_size parallelism_config_sp_size

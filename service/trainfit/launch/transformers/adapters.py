@@ -5,6 +5,8 @@ Sources: TRL's model_config.py and trainer/utils.py, peft's LoraConfig and utils
 
 from __future__ import annotations
 
+import re
+
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.engine import Engine
@@ -30,28 +32,70 @@ TRL_RANK = 16
 TRL_DROPOUT = 0.05
 
 
+SWITCH = "use_peft"
+"""TRL's own."""
+SYNONYMS = ("use_lora", "lora_enable")
+"""Switches of other scripts that say the same: Qwen's and FastChat's, LLaVA's."""
+OF_ADAPTERS = (
+    "lora_r",
+    "lora_alpha",
+    "lora_dropout",
+    "lora_target_modules",
+    "lora_modules_to_save",
+    "lora_task_type",
+)
+TRLS = re.compile(
+    r"trl|(.*[./])?(run_)?(sft|dpo|grpo|kto|orpo|cpo|bco|rloo|reward|reward_modeling|gkd|ppo|xpo|"
+    r"nash_md|dpo_online|sft_vlm|dpo_vlm|sft_video_llm|sft_gpt_oss|cpt)(\.py)?"
+)
+"""TRL's command, its scripts, and those of alignment-handbook and open-r1 over its configs."""
+NOT_KNOWN = (
+    "whether this script trains adapters is not known: only TRL's scripts have no adapters without "
+    "use_peft; give use_peft, or training.peft in overrides"
+)
+ASSUMED = "an assumption, which costs memory, where the script does not say"
+
+
+def _switch(run: Run) -> Setting | None:
+    """What says whether there are adapters: TRL's switch, or one of a script that is not TRL's."""
+    if (switch := run.arguments.get(SWITCH)) is not None or _is_trls(run):
+        return switch
+    given = (run.arguments.get(name) for name in SYNONYMS)
+    return next((each for each in given if each is not None), None)
+
+
+def _is_trls(run: Run) -> bool:
+    return TRLS.fullmatch(run.program.name or "") is not None
+
+
 def has_adapters(run: Run) -> bool:
     """Whether the run trains adapters in place of weights."""
-    return run.arguments.is_on("use_peft")
+    switch = _switch(run)
+    return switch is not None and run.arguments.is_on(switch.key.replace("-", "_"))
 
 
 def put_adapters(run: Run, engine: Engine) -> None:
-    """Set the adapters, if there are any; without them, their keys change nothing."""
+    """Set the adapters, if there are any. Without them, their keys change nothing in TRL's scripts;
+    what another script makes of them is not known.
+    """
     arguments, draft = run.arguments, run.draft
-    keys = ("lora_r", "lora_dropout", "lora_target_modules", "lora_modules_to_save")
-    if not has_adapters(run):
-        for key in keys:
-            arguments.get(key)
+    switch = _switch(run)
+    if switch is None or not has_adapters(run):
+        given = [each for key in OF_ADAPTERS if (each := arguments.get(key)) is not None]
+        known = switch is not None or _is_trls(run)
+        told = draft.overridden("/training/peft") is not None
+        for setting in given if not (known or told) else ():
+            draft.leave_out(setting, NOT_KNOWN)
         _refuse_quantised(run)
         return
-    switch = arguments.get("use_peft")
-    assert switch is not None
+    trls = switch.key == SWITCH
     draft.put(f"{PEFT}/method", "lora", switch)
-    if not arguments.copy("lora_r", f"{PEFT}/r"):
+    if not arguments.copy("lora_r", f"{PEFT}/r") and trls:
         draft.default(f"{PEFT}/r", TRL_RANK, "TRL")
+    need(draft, f"{PEFT}/r", "the rank that this script gives adapters is not known", switch)
     if not arguments.copy("lora_dropout", f"{PEFT}/dropout"):
-        draft.default(f"{PEFT}/dropout", TRL_DROPOUT, "TRL")
-    _put_targets(run)
+        draft.default(f"{PEFT}/dropout", TRL_DROPOUT, "TRL" if trls else ASSUMED)
+    _put_targets(run, switch, trls=trls)
     saved = arguments.get("lora_modules_to_save")
     if saved is not None:
         draft.put(f"{PEFT}/modules_to_save", arguments.words("lora_modules_to_save"), saved)
@@ -63,17 +107,21 @@ def put_adapters(run: Run, engine: Engine) -> None:
         draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts what it is given")
 
 
-def _put_targets(run: Run) -> None:
-    """Where none is named, PEFT has its own choice for models that it knows."""
+def _put_targets(run: Run, switch: Setting, *, trls: bool) -> None:
+    """Where none is named, PEFT has its own choice for models that it knows, and a script that is
+    not TRL's may have another.
+    """
     setting = run.arguments.get("lora_target_modules")
     pointer = f"{PEFT}/target_modules"
     known = PEFTS_OWN.get(str((config_of(run.draft) or {}).get("model_type")))
-    if setting is None and known is not None:
+    if setting is None and known is not None and trls:
         run.draft.default(pointer, list(known), "PEFT")
         return
     if setting is None:
         message = "PEFT's own choice of modules for this model is not known: name them"
-        need(run.draft, pointer, message, run.arguments.get("use_peft"))
+        if not trls:
+            message = "which modules this script adapts is not known: name them"
+        need(run.draft, pointer, message, switch)
         return
     names = run.arguments.words("lora_target_modules")
     all_linear = [each for each in names if each in ("all-linear", "all", "all_linear")]

@@ -15,6 +15,7 @@ from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.releases import Release
 from trainfit.launch.transformers.run import Run, need
 from trainfit.launch.transformers.source import as_bool, as_int
+from trainfit.launch.transformers.wrapping import check_wrapping
 
 Name = Literal["ddp", "fsdp1", "fsdp2", "deepspeed"]
 ENGINE = "/framework/data_parallel_engine"
@@ -30,8 +31,6 @@ FSDP2_BY_DEFAULT: Release = (5, 1)
 
 STRATEGIES = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2")
 """accelerate takes their numbers, from 1, as well."""
-
-LAYER_CLASSES = ("Layer", "Block")
 
 
 class Engine(NamedTuple):
@@ -170,9 +169,16 @@ def _trainers_fsdp(run: Run, named: Setting, options: list[str]) -> Engine:
     policy = _fsdp_key(run, "auto_wrap_policy")
     if not wraps and policy is None:
         draft.leave_out(named, "without auto_wrap the whole model is one unit: not modelled")
-    _check_wrapping(run, policy, _fsdp_key(run, "transformer_layer_cls_to_wrap"))
+    classes, least = (
+        _fsdp_key(run, key) for key in ("transformer_layer_cls_to_wrap", "min_num_params")
+    )
+    check_wrapping(run, policy, classes, least)
     _fsdp_recompute(run, _fsdp_key(run, "activation_checkpointing"))
     arguments.get("fsdp_config")
+    if version == "fsdp2" and reshard is None and strategy == "SHARD_GRAD_OP":
+        draft.put(RESHARD, False, named)
+    elif version == "fsdp2" and reshard is None and strategy != "FULL_SHARD":
+        draft.complain(named, f"{strategy.lower()} goes with FSDP1: fsdp_config.version 1")
     return _sharded(run, version, named, strategy, named, reshard)
 
 
@@ -193,7 +199,8 @@ def _launched_fsdp(run: Run, named: Setting) -> Engine:
         draft.leave_out(
             named, "without fsdp_auto_wrap_policy the whole model is one unit: not modelled"
         )
-    _check_wrapping(run, policy, accelerate.get("fsdp_transformer_layer_cls_to_wrap"))
+    classes = accelerate.get("fsdp_transformer_layer_cls_to_wrap")
+    check_wrapping(run, policy, classes, accelerate.get("fsdp_min_num_params"))
     _fsdp_recompute(run, accelerate.get("fsdp_activation_checkpointing"))
     reshard = accelerate.get("fsdp_reshard_after_forward")
     return _sharded(run, version, named, strategy, given or named, reshard)
@@ -254,16 +261,6 @@ def _sharded(
         message = "shards lie within a node; nothing says how many nodes there are"
         need(draft, REPLICAS, message, given)
     return Engine(version, True, named)
-
-
-def _check_wrapping(run: Run, policy: Setting | None, classes: Setting | None) -> None:
-    """Units other than layers, embedding and head are not modelled."""
-    if policy is not None and str(policy.value).lower() != "transformer_based_wrap":
-        run.draft.leave_out(policy, "only units of one layer each are modelled")
-    if classes is not None:
-        listed = classes.value if isinstance(classes.value, list) else str(classes.value).split(",")
-        if not all(str(each).strip().endswith(LAYER_CLASSES) for each in listed):
-            run.draft.leave_out(classes, "only units of one layer each are modelled")
 
 
 def _fsdp_recompute(run: Run, setting: Setting | None) -> None:

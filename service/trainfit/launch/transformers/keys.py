@@ -231,6 +231,7 @@ RENAMED = {
     "model_init_kwargs.device_map": "device_map",
     "base_model_revision": "model_revision",
     "peft_lora_r": "lora_r",
+    "lora_rank": "lora_r",
     "peft_lora_alpha": "lora_alpha",
     "fsdp_transformer_layer_cls_to_wrap": "fsdp_config.transformer_layer_cls_to_wrap",
     "fsdp_min_num_params": "fsdp_config.min_num_params",

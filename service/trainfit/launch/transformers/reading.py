@@ -17,6 +17,7 @@ from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.models import put_model
 from trainfit.launch.names import Keys
+from trainfit.launch.names import names as names_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.adapters import has_adapters, put_adapters
@@ -72,6 +73,15 @@ def _of_release(run: Run) -> Run:
 
 STEPS = "gradient_accumulation_steps"
 """Of the arguments, which count, and of accelerate's launcher, which scripts copy from these."""
+
+FSDP_CONFIG = "fsdp_config"
+FSDP = names_of("""
+activation_checkpointing auto_wrap_policy backward_prefetch cpu_offload cpu_ram_efficient_loading
+forward_prefetch limit_all_gathers min_num_params offload_params reshard_after_forward
+state_dict_type sync_module_states transformer_layer_cls_to_wrap use_orig_params version xla
+xla_fsdp_grad_ckpt xla_fsdp_settings. xla_fsdp_v2
+""")
+"""Keys of TrainingArguments' fsdp_config, which may have fsdp_ before them."""
 
 FILES = {"deepspeed", "deepspeed_config", "fsdp_config"}
 """Arguments that may name a file."""
@@ -165,7 +175,10 @@ def finish(run: Run, keys: Keys) -> None:
     for name in ARGUMENTS:
         run.arguments.get(name)
     for name in tuple(run.arguments.settings):
-        if name.startswith("fsdp_config"):
+        if (
+            name == FSDP_CONFIG
+            or name.removeprefix(f"{FSDP_CONFIG}.").removeprefix("fsdp_") in FSDP
+        ):
             run.arguments.get(name)
     run.arguments.finish(keys)
     run.accelerate.finish(ACCELERATE)
