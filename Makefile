@@ -14,6 +14,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 AUDIT_VENV := .venv-audit
+CLIENTS_VENV := .venv-clients
 ORACLE_VENV := .venv-oracle
 FUZZ_VENV := .venv-fuzz
 
@@ -21,6 +22,7 @@ FUZZ_VENV := .venv-fuzz
 SERVE_READY := $(VENV)/serve-ready
 TEST_READY := $(VENV)/test-ready
 AUDIT_READY := $(AUDIT_VENV)/ready
+CLIENTS_READY := $(CLIENTS_VENV)/ready
 ORACLE_READY := $(ORACLE_VENV)/ready
 FUZZ_READY := $(FUZZ_VENV)/ready
 
@@ -103,6 +105,7 @@ lock: ## Lock the dependencies anew, with hashes (needs uv)
 	$(COMPILE) --upgrade --group build --output-file requirements-build.lock
 	$(COMPILE) --upgrade pyproject.toml --extra otel --group dev --output-file requirements-dev.lock
 	$(COMPILE) --upgrade --group pyproject.toml:audit --output-file requirements-audit.lock
+	$(COMPILE) --upgrade --group pyproject.toml:clients --output-file requirements-clients.lock
 	$(COMPILE) --upgrade --group pyproject.toml:fuzz --output-file requirements-fuzz.lock
 	$(COMPILE) --upgrade --group pyproject.toml:oracle --output-file requirements-oracle.lock
 
@@ -117,7 +120,7 @@ $(TEST_READY): requirements-dev.lock $(SERVE_READY)
 	$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $@
 
-$(AUDIT_READY) $(ORACLE_READY): .venv-%/ready: requirements-%.lock
+$(AUDIT_READY) $(CLIENTS_READY) $(ORACLE_READY): .venv-%/ready: requirements-%.lock
 	@test -x $(@D)/bin/python || "$(PYTHON)" -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r $<
 	@touch $@

@@ -9,12 +9,28 @@ from typing import NoReturn
 
 import pytest
 
+ROOT = Path(__file__).parents[1]
+
 
 def needed(program: str, *, package: str) -> str:
     """Where the program is. The test skips where it is not installed, and fails in CI."""
     found = shutil.which(program)
     if found is None:
         _missing(f"{program} is not installed; it is in the Debian package {package}")
+    return found
+
+
+def needed_folder(folder: Path, *, package: str) -> None:
+    """Skips and fails likewise where the folder of a library is not there."""
+    if not folder.is_dir():
+        _missing(f"{folder} is not there; it is in the Debian package {package}")
+
+
+def locked(environment: str, program: str) -> Path:
+    """Where the program of an environment with a lock of its own is; skips and fails likewise."""
+    found = ROOT / f".venv-{environment}" / "bin" / program
+    if not found.exists():
+        _missing(f"{program} is not installed; make .venv-{environment}/ready installs it")
     return found
 
 

@@ -70,7 +70,13 @@ def test_no_file_of_the_project_names_a_path_of_the_machine_it_was_made_on() -> 
 
 @pytest.mark.parametrize(
     "lock",
-    [*LOCKS, "requirements-audit.lock", "requirements-fuzz.lock", "requirements-oracle.lock"],
+    [
+        *LOCKS,
+        "requirements-audit.lock",
+        "requirements-clients.lock",
+        "requirements-fuzz.lock",
+        "requirements-oracle.lock",
+    ],
 )
 def test_every_locked_package_is_pinned_and_carries_hashes(lock: str) -> None:
     requirements = (ROOT / lock).read_text().replace("\\\n", " ").splitlines()

@@ -161,6 +161,34 @@ def test_bounds_of_integers_are_integers(document: dict[str, Any]) -> None:
     assert {type(bound) for bound in bounds} == {int}
 
 
+def test_a_union_has_no_default_of_its_own(document: dict[str, Any]) -> None:
+    """Generators make a value of the union of it, which it is none of: the code does not compile.
+    One of the kinds has it.
+    """
+    precision = document["components"]["schemas"]["Training"]["properties"]["precision"]
+    assert [each.get("default") for each in precision["anyOf"]] == ["bf16", None]
+    for name, schema in document["components"]["schemas"].items():
+        for field, value in schema.get("properties", {}).items():
+            kinds = [each for each in value.get("anyOf", ()) if each.get("type") != "null"]
+            assert len(kinds) < 2 or "default" not in value, f"{name}.{field}"
+
+
+def test_unions_that_stand_by_themselves_have_names(document: dict[str, Any]) -> None:
+    """A client's types are named after them; what is not named is Question1 or Gpu2."""
+    schemas = document["components"]["schemas"]
+    assert [each.get("type") for each in schemas["JobGpu"]["anyOf"]] == ["string", None]
+    for name in ("Job", "FitCheckRequest", "Launch", "LedgerRequest"):
+        assert '"#/components/schemas/JobGpu"' in json.dumps(schemas[name]["properties"]["gpu"])
+    bodies = {
+        operation["operationId"]: operation["requestBody"]["content"]["application/json"]["schema"]
+        for method, _, operation in operations(document)
+        if method == "post"
+    }
+    assert bodies["estimate"]["title"] == "JobOrLaunch"
+    assert bodies["fitCheck"]["title"] == "FitCheckOrLaunch"
+    assert all("$ref" in each or "title" in each for each in bodies.values())
+
+
 def test_every_byte_figure_says_so(document: dict[str, Any]) -> None:
     """Memory is never given without its unit, and never in anything but bytes."""
     for schema in document["components"]["schemas"].values():

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import pytest
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+from typing_extensions import TypeAliasType
 
 from trainfit.answer import price
 from trainfit.architectures.config import ConfigError
@@ -178,6 +179,8 @@ def arguments(kind: Any) -> Iterator[Any]:
     """The types that a type is one of."""
     if get_origin(kind) is Annotated:
         yield from arguments(get_args(kind)[0])
+    elif isinstance(kind, TypeAliasType):
+        yield from arguments(kind.__value__)
     elif get_origin(kind) in (Union, UnionType):
         for each in get_args(kind):
             yield from arguments(each)

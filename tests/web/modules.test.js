@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { fromAddress, toAddress } from "../../service/trainfit/web/static/job/address.js";
 import { differences, layoutOf } from "../../service/trainfit/web/static/job/difference.js";
 import { at, leaves, patched, put } from "../../service/trainfit/web/static/job/pointer.js";
+import { JobSchema } from "../../service/trainfit/web/static/job/schema.js";
 import { evaluated, named, shapeOf } from "../../service/trainfit/web/static/see/formula.js";
 import { commandLine, curl } from "../../service/trainfit/web/static/share/command.js";
 import { INITIAL } from "../../service/trainfit/web/static/state.js";
@@ -15,6 +16,14 @@ const STATIC = new URL("../../service/trainfit/web/static/", import.meta.url);
 const PRESETS = JSON.parse(await readFile(new URL("ask/presets.json", STATIC), "utf8"));
 /** @type {Record<string, string>} */
 const FLAGS = JSON.parse(await readFile(new URL("share/flags.json", STATIC), "utf8"));
+
+test("the default of a field is known, of several kinds or of one", async () => {
+  const document = new URL("../../openapi/openapi.json", import.meta.url);
+  const schema = new JobSchema(JSON.parse(await readFile(document, "utf8")));
+  assert.equal(schema.field("/training/precision", "megatron")?.default, "bf16");
+  assert.equal(schema.field("/training/seq_length", "megatron")?.default, 4096);
+  assert.equal(schema.field("/training/global_batch_size", "megatron")?.default, undefined);
+});
 
 test("an address holds the whole state", () => {
   for (const { name, job } of PRESETS) {

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel
 from pydantic.fields import FieldInfo
+from typing_extensions import TypeAliasType
 
 from trainfit.documents.json_pointer import json_pointer
 
@@ -75,7 +76,9 @@ def homes(root: Any) -> Mapping[str, tuple[str, ...]]:
 def _kinds(annotation: Any) -> Iterator[Any]:
     """The types that a value may have, null left aside."""
     origin = get_origin(annotation)
-    if origin is Annotated:
+    if isinstance(annotation, TypeAliasType):
+        yield from _kinds(annotation.__value__)
+    elif origin is Annotated:
         yield from _kinds(get_args(annotation)[0])
     elif origin in (Union, UnionType):
         for member in get_args(annotation):

@@ -60,6 +60,8 @@ FORMATS = {"integer": "int64", "number": "double"}
 so that a bound that rises changes no client's types.
 """
 BOUNDS = ("minimum", "maximum")
+JSON_TYPES: dict[type, str] = {int: "integer", str: "string"}
+"""Types of the defaults of unions."""
 VALUES = ("const", "default", "enum", "example", "examples")
 """Keywords whose values are no schemas."""
 
@@ -89,7 +91,7 @@ def openapi_bytes(app: FastAPI) -> bytes:
     document["components"]["securitySchemes"] = API_KEY
     # The same bytes everywhere, whether keys are set or not: a key may be sent, or nothing.
     document["security"] = [{scheme: []} for scheme in API_KEY] + [{}]
-    _say_formats(document)
+    _suit_generators(document)
     return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
@@ -104,19 +106,38 @@ def _forget_unused_errors(document: dict[str, Any]) -> None:
         document["components"]["schemas"].pop(name, None)
 
 
-def _say_formats(part: Any) -> None:
-    """Give every number in a part of the document the format that holds it."""
+def _suit_generators(part: Any) -> None:
+    """Say in every schema of a part of the document what generators of clients need to be told."""
     if isinstance(part, list):
         for each in part:
-            _say_formats(each)
+            _suit_generators(each)
     elif isinstance(part, dict):
-        if part.get("type") in FORMATS:
-            part["format"] = FORMATS[part["type"]]
-        if part.get("type") == "integer":
-            # FastAPI makes floats of them.
-            part |= {name: int(part[name]) for name in BOUNDS if name in part}
+        _say_format(part)
+        _hand_down_default(part)
         for name, inner in part.items():
             if name == "properties":
-                _say_formats(list(inner.values()))
+                _suit_generators(list(inner.values()))
             elif name not in VALUES:
-                _say_formats(inner)
+                _suit_generators(inner)
+
+
+def _say_format(schema: dict[str, Any]) -> None:
+    """Give a number the format that holds it; bounds of integers, of which FastAPI makes floats,
+    are integers.
+    """
+    kind = schema.get("type")
+    if kind in FORMATS:
+        schema["format"] = FORMATS[kind]
+    if kind == "integer":
+        schema |= {name: int(schema[name]) for name in BOUNDS if name in schema}
+
+
+def _hand_down_default(schema: dict[str, Any]) -> None:
+    """Move the default of a union to the kind that has it: generators in languages with types
+    take it for a value of the union, which is none.
+    """
+    kinds = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    if "default" in schema and len(kinds) > 1:
+        json_type = JSON_TYPES[type(schema["default"])]
+        (kind,) = (each for each in kinds if each.get("type") == json_type)
+        kind["default"] = schema.pop("default")

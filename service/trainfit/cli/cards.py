@@ -8,7 +8,7 @@ from trainfit.decisions.verdict import Verdict, verdict
 from trainfit.estimator.results import Estimate
 from trainfit.quantities import gib
 from trainfit.resolve.plan import Card
-from trainfit.specs.gpu import Gpu as JobGpu
+from trainfit.specs.gpu import JobGpu
 from trainfit.specs.policy import Policy
 
 DATA_CENTRE = ("A100-40GB", "H100-80GB", "H100-96GB", "H200-141GB", "B200", "B300")

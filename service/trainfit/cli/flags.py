@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from cyclopts import Group, Parameter
 from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
+from typing_extensions import TypeAliasType
 
 from trainfit.specs.framework import DeepSpeed, Megatron, Torchtitan, Transformers
 from trainfit.specs.job import Job
@@ -186,6 +187,8 @@ def _spellings(name: str, field: FieldInfo) -> tuple[str, ...]:
 def _plain(annotation: Any) -> Any:
     """The type that a flag's value has; None for a field that is itself made of fields."""
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if isinstance(annotation, TypeAliasType):
+        return _plain(annotation.__value__)
     if origin is Annotated:
         return _plain(arguments[0])
     if origin in (Union, UnionType):

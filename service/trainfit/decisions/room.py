@@ -8,7 +8,7 @@ from math import ceil
 from trainfit.decisions.verdict import Verdict, verdict
 from trainfit.estimator.results import Estimate, Interval, Needs
 from trainfit.resolve.card import card_of
-from trainfit.specs.gpu import CustomGpu, Gpu
+from trainfit.specs.gpu import CustomGpu, JobGpu
 from trainfit.specs.policy import Policy
 
 
@@ -30,7 +30,7 @@ class Room:
         return Interval(usable - needed.high, usable - needed.expected, usable - needed.low)
 
 
-def room_on(gpu: Gpu, policy: Policy) -> Room:
+def room_on(gpu: JobGpu, policy: Policy) -> Room:
     """The room that a policy leaves on a card. Raises UnknownGpuError."""
     reserved = policy.reserved_other_bytes
     if isinstance(gpu, CustomGpu):

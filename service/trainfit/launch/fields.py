@@ -9,6 +9,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypeAliasType
 
 from trainfit.specs.job import Job
 from trainfit.specs.part import Part
@@ -48,7 +49,9 @@ def _annotated(kind: type[Part], name: str) -> Any:
 def _parts(annotation: Any) -> Iterator[type[Part]]:
     """The parts of a job that a value of this type may be."""
     origin = get_origin(annotation)
-    if origin is Annotated:
+    if isinstance(annotation, TypeAliasType):
+        yield from _parts(annotation.__value__)
+    elif origin is Annotated:
         yield from _parts(get_args(annotation)[0])
     elif origin in (Union, UnionType):
         for member in get_args(annotation):

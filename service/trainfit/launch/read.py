@@ -14,7 +14,7 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.formats import FORMATS, Format
 from trainfit.launch.program import Program
 from trainfit.launch.reading import LaunchReading, ReadLaunch
-from trainfit.specs.gpu import CustomGpu, Gpu
+from trainfit.specs.gpu import CustomGpu, JobGpu
 from trainfit.specs.launch import Launch, LaunchFormat
 
 OTHERS = "reserved_other_bytes"
@@ -49,7 +49,7 @@ def read_launch(launch: Launch) -> LaunchReading:
     return LaunchReading(launch, read, job, draft.origins)
 
 
-def _gpu(given: Gpu | None, found: Any, merged: Any) -> Any:
+def _gpu(given: JobGpu | None, found: Any, merged: Any) -> Any:
     """The card that a launch is given, else what it says with overrides merged over it. Overrides
     that only tell what others hold of a card mean the one that is given or found.
     """

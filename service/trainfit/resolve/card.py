@@ -2,12 +2,12 @@
 
 from trainfit.catalog.gpus import find_gpu
 from trainfit.resolve.plan import Card
-from trainfit.specs.gpu import CustomGpu, Gpu
+from trainfit.specs.gpu import CustomGpu, JobGpu
 
 NO_CARD = Card("", 0, "")
 
 
-def card_of(gpu: Gpu | None) -> Card:
+def card_of(gpu: JobGpu | None) -> Card:
     """The card of this name, or of this memory. Raises UnknownGpuError."""
     if gpu is None:
         return NO_CARD

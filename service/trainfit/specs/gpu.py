@@ -3,6 +3,7 @@
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
+from typing_extensions import TypeAliasType
 
 from trainfit.specs.part import MAX_SAFE_INTEGER, Part
 
@@ -32,4 +33,5 @@ class CustomGpu(Part):
         return self
 
 
-Gpu = GpuName | CustomGpu
+JobGpu = TypeAliasType("JobGpu", GpuName | CustomGpu)
+"""A card as a caller names it; a name of its own in the contract, for generated clients."""

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, WithJsonSchema
 
 from trainfit.specs.framework import Framework, Megatron
-from trainfit.specs.gpu import Gpu
+from trainfit.specs.gpu import JobGpu
 from trainfit.specs.model import Model
 from trainfit.specs.parallelism import Parallelism
 from trainfit.specs.part import Part
@@ -26,7 +26,7 @@ class Job(Part):
     parallelism: Parallelism = Field(default_factory=Parallelism)
     training: Training = Field(default_factory=Training)
     framework: Framework = Field(default_factory=lambda: Megatron(name="megatron"))
-    gpu: Gpu | None = Field(
+    gpu: JobGpu | None = Field(
         None,
         description="Catalogue name or alias, or an object that says name or memory_bytes. Unset: "
         "no verdict is sought.",

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
 
-from trainfit.specs.gpu import Gpu
+from trainfit.specs.gpu import JobGpu
 from trainfit.specs.job import EstimatorVersion, Job
 from trainfit.specs.part import Part
 from trainfit.specs.policy import FitCheckOptions, FitCheckRequest
@@ -60,7 +60,7 @@ class Launch(Part):
         default_factory=dict,
         description="A part of a job that is merged over what is read (RFC 7396).",
     )
-    gpu: Gpu | None = Field(
+    gpu: JobGpu | None = Field(
         None, description="Catalogue name or alias, or an object that says name or memory_bytes."
     )
     accept_unsupported: Annotated[tuple[str, ...], Field(strict=False, max_length=256)] = Field(

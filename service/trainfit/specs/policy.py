@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainfit.specs.gpu import Gpu
+from trainfit.specs.gpu import JobGpu
 from trainfit.specs.job import Job
 from trainfit.specs.part import MAX_SAFE_INTEGER, Part
 
@@ -58,6 +58,6 @@ class FitCheckOptions(Part):
 class FitCheckRequest(FitCheckOptions, Job):
     """A job, the card that it is to fit, and the policy."""
 
-    gpu: Gpu = Field(
+    gpu: JobGpu = Field(
         ..., description="Catalogue name or alias, or an object that says name or memory_bytes."
     )

@@ -281,6 +281,7 @@ class Training(Part):
     )
     precision: PrecisionPreset | Precision = Field(
         "bf16",
+        title="TrainingPrecision",
         description="A preset, or each data type. bf16 under Megatron: fp32 gradients and master "
         "weights; under torchtitan and FSDP: fp32 weights that are gathered in bf16; under DDP: "
         "autocast. bf16-pure: nothing but bf16.",

@@ -46,7 +46,7 @@ class EstimateOptions(BaseModel):
 )
 async def estimate(
     request: JsonRequest,
-    question: Annotated[JobOrLaunch, Body(openapi_examples=ESTIMATE_EXAMPLES)],
+    question: Annotated[JobOrLaunch, Body(title="JobOrLaunch", openapi_examples=ESTIMATE_EXAMPLES)],
     options: Annotated[EstimateOptions, Query()],
     hf_token: HfToken = None,
 ) -> Response:

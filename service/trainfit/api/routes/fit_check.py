@@ -30,7 +30,9 @@ router = APIRouter(prefix="/v1", tags=["decisions"], route_class=JsonRoute)
 async def fit_check(
     request: Request,
     response: Response,
-    question: Annotated[FitCheckOrLaunch, Body(openapi_examples=FIT_CHECK_EXAMPLES)],
+    question: Annotated[
+        FitCheckOrLaunch, Body(title="FitCheckOrLaunch", openapi_examples=FIT_CHECK_EXAMPLES)
+    ],
     hf_token: HfToken = None,
 ) -> FitCheckAnswer:
     """fits: even the high bound of every stage leaves the headroom free of what is usable of the

@@ -102,7 +102,8 @@ export class JobSchema {
       maximum: plain.maximum,
       description: schema.description ?? "",
       optional: (schema.anyOf ?? []).some((/** @type {Schema} */ each) => each.type === "null"),
-      default: schema.default,
+      // A union has none: of its kinds one has it.
+      default: options.find((/** @type {Schema} */ each) => "default" in each)?.default,
     };
   }
 }
