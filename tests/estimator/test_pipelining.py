@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from itertools import pairwise
 from operator import mul
 from typing import Any
@@ -18,7 +17,7 @@ from trainfit.estimator.course import LONG_TURNS, Course
 from trainfit.estimator.frameworks.pytorch import loads as module
 from trainfit.estimator.frameworks.pytorch.course import course
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger
-from trainfit.estimator.frameworks.pytorch.loads import WIDTH, Counts, loads
+from trainfit.estimator.frameworks.pytorch.loads import WIDTH, loads
 from trainfit.estimator.frameworks.pytorch.schedules import Action, order
 from trainfit.estimator.placement import held_by
 from trainfit.resolve.findings import RefusedError
@@ -137,17 +136,32 @@ def test_loads_hold_the_highest_state(
     """
     layout, m = pipeline
     rank = data.draw(st.integers(0, layout.pp - 1))
-    with patch.object(module, "shown_microbatches", lambda _, microbatches: microbatches):
-        everything = list(module._walk(layout, m, rank))
+    sizes = sizes[: WIDTH * layout.vpp]
+    found = loads(layout, m, rank)
+    with (
+        patch.object(module, "shown_microbatches", lambda _, microbatches: microbatches),
+        patch.object(module, "FIRST_TIMES", m * layout.vpp),
+    ):
+        everything = loads(layout, m, rank)
+    assert len(everything.part) == sum(1 for _ in order(layout, m, rank)) + layout.vpp
+    assert found.in_flight == everything.in_flight
+    assert found.left == everything.left
+    for part in everything.parts:
+        highest = [each.highest(sizes, {part: 0}).counts for each in (found, everything)]
+        first, second = (sum(map(mul, counts, sizes)) for counts in highest)
+        assert first == second
 
-    def most(found: Iterable[tuple[Action, Counts]]) -> dict[tuple[str, int], int]:
-        highest: dict[tuple[str, int], int] = {}
-        for action, counts in found:
-            total = sum(map(mul, counts, sizes))
-            highest[action[:2]] = max(highest.get(action[:2], 0), total)
-        return highest
 
-    assert most(loads(layout, m, rank).highest) == most(everything)
+def test_of_equal_loads_the_first_that_none_exceeds_is_told() -> None:
+    """Three are in flight at every forward behind the warm-up, where from the second on there are
+    gradients as well.
+    """
+    layout = plan("1f1b", 4, 1, 64).layout
+    sizes = [0] * WIDTH
+    sizes[0] = 1
+    load = loads(layout, 64, 0).highest(sizes, {("forward", 0): 0})
+    assert load.action == Action("forward", 0, 4)
+    assert load.counts[0] == 3
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,30 @@
 """What a pipeline rank holds as its actions run, in numbers of micro-batches.
 
 The highest memory is looked for among the loads that a schedule comes by, whatever its chunks
-weigh: these rest on the order of the actions alone.
+weigh: these rest on the order of the actions alone. While the same actions run over and over, each
+time adds the same to what is held: the first and the last times have the most of it.
 """
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from operator import le
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.schedules import (
     ADDING,
+    BACKWARD,
     BREADTH_FIRST,
     FOR_INPUTS,
+    FOR_WEIGHTS,
     FORWARD,
     REDUCE,
     STEADILY_SPLIT,
     Action,
     Direction,
-    order,
+    Part,
+    Run,
+    runs,
     shown_microbatches,
 )
 from trainfit.resolve.plan import Layout
@@ -27,6 +34,10 @@ WHOLE_CHUNKS = 3
 
 Counts = tuple[int, ...]
 """Numbers of what each chunk holds, one chunk after the other, in the order of Held."""
+Change = tuple[tuple[int, int], ...]
+"""Places in counts, and by how much each grows from one action to the next."""
+Whole = tuple[int, ...]
+"""The chunks whose weights are whole while an action runs."""
 
 
 class Held(NamedTuple):
@@ -55,6 +66,22 @@ class Held(NamedTuple):
 RUNNING, DEFERRED, LEFT, REDUCED, ADDED, FIRST, FRESH, ACTIVE, IDLE = range(len(Held._fields))
 WIDTH = len(Held._fields)
 
+COMES_AND_GOES: Mapping[Direction, Change] = {
+    FORWARD: ((RUNNING, 1),),
+    BACKWARD: ((RUNNING, -1),),
+    FOR_INPUTS: ((RUNNING, -1), (DEFERRED, 1), (LEFT, 1)),
+    ADDING: ((RUNNING, -1), (DEFERRED, 1), (LEFT, 1)),
+    FOR_WEIGHTS: ((DEFERRED, -1),),
+}
+"""What an action changes in a chunk every time, by its place in Held."""
+FIRST_TIMES = 2
+"""Times of a run, of which the second begins as all that follow do: what chunks run last is as it
+is from then on, and gradients are there to add to. Where it leaves the first that are fresh, these
+are added up in the second.
+"""
+LAST_TIMES = 2
+"""Of a run: the last time that it runs again, and that before which other chunks become whole."""
+
 
 class Load(NamedTuple):
     """What a rank holds when an action starts."""
@@ -64,155 +91,246 @@ class Load(NamedTuple):
 
 
 class Loads(NamedTuple):
-    """What a rank holds in a step: at the actions at which it can hold most, chunk-forwards whose
-    activations it keeps at most, and, by chunk, gradients of inputs that are left at the end.
+    """What a rank holds in a step when an action starts, at every action of the first and the last
+    times of its runs: the place among `parts` of what it runs, its micro-batch, and the place among
+    `changes` of what came and went since the action before.
+
+    `in_flight` is the most chunk-forwards whose activations it keeps, `left` by chunk the gradients
+    of inputs that are left at the end.
     """
 
-    highest: list[Load]
+    parts: list[Part]
+    changes: list[Change]
+    part: "array[int]"
+    microbatch: "array[int]"
+    change: "array[int]"
     in_flight: int
     left: Counts
 
+    def highest(self, sizes: Sequence[int], moments: Mapping[Part, int]) -> Load:
+        """Where the rank holds most: `sizes` are the bytes of what is counted, `moments` what each
+        part reaches beyond them. Of equal bytes the first part, and of its loads the least in the
+        order of their counts that none exceeds.
+        """
+        grown = [sum([by * sizes[place] for place, by in change]) for change in self.changes]
+        held = list(accumulate(map(grown.__getitem__, self.change)))
+        most: dict[int, int] = {}
+        for part, total in zip(self.part, held, strict=True):
+            if part not in most or total > most[part]:
+                most[part] = total
+        reached = {
+            number: most[number] + moments[part]
+            for number, part in enumerate(self.parts)
+            if part in moments
+        }
+        highest = max(reached, key=reached.__getitem__)
+        wanted = highest, most[highest]
+        found = enumerate(zip(self.part, held, strict=True))
+        return self._least([number for number, each in found if each == wanted])
+
+    def _least(self, numbers: list[int]) -> Load:
+        """Of actions that run the same, by their numbers, that of the least counts that are not
+        exceeded.
+        """
+        counts = [0] * (WIDTH * len(self.left))
+        points: dict[Counts, int] = {}
+        for before, number in pairwise([-1, *numbers]):
+            for change in self.change[before + 1 : number + 1]:
+                for place, by in self.changes[change]:
+                    counts[place] += by
+            points.setdefault(tuple(counts), number)
+        least = next(point for point in sorted(points) if not _is_exceeded(point, points))
+        number = points[least]
+        return Load(Action(*self.parts[self.part[number]], self.microbatch[number]), least)
+
+
+def _is_exceeded(point: Counts, others: Iterable[Counts]) -> bool:
+    """Whether another is as large in everything."""
+    return any(other != point and all(map(le, point, other)) for other in others)
+
 
 def loads(layout: Layout, microbatches: int, rank: int) -> Loads:
-    """The loads of a rank, whatever a chunk weighs."""
-    highest = _highest(layout, microbatches, rank)
-    left = zip(*[counts[LEFT::WIDTH] for _, counts in highest], strict=True)
-    return Loads(highest, max(map(_in_flight, highest)), tuple(map(max, left)))
-
-
-def _in_flight(load: Load) -> int:
-    """Chunk-forwards whose activations are kept, that of the action among them."""
-    running, deferred = load.counts[RUNNING::WIDTH], load.counts[DEFERRED::WIDTH]
-    return sum(running) + sum(deferred) + (load.action.direction == FORWARD)
-
-
-def _highest(layout: Layout, microbatches: int, rank: int) -> list[Load]:
-    found: dict[tuple[Direction, int], dict[Counts, Action]] = {}
-    for action, counts in _walk(layout, microbatches, rank):
-        found.setdefault(action[:2], {}).setdefault(counts, action)
-    return [
-        Load(alike[counts], counts) for alike in found.values() for counts in _corners(list(alike))
-    ]
-
-
-def _corners(points: list[Counts]) -> list[Counts]:
-    """Those of which one has the highest sum, whatever each number is multiplied with: no other one
-    is as large in everything, and none is between two others.
-    """
-    largest: list[Counts] = []
-    for point in sorted(points, key=sum, reverse=True):
-        if not any(all(map(le, point, other)) for other in largest):
-            largest.append(point)
-    corners: list[Counts] = []
-    for point in sorted(largest):
-        if len(corners) > 1 and _is_between(corners[-2], corners[-1], point):
-            corners.pop()
-        corners.append(point)
-    return corners
-
-
-def _is_between(first: Counts, middle: Counts, last: Counts) -> bool:
-    """Whether the middle is on the line from the first to the last, which come in order."""
-    steps = [(b - a, c - a) for a, b, c in zip(first, middle, last, strict=True)]
-    part, whole = next((part, whole) for part, whole in steps if whole)
-    return all(b * whole == part * c for b, c in steps)
-
-
-def _walk(layout: Layout, microbatches: int, rank: int) -> Iterator[tuple[Action, Counts]]:
-    """The actions of a step in order, each with the counts before it. Of long steps the middle is
-    left out: what adds up over all of the step is as large then as at its end.
+    """The loads of a rank, whatever a chunk weighs. Of long steps the middle is left out: what adds
+    up over all of the step is as large then as at its end.
     """
     shown = shown_microbatches(layout, microbatches)
     omitted = microbatches - shown
-    actions = list(order(layout, shown, rank))
-    middle = len(actions) // 2 if layout.schedule in STEADILY_SPLIT else -1
-    holding = _Holding(layout.vpp, omitted if layout.schedule in BREADTH_FIRST else 0)
-    for number, (action, whole) in enumerate(zip(actions, _whole(actions), strict=True)):
+    order = list(runs(layout, shown, rank))
+    middle = len(order)
+    if omitted and layout.schedule in STEADILY_SPLIT:
+        order, middle = _cut_in_half(order)
+    holding = _Holding(layout.vpp, shown, omitted if layout.schedule in BREADTH_FIRST else 0)
+    for number, (run, whole) in enumerate(zip(order, _whole(order), strict=True)):
         if number == middle:
             holding.leave(omitted)
-        action = holding.start(action, whole)
-        yield action, tuple(holding.counts)
-        holding.end(action)
-        if holding.undone[action.chunk] == shown:
-            reduction = Action(REDUCE, action.chunk, action.microbatch)
-            holding.start(reduction, whole)
-            yield reduction, tuple(holding.counts)
-            holding.end(reduction)
+        holding.run(run, whole)
+    return holding.loads()
 
 
-def _whole(actions: list[Action]) -> list[tuple[int, ...]]:
-    """The chunks whose weights are whole at each action."""
-    found: list[tuple[int, ...]] = []
-    upcoming: list[int] = []
-    for action in reversed(actions):
-        if not upcoming or upcoming[0] != action.chunk:
-            upcoming = [action.chunk, *(each for each in upcoming if each != action.chunk)]
-        found.append(tuple(upcoming[:WHOLE_CHUNKS]))
+def _cut_in_half(order: list[Run]) -> tuple[list[Run], int]:
+    """The runs with a cut in the middle of their actions, and how many there are before it."""
+    at = sum([len(run.actions) * run.times for run in order]) // 2
+    for number, run in enumerate(order):
+        if at < len(run.actions) * run.times:
+            before, after = run.cut(at)
+            return [*order[:number], *before, *after, *order[number + 1 :]], number + len(before)
+        at -= len(run.actions) * run.times
+    return order, len(order)
+
+
+class WholeInTurn(NamedTuple):
+    """The chunks whose weights are whole at each action of a run: where it runs again behind that,
+    and the last time.
+    """
+
+    again: list[Whole]
+    last: list[Whole]
+
+
+def _whole(order: list[Run]) -> list[WholeInTurn]:
+    found: list[WholeInTurn] = []
+    upcoming: Whole = ()
+    for run in reversed(order):
+        chunks = [action.chunk for action in run.actions]
+        last = [_next_chunks(chunks[at:], upcoming) for at in range(len(chunks))]
+        upcoming = last[0]
+        again = [_next_chunks(chunks[at:], upcoming) for at in range(len(chunks))]
+        found.append(WholeInTurn(again, last))
     return found[::-1]
 
 
+def _next_chunks(chunks: list[int], upcoming: Whole) -> Whole:
+    return tuple(dict.fromkeys([*chunks, *upcoming]))[:WHOLE_CHUNKS]
+
+
 class _Holding:
-    """What a rank of v chunks holds as actions run. `waiting` more micro-batches than are shown run
-    in a chunk that runs any.
+    """What a rank of v chunks holds as runs of actions go by, m micro-batches in each chunk.
+    `waiting` more of them run in a chunk that runs any.
     """
 
-    def __init__(self, v: int, waiting: int) -> None:
-        self.counts = [0] * (WIDTH * v)
-        self.undone = [0] * v
+    def __init__(self, v: int, m: int, waiting: int) -> None:
+        self._counts = [0] * (WIDTH * v)
+        self._change: list[tuple[int, int]] = []
+        """What came and went since the last action started."""
+        self._undone = [0] * v
         """Micro-batches that have run backward, by chunk."""
-        self._waiting = waiting
         self._gathered = [1] * v
         """Whether all layers were left whole: by a backward, or before anything ran."""
+        self._whole: Whole = ()
+        self._m, self._waiting = m, waiting
+        self._in_flight = self._most_in_flight = 0
+        self._parts: dict[Part, int] = {}
+        self._changes: dict[Change, int] = {}
+        self._found = array("H"), array("Q"), array("I")
+
+    def loads(self) -> Loads:
+        left = tuple(self._counts[LEFT::WIDTH])
+        return Loads(
+            list(self._parts), list(self._changes), *self._found, self._most_in_flight, left
+        )
 
     def leave(self, omitted: int) -> None:
         """So many more backwards for inputs have run in every chunk that ran any."""
-        for at in range(LEFT, len(self.counts), WIDTH):
-            self.counts[at] += omitted if self.counts[at] else 0
+        for place in range(LEFT, len(self._counts), WIDTH):
+            if self._counts[place]:
+                self._grow(place, omitted)
 
-    def start(self, action: Action, whole: tuple[int, ...]) -> Action:
-        """The action, told apart where it adds up gradients that it finds."""
-        for chunk, gathered in enumerate(self._gathered):
-            active = chunk in whole
-            self.counts[WIDTH * chunk + ACTIVE] = int(active)
-            self.counts[WIDTH * chunk + IDLE] = gathered * (active and chunk != action.chunk)
-        fresh = WIDTH * action.chunk + FRESH
-        if action.direction == FOR_INPUTS and self.counts[fresh]:
-            self.counts[fresh] = 0
-            return action._replace(direction=ADDING)
-        return action
+    def run(self, run: Run, whole: WholeInTurn) -> None:
+        """A run, but for times that are like the one before and the one behind."""
+        first = min(FIRST_TIMES + self._is_first_fresh(run), run.times)
+        last = max(first, run.times - (1 if whole.again == whole.last else LAST_TIMES))
+        for number in range(first):
+            self._turn(run, number, whole)
+        if last > first:
+            self._pass_over(run, last - first)
+        for number in range(last, run.times):
+            self._turn(run, number, whole)
 
-    def end(self, action: Action) -> None:
-        counts, base = self.counts, WIDTH * action.chunk
-        self._gathered[action.chunk] = int(action.direction != FORWARD)
-        match action.direction:
-            case "forward":
-                counts[base + RUNNING] += 1 if counts[base + RUNNING] else 1 + self._waiting
-            case "backward":
-                self._finish(base)
-                self._add(base)
-                self.undone[action.chunk] += 1
-            case "backward_for_inputs" | "adding":
-                self._finish(base)
-                counts[base + DEFERRED] += 1
-                counts[base + LEFT] += 1
-                if action.direction == ADDING:
-                    self._add(base)
-            case "backward_for_weights":
-                counts[base + DEFERRED] -= 1
-                counts[base + FIRST] = 1 - counts[base + ADDED]
-                counts[base + FRESH] = 1
-                self.undone[action.chunk] += 1
-            case _:
-                counts[base + REDUCED], counts[base + ADDED] = 1, 0
-                counts[base + FIRST] = counts[base + FRESH] = 0
-                self.undone[action.chunk] = 0
+    def _is_first_fresh(self, run: Run) -> bool:
+        """Whether nothing is added up yet in a chunk that runs a backward for weights."""
+        return any(
+            direction == FOR_WEIGHTS and not self._counts[WIDTH * chunk + ADDED]
+            for direction, chunk, _ in run.actions
+        )
 
-    def _finish(self, base: int) -> None:
-        """One micro-batch less is running."""
-        running = self.counts[base + RUNNING] - 1
-        self.counts[base + RUNNING] = 0 if running == self._waiting else running
+    def _turn(self, run: Run, number: int, whole: WholeInTurn) -> None:
+        wholes = whole.again if number + 1 < run.times else whole.last
+        for action, chunks in zip(run.turn(number), wholes, strict=True):
+            self._act(action, chunks)
+            if self._undone[action.chunk] == self._m:
+                self._act(action._replace(direction=REDUCE), chunks)
 
-    def _add(self, base: int) -> None:
-        """Gradients are added up."""
-        self.counts[base + ADDED] = 1
-        self.counts[base + FIRST] = self.counts[base + FRESH] = 0
+    def _pass_over(self, run: Run, times: int) -> None:
+        for direction, chunk, _ in run.actions:
+            for place, by in COMES_AND_GOES[direction]:
+                self._grow(WIDTH * chunk + place, by * times)
+            self._undone[chunk] += times * (direction in (BACKWARD, FOR_WEIGHTS))
+
+    def _act(self, action: Action, whole: Whole) -> None:
+        direction, chunk, number = action
+        if direction == FOR_INPUTS and self._counts[WIDTH * chunk + FRESH]:
+            direction = ADDING
+        self._start(direction, chunk, whole)
+        if self._in_flight + (direction == FORWARD) > self._most_in_flight:
+            self._most_in_flight = self._in_flight + (direction == FORWARD)
+        part, microbatch, change = self._found
+        part.append(self._parts.setdefault((direction, chunk), len(self._parts)))
+        microbatch.append(number)
+        change.append(self._changes.setdefault(tuple(self._change), len(self._changes)))
+        self._change.clear()
+        self._end(direction, chunk)
+
+    def _start(self, direction: Direction, running: int, whole: Whole) -> None:
+        """Weights are whole by now; gradients that are added up are so as they are met."""
+        for chunk in self._whole:
+            if chunk not in whole:
+                self._set(WIDTH * chunk + ACTIVE, 0)
+                self._set(WIDTH * chunk + IDLE, 0)
+        for chunk in whole:
+            self._set(WIDTH * chunk + ACTIVE, 1)
+            self._set(WIDTH * chunk + IDLE, self._gathered[chunk] if chunk != running else 0)
+        self._whole = whole
+        if direction == ADDING:
+            self._set(WIDTH * running + FRESH, 0)
+
+    def _end(self, direction: Direction, chunk: int) -> None:
+        base = WIDTH * chunk
+        self._gathered[chunk] = int(direction != FORWARD)
+        if direction == REDUCE:
+            self._set(base + REDUCED, 1)
+            self._leave_gradients(base, added=0, first=0, fresh=0)
+            self._undone[chunk] = 0
+            return
+        for place, by in COMES_AND_GOES[direction]:
+            self._grow(base + place, by)
+        if self._waiting:
+            self._wait(base, direction)
+        if direction in (BACKWARD, ADDING):
+            self._leave_gradients(base, added=1, first=0, fresh=0)
+        elif direction == FOR_WEIGHTS:
+            added = self._counts[base + ADDED]
+            self._leave_gradients(base, added=added, first=1 - added, fresh=1)
+        self._undone[chunk] += direction in (BACKWARD, FOR_WEIGHTS)
+
+    def _wait(self, base: int, direction: Direction) -> None:
+        """What waits runs with the first micro-batch of a chunk, and until the last is undone."""
+        running = self._counts[base + RUNNING]
+        if direction == FORWARD and running == 1:
+            self._grow(base + RUNNING, self._waiting)
+        elif direction == BACKWARD and running == self._waiting:
+            self._grow(base + RUNNING, -self._waiting)
+
+    def _leave_gradients(self, base: int, *, added: int, first: int, fresh: int) -> None:
+        self._set(base + ADDED, added)
+        self._set(base + FIRST, first)
+        self._set(base + FRESH, fresh)
+
+    def _set(self, place: int, count: int) -> None:
+        if self._counts[place] != count:
+            self._grow(place, count - self._counts[place])
+
+    def _grow(self, place: int, by: int) -> None:
+        self._counts[place] += by
+        self._change.append((place, by))
+        if place % WIDTH in (RUNNING, DEFERRED):
+            self._in_flight += by

@@ -6,6 +6,7 @@ torch/distributed/pipelining/stage.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from trainfit.estimator.blocks.norm.pytorch import INPUT
@@ -135,6 +136,9 @@ class _Chunk:
         self._output = 0 if ends.handed_on else ledger.sent_bytes(content)
         self._saved = sum(placed.segment.saved for placed in self._segments) - self._input
         self._layers = layers
+        self._weights = list(accumulate(layers.weights, initial=0))
+        """Of the layers before each, and of all."""
+        self._fresh = list(accumulate(layers.fresh, initial=0))
 
     def passes(self) -> Passes:
         kept = self._saved + self._output
@@ -220,12 +224,12 @@ class _Chunk:
             first = 0
         elif direction != FORWARD and placed.layer is not None:
             first = max(0, first - 1)
-        return sum(self._layers.weights[first:])
+        return self._weights[-1] - self._weights[min(first, len(self._weights) - 1)]
 
     def _not_yet_added(self, placed: PlacedSegment) -> int:
         """Gradients of layers that this backward has not come to."""
         outside = 0 if placed.layer is not None else self._layers.outside
-        return outside + sum(self._layers.fresh[: self._position(placed) + 1])
+        return outside + self._fresh[min(self._position(placed) + 1, len(self._fresh) - 1)]
 
     def _position(self, placed: PlacedSegment) -> int:
         """How many layers stand before a segment."""

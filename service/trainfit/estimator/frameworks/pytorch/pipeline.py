@@ -68,10 +68,7 @@ class Pipeline:
             for direction, moment in chunk.moments.items()
         }
         found = self.loads(rank)
-        load = max(
-            [load for load in found.highest if load.action[:2] in totals],
-            key=lambda load: sum(map(mul, load.counts, sizes)) + totals[load.action[:2]],
-        )
+        load = found.highest(sizes, totals)
         standing = self._standing(chunks)
         running = self._live(load, chunks, standing, placements)
         left = standing + sum(map(mul, found.left, [chunk.held.left for chunk in chunks]))

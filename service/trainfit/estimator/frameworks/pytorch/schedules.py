@@ -7,7 +7,9 @@ of which is looked at. Schedules: GPipe (1811.06965), breadth first (2211.05953)
 (2104.04473), zero bubble (2401.10241), ZB-V (2405.15362), DualPipe-V (2412.19437).
 """
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from trainfit.resolve.plan import Layout
@@ -36,6 +38,46 @@ class Action(NamedTuple):
     chunk: int
     microbatch: int
 
+
+class Run(NamedTuple):
+    """Actions that run in turn, again and again: `times` in all. From one time to the next the
+    micro-batches of each move on by its step.
+    """
+
+    actions: tuple[Action, ...]
+    steps: tuple[int, ...]
+    times: int
+
+    def turn(self, number: int) -> tuple[Action, ...]:
+        """The actions of one time, counted from 0."""
+        return tuple(
+            [
+                Action(direction, chunk, microbatch + number * step)
+                for (direction, chunk, microbatch), step in zip(
+                    self.actions, self.steps, strict=True
+                )
+            ]
+        )
+
+    def cut(self, at: int) -> tuple[list["Run"], list["Run"]]:
+        """What is run before an action, counted from 0, and from it on."""
+        number, within = divmod(at, len(self.actions))
+        turn, steps = self.turn(number), self.steps
+        before = [Run(self.actions, steps, number), Run(turn[:within], steps[:within], 1)]
+        later = self.times - number - 1
+        after = [Run(turn[within:], steps[within:], 1), Run(self.turn(number + 1), steps, later)]
+        return [run for run in before if run], [run for run in after if run]
+
+    def __bool__(self) -> bool:
+        return bool(self.actions and self.times)
+
+
+Part = tuple[Direction, int]
+"""A direction and the chunk that it is run in."""
+Waiting = tuple[tuple[int, ...], int]
+"""Chunks in turn, so many times."""
+DOWN, UP = 0, 1
+"""The chunks of a rank where the schedule is V-shaped."""
 
 STEADILY_SPLIT = ("interleaved-zb", "zb-v")
 """Schedules that run every backward in two; DualPipe-V does when it warms up and cools down."""
@@ -72,6 +114,13 @@ def microbatches_per_round(pp: int, microbatches: int) -> int:
 
 def order(layout: Layout, microbatches: int, rank: int) -> Iterator[Action]:
     """The actions of a rank but for reductions."""
+    for run in runs(layout, microbatches, rank):
+        for number in range(run.times):
+            yield from run.turn(number)
+
+
+def runs(layout: Layout, microbatches: int, rank: int) -> Iterator[Run]:
+    """The same, by what is run over and over: as many runs as the rank has chunks, many times."""
     p, m = layout.pp, microbatches
     match layout.schedule:
         case "gpipe" | "looped-bfs":
@@ -91,134 +140,138 @@ def order(layout: Layout, microbatches: int, rank: int) -> Iterator[Action]:
             return _alternating(layout.vpp, m, group, ahead=ahead, lag=lag)
 
 
-def _breadth_first(v: int, m: int) -> Iterator[Action]:
+def _breadth_first(v: int, m: int) -> Iterator[Run]:
     for chunk in range(v):
-        yield from (Action(FORWARD, chunk, i) for i in range(m))
+        yield Run((Action(FORWARD, chunk, 0),), (1,), m)
     for chunk in reversed(range(v)):
-        yield from (Action(BACKWARD, chunk, i) for i in range(m))
+        yield Run((Action(BACKWARD, chunk, 0),), (1,), m)
 
 
 def _alternating(
     v: int, m: int, group: int, *, ahead: int, lag: int | None = None
-) -> Iterator[Action]:
+) -> Iterator[Run]:
     """`ahead` forwards, then a forward and a backward in turn, then what backwards are left. With a
-    `lag` backward is in two, and the one for weights that many turns behind.
+    `lag` backward is in two, and the one for weights that many turns behind. Turns are counted from
+    the first backward; where a direction begins, ends or comes to its next chunk, so does a run.
     """
-
-    def place(index: int) -> tuple[int, int]:
-        """Chunk and micro-batch of a forward; a backward runs the chunks in reverse."""
-        cycle, within = divmod(index, group * v)
-        return within // group, cycle * group + within % group
-
-    def backward(direction: Direction, index: int) -> Action:
-        chunk, microbatch = place(index)
-        return Action(direction, v - 1 - chunk, microbatch)
-
     total = m * v
-    yield from (Action(FORWARD, *place(index)) for index in range(ahead))
-    for turn in range(total):
-        if ahead + turn < total:
-            yield Action(FORWARD, *place(ahead + turn))
-        yield backward(BACKWARD if lag is None else FOR_INPUTS, turn)
-        if lag is not None and turn >= lag:
-            yield backward(FOR_WEIGHTS, turn - lag)
+    begins: list[tuple[Direction, int]] = [(FORWARD, -ahead), (BACKWARD, 0)]
     if lag is not None:
-        yield from (backward(FOR_WEIGHTS, turn) for turn in range(max(0, total - lag), total))
+        begins = [(FORWARD, -ahead), (FOR_INPUTS, 0), (FOR_WEIGHTS, lag)]
+
+    def action(direction: Direction, index: int) -> Action:
+        """A backward runs the chunks in reverse."""
+        cycle, within = divmod(index, group * v)
+        chunk = within // group if direction == FORWARD else v - 1 - within // group
+        return Action(direction, chunk, cycle * group + within % group)
+
+    cuts = {first + done for _, first in begins for done in range(0, total + 1, group)}
+    for turn, stop in pairwise(sorted(cuts)):
+        actions = tuple(
+            [action(each, turn - first) for each, first in begins if 0 <= turn - first < total]
+        )
+        if actions:
+            yield Run(actions, (1,) * len(actions), stop - turn)
 
 
-def _zero_bubble_v(p: int, m: int, rank: int) -> Iterator[Action]:
+def _zero_bubble_v(p: int, m: int, rank: int) -> Iterator[Run]:
     """ZB-V is made for 2 p - 1 micro-batches or more; of those that there are not, nothing runs."""
-    return (each for each in _whole_zero_bubble_v(p, max(2 * p - 1, m), rank) if each[2] < m)
+    for run in _whole_zero_bubble_v(p, max(2 * p - 1, m), rank):
+        yield from _below(m, run)
 
 
-def _whole_zero_bubble_v(p: int, m: int, rank: int) -> Iterator[Action]:
-    down, up = _Runs(0), _Runs(1)
-    for _ in range(2 * (p - rank) - 1):
-        yield down(FORWARD)
-    for _ in range(rank):
-        yield up(FORWARD)
-        yield down(FORWARD)
-    for _ in range(p - rank):
-        yield up(FORWARD)
-        yield up(FOR_INPUTS)
-        yield up(FOR_WEIGHTS)
-    while up.count(FORWARD) < max(m, down.count(FORWARD)):
-        if down.count(FORWARD) < m:
-            yield down(FORWARD)
-        yield down(FOR_INPUTS)
-        yield down(FOR_WEIGHTS)
-        yield up(FORWARD)
-        yield up(FOR_INPUTS)
-        yield up(FOR_WEIGHTS)
-    for _ in range(rank):
-        yield down(FOR_INPUTS)
-        yield up(FOR_INPUTS)
-    for _ in range(p - rank):
-        yield down(FOR_INPUTS)
-        yield down(FOR_WEIGHTS)
-    for chunk in (up, down):
-        while chunk.count(FOR_WEIGHTS) < m:
-            yield chunk(FOR_WEIGHTS)
+def _below(m: int, run: Run) -> Iterator[Run]:
+    """What a run does with the first m micro-batches."""
+    cuts = {0, run.times}
+    for action, step in zip(run.actions, run.steps, strict=True):
+        cuts.add(min(max(0, -((action.microbatch - m) // step)), run.times))
+    for start, stop in pairwise(sorted(cuts)):
+        turn = zip(run.turn(start), run.steps, strict=True)
+        kept = [(action, step) for action, step in turn if action.microbatch < m]
+        if kept:
+            actions, steps = zip(*kept, strict=True)
+            yield Run(actions, steps, stop - start)
 
 
-class _Runs:
-    """Micro-batches of a chunk, in order, by what is run."""
-
-    def __init__(self, chunk: int) -> None:
-        self._chunk = chunk
-        self._counts: dict[Direction, int] = {}
-
-    def count(self, direction: Direction) -> int:
-        return self._counts.get(direction, 0)
-
-    def __call__(self, direction: Direction) -> Action:
-        """The next one. A whole backward counts as both of its parts."""
-        parts = (FOR_INPUTS, FOR_WEIGHTS) if direction == BACKWARD else (direction,)
-        index = self.count(parts[0])
-        for part in parts:
-            self._counts[part] = self.count(part) + 1
-        return Action(direction, self._chunk, index)
+def _whole_zero_bubble_v(p: int, m: int, rank: int) -> Iterator[Run]:
+    behind = p - rank
+    again = _Microbatches().run
+    yield from again(2 * behind - 1, (FORWARD, DOWN))
+    yield from again(rank, (FORWARD, UP), (FORWARD, DOWN))
+    yield from again(behind, (FORWARD, UP), *_halves(UP))
+    one_up: list[Part] = [*_halves(DOWN), (FORWARD, UP), *_halves(UP)]
+    yield from again(m - p - behind + 1, (FORWARD, DOWN), *one_up)
+    yield from again(behind - 1, *one_up)
+    yield from again(rank, (FOR_INPUTS, DOWN), (FOR_INPUTS, UP))
+    yield from again(behind, *_halves(DOWN))
+    yield from again(rank, (FOR_WEIGHTS, UP))
+    yield from again(rank, (FOR_WEIGHTS, DOWN))
 
 
-def _dual_pipe_v(p: int, m: int, rank: int) -> Iterator[Action]:
+def _dual_pipe_v(p: int, m: int, rank: int) -> Iterator[Run]:
     """Its overlapped forward and backward run one after the other unless a model says how they are
     run together. Backwards for weights wait in a queue over both chunks.
     """
-    down, up = _Runs(0), _Runs(1)
-    waiting: list[_Runs] = []
+    behind = p - rank - 1
+    again = _Microbatches().run
+    yield from again(2 * behind, (FORWARD, DOWN))
+    yield from again(rank + 1, (FORWARD, DOWN), (FORWARD, UP))
+    yield from again(behind, *_halves(UP), (FORWARD, UP))
+    overlapped: list[Part] = [(BACKWARD, UP), (FORWARD, UP), (BACKWARD, DOWN)]
+    yield from again(m - 2 * p + rank + 1, (FORWARD, DOWN), *overlapped)
+    yield from again(behind, *overlapped)
+    pairs, odd = divmod(rank + 1, 2)
+    yield from again(pairs, (BACKWARD, UP), (BACKWARD, DOWN))
+    yield from again(odd, (BACKWARD, UP), (FOR_INPUTS, DOWN))
+    yield from again(pairs, (FOR_INPUTS, UP), (FOR_INPUTS, DOWN))
+    queue = [((DOWN,), odd), ((UP, DOWN), pairs), ((DOWN,), behind)]
+    for chunks, times, is_beside in _divide(queue, behind):
+        beside: list[Part] = [(FOR_INPUTS, DOWN)] if is_beside else []
+        yield from again(times, *[each for c in chunks for each in ((FOR_WEIGHTS, c), *beside)])
 
-    def undo(chunk: _Runs, *, split: bool) -> Iterator[Action]:
-        if split:
-            waiting.append(chunk)
-        yield chunk(FOR_INPUTS if split else BACKWARD)
 
-    def catch_up() -> Iterator[Action]:
-        if waiting:
-            yield waiting.pop(0)(FOR_WEIGHTS)
+def _divide(queue: list[Waiting], first: int) -> Iterator[tuple[tuple[int, ...], int, bool]]:
+    """A queue of chunks, or pairs of them, so many times each; whether they are of the `first`."""
+    for chunks, times in queue:
+        whole, half = divmod(max(0, min(first, len(chunks) * times)), len(chunks))
+        yield chunks, whole, True
+        if half:
+            yield chunks[:half], 1, True
+            yield chunks[half:], 1, False
+        yield chunks, times - whole - half, False
+        first -= len(chunks) * times
 
-    for _ in range(2 * (p - rank - 1)):
-        yield down(FORWARD)
-    for _ in range(rank + 1):
-        yield down(FORWARD)
-        yield up(FORWARD)
-    for _ in range(p - rank - 1):
-        yield from undo(up, split=True)
-        yield from catch_up()
-        yield up(FORWARD)
-    for _ in range(m - 2 * p + rank + 1):
-        yield down(FORWARD)
-        yield up(BACKWARD)
-        yield up(FORWARD)
-        yield down(BACKWARD)
-    for _ in range(p - rank - 1):
-        yield up(BACKWARD)
-        yield up(FORWARD)
-        yield down(BACKWARD)
-    whole = rank + 1
-    for index in range(2 * (rank + 1)):
-        yield from undo(down if index % 2 else up, split=index >= whole)
-    for _ in range(p - rank - 1):
-        yield from catch_up()
-        yield from undo(down, split=True)
-    for _ in range(rank + 1):
-        yield from catch_up()
+
+def _halves(chunk: int) -> tuple[Part, Part]:
+    """A backward in two, one half behind the other."""
+    return (FOR_INPUTS, chunk), (FOR_WEIGHTS, chunk)
+
+
+class _Microbatches:
+    """The micro-batches of each chunk, which come in order, by what is run."""
+
+    def __init__(self) -> None:
+        self._next: Counter[Part] = Counter()
+
+    def run(self, times: int, *parts: Part) -> Iterator[Run]:
+        """So many times these, if any."""
+        if times < 1:
+            return
+        before = self._next.copy()
+        actions = tuple([self._take(part) for part in parts])
+        steps = self._next - before
+        for part, step in steps.items():
+            self._next[part] += (times - 1) * step
+        yield Run(actions, tuple([steps[_first_half(part)] for part in parts]), times)
+
+    def _take(self, part: Part) -> Action:
+        """The next one. A whole backward counts as both of its halves."""
+        direction, chunk = part
+        index = self._next[_first_half(part)]
+        for each in _halves(chunk) if direction == BACKWARD else (part,):
+            self._next[each] += 1
+        return Action(direction, chunk, index)
+
+
+def _first_half(part: Part) -> Part:
+    return (FOR_INPUTS, part[1]) if part[0] == BACKWARD else part
