@@ -164,6 +164,17 @@ async def test_a_request_that_cannot_be_told_apart_is_refused(
     assert message in response.json()["errors"][0]["message"]
 
 
+async def test_what_is_to_stay_free_counts_for_every_verdict(client: AsyncClient) -> None:
+    job = {**LLAMA_8B, "gpu": {"memory_bytes": 80 * 2**30}}
+    changes = [{"id": "tp 4", "patch": [{"op": "add", "path": "/parallelism/tp", "value": 4}]}]
+    for headroom in ({}, {"headroom_ratio": 0.5}, {"headroom_bytes": 79 * 2**30}):
+        answer = await asked(client, COMPARE, {"job": job, "changes": changes, "policy": headroom})
+        for compared, tp in ((answer["baseline"], None), (answer["jobs"][0], 4)):
+            alone = {**job, "parallelism": {**job["parallelism"], **({"tp": tp} if tp else {})}}
+            check = await client.post("/v1/fit-check", json={**alone, "policy": headroom})
+            assert compared["comparison"]["verdict"] == check.json()["verdict"]
+
+
 @pytest.mark.parametrize("path", [COMPARE, BATCH])
 async def test_sixty_four_are_answered(client: AsyncClient, path: str) -> None:
     assert len((await asked(client, path, {"jobs": MANY[:64]}))["jobs"]) == 64

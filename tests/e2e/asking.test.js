@@ -39,6 +39,69 @@ scenario("a layout that does not hold together is explained where it stands", as
   assert.equal(await field.locator(".findings").count(), 0);
 });
 
+scenario("another framework is chosen, and keeps what both have", async (page) => {
+  const recompute = "&training.recompute.granularity=full&training.recompute.method=uniform";
+  await open(
+    page,
+    "model.hf_id=Qwen/Qwen3-8B&parallelism.num_gpus=8&parallelism.tp=2&gpu=H100-80GB-SXM" +
+      "&training.seq_length=8192&training.optimizer.precision_aware=true" +
+      `&framework.name=megatron&framework.deterministic_mode=true${recompute}`,
+  );
+  const framework = page.getByRole("combobox", { name: "Framework" });
+  const offered = await framework.locator("option").allInnerTexts();
+  assert.deepEqual(offered.slice(1), ["megatron", "torchtitan", "transformers"]);
+  await framework.selectOption("torchtitan");
+  await page.getByText("torchtitan with it is not modelled: precision aware").waitFor();
+  await settled(page);
+  assert.equal(await page.locator(".verdict.problem").count(), 0);
+  await page.locator("details.others summary").last().click();
+  assert.equal(await page.getByText("deterministic mode").count(), 0);
+  await page.getByLabel("collect outputs").selectOption("yes");
+  await page.getByLabel("compile").selectOption("yes");
+  await framework.selectOption("transformers");
+  await settled(page);
+  const kept = new URLSearchParams(new URL(page.url()).hash.slice(1));
+  assert.deepEqual(Object.fromEntries(kept), {
+    "model.hf_id": "Qwen/Qwen3-8B",
+    "parallelism.num_gpus": "8",
+    "parallelism.tp": "2",
+    "training.seq_length": "8192",
+    "training.recompute.granularity": "full",
+    "training.recompute.method": "uniform",
+    "framework.name": "transformers",
+    "framework.compile": "true",
+    gpu: "H100-80GB-SXM",
+  });
+});
+
+scenario("adapters are chosen and described", async (page) => {
+  await open(
+    page,
+    "model.hf_id=meta-llama/Llama-3.1-8B&parallelism.num_gpus=8&training.seq_length=2048" +
+      "&framework.name=transformers&gpu=L40S",
+  );
+  const before = await verdict(page);
+  await page.locator("details.others summary").nth(1).click();
+  const peft = page.getByLabel("peft", { exact: true });
+  assert.equal(await peft.locator("option:checked").innerText(), "none");
+  await peft.selectOption("lora");
+  await settled(page);
+  assert.notEqual(await verdict(page), before);
+  const group = page.getByRole("group", { name: "Fields of peft" });
+  await group.getByLabel("target modules").selectOption("a list");
+  await group.getByLabel("a list").fill("q_proj, v_proj");
+  await group.getByLabel("quantization", { exact: true }).selectOption("nf4");
+  await settled(page);
+  assert.match(await page.locator(".verdict.fits").innerText(), /Fits L40S/);
+  assert.match(page.url(), /training\.peft\.target_modules=%5B%22q_proj%22,%22v_proj%22%5D/);
+  await peft.selectOption("prompt_tuning");
+  await group.getByText("is needed and missing").waitFor();
+  await number(page, "num virtual tokens").fill("20");
+  await settled(page);
+  assert.equal(await page.locator(".verdict.problem").count(), 0);
+  assert.match(page.url(), /quantization=nf4/);
+});
+
 scenario("a launch file is read, with an account of its keys", async (page) => {
   await open(page);
   await page.getByRole("button", { name: "Launch files" }).click();

@@ -50,9 +50,11 @@ export function scenario(name, act, options = {}) {
 }
 
 /**
- * The browser logs every 4xx and 5xx; a question that is refused, or not taken for now, is one.
+ * The browser logs every 4xx and 5xx, and what it cannot reach; a question that is refused, or not
+ * taken for now, is one.
  * @param {import("playwright-core").ConsoleMessage} message
  */
 function isRefusal(message) {
-  return /status of (4\d\d|503)/.test(message.text()) && message.location().url.includes("/v1/");
+  const refused = /status of (4\d\d|503)|ERR_INTERNET_DISCONNECTED/.test(message.text());
+  return refused && message.location().url.includes("/v1/");
 }

@@ -25,7 +25,7 @@ from trainfit.pricing import Pricing
 from trainfit.resolve.findings import Change, Finding
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
-from trainfit.specs.policy import Policy
+from trainfit.specs.policy import Headroom
 from trainfit.specs.several import (
     UNCHANGED,
     BatchRequest,
@@ -136,7 +136,7 @@ def compare_jobs(
     names = list(opened)
     baseline = request.baseline or names[0]
     priced = [
-        Candidate(name, needs, _verdict(opened[name], needs))
+        Candidate(name, needs, _verdict(opened[name], needs, request.policy))
         for name, needs in results.items()
         if isinstance(needs, Needs)
     ]
@@ -180,11 +180,11 @@ def _answered(
     return result
 
 
-def _verdict(asked: Asked[Job] | Problem, needs: Needs) -> Verdict | None:
-    """The verdict on the card that the job names, all of which is usable."""
+def _verdict(asked: Asked[Job] | Problem, needs: Needs, policy: Headroom) -> Verdict | None:
+    """The verdict on the card that the job names."""
     if isinstance(asked, Problem) or asked.job.gpu is None:
         return None
-    return "unknown" if asked.unread else room_on(asked.job.gpu, Policy()).verdict(needs)
+    return "unknown" if asked.unread else room_on(asked.job.gpu, policy).verdict(needs)
 
 
 def _changed(base: Asked[Job] | Problem, change: NamedChange) -> Asked[Job] | Problem:

@@ -9,7 +9,7 @@ from trainfit.decisions.verdict import Verdict, verdict
 from trainfit.estimator.results import Estimate, Interval, Needs
 from trainfit.resolve.card import card_of
 from trainfit.specs.gpu import CustomGpu, JobGpu
-from trainfit.specs.policy import Policy
+from trainfit.specs.policy import Headroom
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Room:
         return Interval(usable - needed.high, usable - needed.expected, usable - needed.low)
 
 
-def room_on(gpu: JobGpu, policy: Policy) -> Room:
+def room_on(gpu: JobGpu, policy: Headroom) -> Room:
     """The room that a policy leaves on a card. Raises UnknownGpuError."""
     reserved = policy.reserved_other_bytes
     if isinstance(gpu, CustomGpu):

@@ -20,8 +20,8 @@ class Override(Part):
     )
 
 
-class Policy(Part):
-    """What the caller keeps free of the card, and which verdicts pass besides fits.
+class Headroom(Part):
+    """What the caller keeps free of the card.
 
     Nothing is kept free unless asked for: the interval of an estimate is its margin.
     """
@@ -35,6 +35,11 @@ class Policy(Part):
         description="What other processes hold on the card, beside what gpu.reserved_other_bytes "
         "says.",
     )
+
+
+class Policy(Headroom):
+    """What the caller keeps free of the card, and which verdicts pass besides fits."""
+
     allow: Annotated[tuple[Override, ...], Field(strict=False, max_length=8)] = Field(
         (), description="Verdicts that pass besides fits, each with a reason."
     )

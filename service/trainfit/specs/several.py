@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from trainfit.specs.job import AS_JOB, Job
 from trainfit.specs.launch import AS_LAUNCH, Launch
 from trainfit.specs.part import Part
+from trainfit.specs.policy import Headroom
 
 MAX_JOBS = 64
 MAX_OPERATIONS = 32
@@ -79,6 +80,9 @@ class CompareRequest(Part):
     )
     launch: Launch | None = Field(None, description="A launch in the place of that job.")
     changes: Changes | None = Field(None, description="Changes to the job, each by itself.")
+    policy: Headroom = Field(
+        default_factory=Headroom, description="What every job is to leave free of its card."
+    )
 
     @model_validator(mode="after")
     def _either(self) -> Self:

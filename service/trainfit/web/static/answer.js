@@ -1,11 +1,13 @@
 /** The answer: the verdict and what it is made of, what would help, and what can be taken away. */
 
+import { listed } from "./ask/card.js";
+import { drop } from "./ask/drafts.js";
 import { ComparisonTable } from "./decide/comparison.js";
 import { LayoutMap } from "./decide/map.js";
 import { Suggestions } from "./decide/suggestions.js";
 import { layoutOf } from "./job/difference.js";
 import { patched } from "./job/pointer.js";
-import { isStale } from "./question.js";
+import { isOf } from "./question.js";
 import { Basis } from "./see/basis.js";
 import { Pipeline } from "./see/pipeline.js";
 import { Run } from "./see/run.js";
@@ -15,59 +17,84 @@ import { Verdict } from "./see/verdict.js";
 import { Share } from "./share/share.js";
 import { use } from "./state.js";
 import { html } from "./vendor/htm-preact.js";
+import { capital } from "./words.js";
 
 /**
  * @typedef {import("./state.js").State} State
  * @typedef {import("./state.js").Answer} Answer
  * @typedef {import("./question.js").Answers} Answers
+ * @typedef {import("./stale.js").Stale} Stale
  * @typedef {object} Props
+ * @property {import("./app.js").Known} known
  * @property {import("./state.js").Store<State>} store
  * @property {State} state
  * @property {import("./question.js").Question} question
  * @property {Answers} answers
- * @property {string} cardName
- * @property {import("./share/command.js").Flags} flags
+ * @property {Stale | null} stale
  */
 
 /** @param {Props} props */
 export function AnswerColumn(props) {
-  const { state, question, answers, cardName } = props;
-  const { answer, problem } = answers;
-  const busy = isStale(answers, state);
-  return html`<main class=${`answer ${problem ? "stale" : ""}`} aria-busy=${busy}>
-    ${problem &&
-    html`<${Refusal} ...${{ problem, stale: answer !== null }}
-      again=${() => question.asked(state)} />`}
-    ${answer && !problem &&
-    html`<${Verdict} ...${{ estimate: answer.estimate, fit: answer.fit, cardName }} />`}
-    ${answer && html`<${Cards} ...${props} answer=${answer} />`}
+  const { state, question, answers, stale, known } = props;
+  const { answer, refusal, waiting } = answers;
+  const busy = waiting || !(isOf(answer, state) || isOf(refusal, state));
+  const cardName = answer ? cardOf(known, answer.job.gpu) : "";
+  return html`<main class=${`answer ${stale ? "stale" : ""}`} aria-busy=${busy}>
+    ${stale?.apart && html`<${Unasked} why=${stale.why} id=${stale.apart} />`}
+    ${refusal
+      ? html`<${Refused} ...${{ problem: refusal.problem, before: answer !== null }}
+          again=${() => question.asked(state)} />`
+      : answer &&
+        html`<${Verdict} ...${{ estimate: answer.estimate, fit: answer.fit, cardName }} />`}
+    ${answer && html`<${Cards} ...${{ ...props, answer, cardName }} />`}
   </main>`;
 }
 
-/** @param {{problem: import("trainfit").Problem, stale: boolean, again: () => void}} props */
-function Refusal({ problem, stale, again }) {
+/** @param {import("./app.js").Known} known @param {import("trainfit").Job["gpu"]} gpu */
+function cardOf(known, gpu) {
+  const given = gpu !== null && typeof gpu === "object" ? (gpu.name ?? "the card") : gpu;
+  return listed(known.gpus, gpu)?.name ?? given ?? "";
+}
+
+/** What stands in no field, so that nothing there undoes it.
+ * @param {{why: string, id: string}} props
+ */
+function Unasked({ why, id }) {
+  return html`<div class="verdict problem">
+    <p class="headline"><strong>${capital(why)}</strong></p>
+    <p>What follows is not this run: it is the one of the form.
+      ${" "}<button type="button" onClick=${() => drop(id)}>Go on with the form</button></p>
+  </div>`;
+}
+
+/** @param {{problem: import("trainfit").Problem, before: boolean, again: () => void}} props */
+function Refused({ problem, before, again }) {
   return html`<div class="verdict problem" role="status">
     <p class="headline"><strong>${problem.title}</strong></p>
-    <p>${problem.detail}${stale && ". Below is the answer to the question before."}</p>
+    <p>${capital(problem.detail)}.
+      ${before && html` What follows is <b>not this run</b>, but the last that had an answer.`}</p>
     ${!problem.errors.length && html`<button type="button" onClick=${again}>Ask again</button>`}
   </div>`;
 }
 
-/** @param {Props & {answer: Answer}} props */
-function Cards({ store, state, answers, answer, cardName, flags }) {
-  const { estimate, fit } = answer;
+/** @param {Props & {answer: Answer, cardName: string}} props */
+function Cards({ store, state, answers, answer, stale, cardName, known }) {
+  const { estimate, fit, job } = answer;
   const { stages, binding } = estimate;
-  const usable = fit?.usable_bytes ?? 0;
   const selected = Math.min(state.stage ?? binding.pp_rank, stages.length - 1);
   const select = (/** @type {number} */ stage) => store.update({ stage });
-  const apply = (/** @type {import("trainfit").Change[]} */ patch) =>
-    use(store, patched(state.job, patch));
+  const apply = stale
+    ? null
+    : (/** @type {import("trainfit").Change[]} */ patch) => use(store, patched(job, patch));
   const named = estimate.model.name ?? estimate.model.model_type;
-  const title = `${named}: ${layoutOf(state.job)} on ${estimate.parallelism.num_gpus} GPUs`;
+  const title = `${named}: ${layoutOf(job)} on ${estimate.parallelism.num_gpus} GPUs`;
+  // Of another card it is not known yet how much is usable.
+  const usable = job.gpu === state.job.gpu ? (fit?.usable_bytes ?? 0) : null;
   return html`<${Run} answer=${answer} />
     <section class="card" aria-labelledby="stages-title">
       <div class="card-head">
         <h2 id="stages-title">Memory of each pipeline stage</h2>
+        ${stale && html`<strong class="not">not this run</strong>`}
         <${CapacityLegend} ...${{ fit, cardName }} />
       </div>
       <${StageBars} ...${{ estimate, fit, selected, select }} />
@@ -84,16 +111,16 @@ function Cards({ store, state, answers, answer, cardName, flags }) {
       <${Pipeline} ...${{ stages, selected, select }} />
     </section>`}
     <${Basis} estimate=${estimate} />
-    <${Share} ...${{ state, answer, flags, title }} />`;
+    <${Share} ...${{ state, answer, title, stale: stale !== null }} flags=${known.flags} />`;
 }
 
-/** @param {{store: Props["store"], state: State, usable: number}} props */
+/** @param {{store: Props["store"], state: State, usable: number | null}} props */
 function Decisions({ store, state, usable }) {
-  const { job, pins, map } = state;
+  const { job, headroom, pins, map } = state;
   const pin = () => store.update({ pins: [...pins, { name: layoutOf(job), job }] });
   const unpin = (/** @type {number} */ index) => store.update({ pins: pins.toSpliced(index, 1) });
   const used = (/** @type {State["job"]} */ next) => use(store, next);
   const setAxes = (/** @type {State["map"]} */ axes) => store.update({ map: axes });
   return html`<${ComparisonTable} ...${{ state, usable, pin, unpin, use: used }} />
-    <${LayoutMap} ...${{ job, axes: map, usable, setAxes, set: used }} />`;
+    <${LayoutMap} ...${{ job, axes: map, usable, headroom, setAxes, set: used }} />`;
 }

@@ -1,23 +1,26 @@
 /** The page as a whole: the question on one side, the answer on the other. */
 
 import { AnswerColumn } from "./answer.js";
-import { CardChoice, listed } from "./ask/card.js";
+import { CardChoice } from "./ask/card.js";
+import { drafts, unasked } from "./ask/drafts.js";
 import { Form } from "./ask/form.js";
+import { leaveOut } from "./ask/framework.js";
 import { ModelChoice } from "./ask/model.js";
 import { Presets } from "./ask/presets.js";
 import { probeId } from "./ask/probe.js";
 import { fromAddress, toAddress } from "./job/address.js";
-import { patched, put } from "./job/pointer.js";
+import { patched } from "./job/pointer.js";
 import { Limited } from "./limited.js";
-import { Question } from "./question.js";
+import { isOf, Question } from "./question.js";
+import { NotThisRun, staleness } from "./stale.js";
 import { INITIAL, Store, use } from "./state.js";
 import { useStore } from "./stored.js";
-import { html, useEffect, useMemo } from "./vendor/htm-preact.js";
+import { html, useEffect, useMemo, useRef } from "./vendor/htm-preact.js";
 
 /**
  * @typedef {import("./state.js").State} State
  * @typedef {import("./question.js").Answers} Answers
- * @typedef {import("trainfit").Job} Job
+ * @typedef {import("./stale.js").Stale} Stale
  * @typedef {object} Known What the service knows by name.
  * @property {import("./job/schema.js").JobSchema} schema
  * @property {import("trainfit").BundledModel[]} models
@@ -26,18 +29,28 @@ import { html, useEffect, useMemo } from "./vendor/htm-preact.js";
  * @property {import("./ask/presets.js").Preset[]} presets
  */
 
+/** Keys of one stroke come together; a person sees no difference. */
+const AT_ONCE_MS = 30;
+/** Half a word is no name yet. */
+const WORDS_MS = 400;
+
 /** @param {{known: Known}} props */
 export function App({ known }) {
   const store = useAddress();
   const question = useMemo(() => new Question(), []);
   const state = useStore(store);
   const answers = useStore(question.answers);
-  useEffect(() => question.asked(state), [question, state.job, state.headroom]);
-  const cardName = cardOf(known, state.job.gpu);
+  const pace = useRef(AT_ONCE_MS);
+  useEffect(() => {
+    question.asked(state, pace.current);
+    pace.current = AT_ONCE_MS;
+  }, [question, state.job, state.headroom]);
+  const stale = staleness(answers, state, unasked(useStore(drafts), state.job));
   return html`<${Top} />
     <div class="columns">
-      <${AskColumn} ...${{ known, store, state, question, answers }} />
-      <${AnswerColumn} ...${{ store, state, question, answers, cardName, flags: known.flags }} />
+      <${AskColumn} ...${{ known, store, state, question, answers, stale, pace }} />
+      <${NotThisRun} ...${{ stale }} before=${answers.answer !== null} />
+      <${AnswerColumn} ...${{ store, state, question, answers, stale, known }} />
     </div>
     <${Limited} />`;
 }
@@ -55,23 +68,25 @@ function Top() {
 }
 
 /**
- * @param {{known: Known, store: Store<State>, state: State, question: Question,
- *   answers: Answers}} props
+ * @param {{known: Known, store: Store<State>, state: State, question: Question, answers: Answers,
+ *   stale: Stale | null, pace: {current: number}}} props
  */
-function AskColumn({ known, store, state, question, answers }) {
-  const context = contextOf(known, store, answers);
-  const { problem } = answers;
-  const estimate = problem ? undefined : answers.answer?.estimate;
+function AskColumn({ known, store, state, question, answers, stale, pace }) {
+  const context = contextOf(known, store, answers, pace);
+  const { answer, refusal } = answers;
+  const problem = refusal?.problem;
+  const priced = answer?.job.model === state.job.model ? answer?.estimate.model : undefined;
+  const estimate = answer && isOf(answer, state) ? answer.estimate : undefined;
   const retry = () => question.asked(state);
   const gated = problem?.type.endsWith("/gated-model") ?? false;
-  const setHeadroom = (/** @type {number} */ headroom) => store.update({ headroom });
+  const keepFree = (/** @type {number} */ headroom) => store.update({ headroom });
   const stay = (/** @type {Event} */ event) => event.preventDefault();
-  return html`<form class="ask" aria-label="The training run" onSubmit=${stay}>
+  return html`<form class=${`ask ${stale ? "stale" : ""}`} aria-label="The training run"
+    autocomplete="off" onSubmit=${stay}>
     <${Presets} presets=${known.presets} job=${state.job} use=${context.use} />
-    <${ModelChoice} ...${{ models: known.models, context, gated, retry }}
-      priced=${estimate?.model} />
-    <${CardChoice} ...${{ gpus: known.gpus, context, setHeadroom }} headroom=${state.headroom} />
-    <${Form} ...${{ context, schema: known.schema, estimate }} />
+    <${ModelChoice} ...${{ models: known.models, context, gated, retry, priced }} />
+    <${CardChoice} ...${{ gpus: known.gpus, context, keepFree }} headroom=${state.headroom} />
+    <${Form} ...${{ context, estimate }} />
   </form>`;
 }
 
@@ -79,19 +94,32 @@ function AskColumn({ known, store, state, question, answers }) {
  * @param {Known} known
  * @param {Store<State>} store
  * @param {Answers} answers
+ * @param {{current: number}} pace
  * @returns {import("./ask/field.js").Context}
  */
-function contextOf(known, store, { answer, problem, outlook }) {
+function contextOf({ schema }, store, { answer, refusal, outlook }, pace) {
   const { job } = store.value;
+  const found = isOf(outlook, store.value) ? outlook?.found : undefined;
+  const named = job.framework?.name ?? answer?.estimate.job?.framework?.name;
+  const filled = answer?.fit?.job ?? answer?.estimate.job;
+  /** @type {import("./ask/field.js").Context["set"]} */
+  const set = (pointer, value) => {
+    store.update({ job: schema.edited(store.value.job, pointer, value) });
+    if (pointer === "/framework") leaveOut(store, schema);
+  };
   return {
     job,
-    filled: answer?.fit?.job ?? answer?.estimate.job,
-    field: (pointer) => known.schema.field(pointer, job.framework?.name ?? "megatron"),
-    set: (pointer, value) => store.update({ job: put(store.value.job, pointer, value) }),
+    schema,
+    filled: filled?.framework?.name === named ? filled : undefined,
+    set,
+    type: (pointer, value) => {
+      pace.current = WORDS_MS;
+      set(pointer, value);
+    },
     apply: (patch) => use(store, patched(store.value.job, patch)),
     use: (next) => use(store, next),
-    findings: problem?.errors ?? [],
-    outlook: (pointer, value) => outlook.get(probeId(pointer, value)),
+    findings: refusal?.problem.errors ?? [],
+    outlook: (pointer, value) => found?.get(probeId(pointer, value)),
   };
 }
 
@@ -113,10 +141,4 @@ function useAddress() {
     };
   }, [store]);
   return store;
-}
-
-/** @param {Known} known @param {Job["gpu"]} gpu */
-function cardOf(known, gpu) {
-  const name = gpu !== null && typeof gpu === "object" ? (gpu.name ?? "the card") : gpu;
-  return listed(known.gpus, gpu)?.name ?? name ?? "";
 }

@@ -10,7 +10,8 @@ import { Store } from "./state.js";
 /**
  * @typedef {import("./state.js").State} State
  * @typedef {import("./state.js").Answer} Answer
- * @typedef {import("trainfit").Problem} Problem
+ * @typedef {import("./state.js").Refusal} Refusal
+ * @typedef {import("./state.js").Asked} Asked
  * @typedef {import("trainfit").Suggestion} Suggestion
  * @typedef {import("./ask/probe.js").Outlook} Outlook
  */
@@ -18,15 +19,12 @@ import { Store } from "./state.js";
 /**
  * @typedef {object} Answers
  * @property {Answer | null} answer The last one, while a newer one is sought or refused.
- * @property {Problem | null} problem Why the present question has no answer.
+ * @property {Refusal | null} refusal Of the last question, where that had no answer.
  * @property {boolean} waiting
- * @property {State | null} asked What is answered, or was last.
  * @property {Suggestion[] | "unanswered" | null} suggestions null while they are looked for.
- * @property {Map<string, Outlook>} outlook
+ * @property {Asked & {found: Map<string, Outlook>} | null} outlook
  */
 
-/** Keys of one stroke come together; a person sees no difference. */
-const TYPING_MS = 30;
 /** What costs more waits until typing has paused. */
 const PAUSE_MS = 250;
 
@@ -36,11 +34,10 @@ export class Question {
     this.answers = new Store(
       /** @type {Answers} */ ({
         answer: null,
-        problem: null,
+        refusal: null,
         waiting: true,
-        asked: null,
         suggestions: null,
-        outlook: new Map(),
+        outlook: null,
       }),
     );
     this.under_way = new AbortController();
@@ -49,66 +46,68 @@ export class Question {
   }
 
   /** @param {State} state @param {number} [delay] in milliseconds */
-  asked(state, delay = TYPING_MS) {
+  asked(state, delay = 0) {
     clearTimeout(this.timer);
     this.under_way.abort();
     this.under_way = new AbortController();
     const { signal } = this.under_way;
-    this.answers.update({ waiting: true, asked: state });
+    this.answers.update({ waiting: true });
     this.timer = setTimeout(() => this.#answer(state, signal), delay);
   }
 
   /** @param {State} state @param {AbortSignal} signal */
-  async #answer(state, signal) {
+  async #answer({ job, headroom }, signal) {
+    const asked = { job, headroom };
     try {
-      const answer = await answered(state, signal);
-      this.answers.update({ answer, problem: null, waiting: false, suggestions: null });
+      const answer = await answered(asked, signal);
+      if (signal.aborted) return;
+      this.answers.update({ answer, refusal: null, waiting: false, suggestions: null });
     } catch (error) {
       const problem = problemOf(error);
-      if (problem === null) return;
-      this.answers.update({ problem, waiting: false, suggestions: [] });
+      if (problem === null || signal.aborted) return;
+      this.answers.update({ refusal: { ...asked, problem }, waiting: false });
     }
-    this.timer = setTimeout(() => this.#decide(state, signal), PAUSE_MS);
+    this.timer = setTimeout(() => this.#decide(asked, signal), PAUSE_MS);
   }
 
-  /** What helps to decide. @param {State} state @param {AbortSignal} signal */
-  async #decide(state, signal) {
-    const { problem } = this.answers.value;
+  /** What helps to decide. @param {Asked} asked @param {AbortSignal} signal */
+  async #decide(asked, signal) {
+    const { suggestions, refusal } = this.answers.value;
     try {
-      const [outlook, suggestions] = await Promise.all([
-        probe(state.job, signal),
-        problem ? [] : suggested(state, signal),
+      const [found, helpful] = await Promise.all([
+        probe(asked, signal),
+        refusal ? suggestions : suggested(asked, signal),
       ]);
-      this.answers.update({ outlook, suggestions });
+      if (signal.aborted) return;
+      this.answers.update({ outlook: { ...asked, found }, suggestions: helpful });
     } catch (error) {
-      if (problemOf(error)) {
-        this.answers.update({ outlook: new Map(), suggestions: "unanswered" });
-      }
+      if (signal.aborted || problemOf(error) === null) return;
+      this.answers.update({ outlook: null, suggestions: suggestions ?? "unanswered" });
     }
   }
 }
 
-/**
- * Whether the answer may be to another question than the one that stands there.
- * @param {Answers} answers
+/** Whether something is about the question that stands there.
+ * @param {Asked | null} asked
  * @param {State} state
  */
-export function isStale({ waiting, asked }, { job, headroom }) {
-  return waiting || asked?.job !== job || asked.headroom !== headroom;
+export function isOf(asked, { job, headroom }) {
+  return asked?.job === job && asked.headroom === headroom;
 }
 
-/** @param {State} state @param {AbortSignal} signal @returns {Promise<Answer>} */
+/** @param {Asked} asked @param {AbortSignal} signal @returns {Promise<Answer>} */
 async function answered({ job, headroom }, signal) {
+  const asked = { job, headroom };
   if (job.gpu === undefined || job.gpu === null) {
-    return { job, estimate: await ask("v1/estimate", job, signal), fit: null };
+    return { ...asked, estimate: await ask("v1/estimate", job, signal), fit: null };
   }
   const fit = await ask("v1/fit-check", checked(job, headroom, false), signal);
-  if (fit.estimate) return { job, estimate: fit.estimate, fit };
+  if (fit.estimate) return { ...asked, estimate: fit.estimate, fit };
   // What is not modelled has a verdict and no estimate; asked for an estimate, it is refused.
-  return { job, estimate: await ask("v1/estimate", job, signal), fit };
+  return { ...asked, estimate: await ask("v1/estimate", job, signal), fit };
 }
 
-/** @param {State} state @param {AbortSignal} signal */
+/** @param {Asked} asked @param {AbortSignal} signal */
 async function suggested({ job, headroom }, signal) {
   if (job.gpu === undefined || job.gpu === null) return [];
   return (await ask("v1/fit-check", checked(job, headroom, true), signal)).suggestions;

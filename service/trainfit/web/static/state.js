@@ -19,11 +19,18 @@
  */
 
 /**
- * The last answer. While a question is refused, what was answered before stays beside its problem.
- * @typedef {object} Answer
- * @property {Job} job What was asked.
+ * What was asked: identity tells it from what stands there now.
+ * @typedef {object} Asked
+ * @property {Job} job
+ * @property {number} headroom
+ */
+
+/**
+ * @typedef {object} Answered
  * @property {Estimate} estimate
  * @property {FitCheck | null} fit null where the job names no card.
+ * @typedef {Asked & Answered} Answer
+ * @typedef {Asked & {problem: Problem}} Refusal
  */
 
 /** @template T */

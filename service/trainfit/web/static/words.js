@@ -51,6 +51,11 @@ export function plain(name) {
   return name.replaceAll("_", " ");
 }
 
+/** @param {string} words */
+export function capital(words) {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
 /** @param {number} count @param {string} what */
 export function counted(count, what) {
   const plural = what.endsWith("ch") ? "es" : "s";

@@ -2,7 +2,10 @@
 
 import { html } from "../vendor/htm-preact.js";
 import { gib } from "../words.js";
-import { Findings } from "./field.js";
+import { useDraft } from "./drafts.js";
+import { belongsTo, Findings } from "./field.js";
+import { textOf, Wrong } from "./input.js";
+import { controlOf, Part } from "./parts.js";
 
 /**
  * @typedef {import("trainfit").Gpu} Gpu
@@ -15,8 +18,8 @@ import { Findings } from "./field.js";
  * @param {JobGpu} gpu
  */
 function nameOf(gpu) {
-  if (gpu === null || typeof gpu !== "object") return gpu ?? undefined;
-  return gpu.memory_bytes == null ? gpu.name : undefined;
+  const name = gpu !== null && typeof gpu === "object" && gpu.memory_bytes == null ? gpu.name : gpu;
+  return typeof name === "string" ? name : undefined;
 }
 
 /** The listed card that a job means. @param {Gpu[]} gpus @param {JobGpu} gpu */
@@ -28,31 +31,32 @@ export function listed(gpus, gpu) {
 }
 
 const CUSTOM = "custom";
+const USUAL_BYTES = 80 * 2 ** 30;
 
-/**
- * @param {{gpus: Gpu[], context: Context, headroom: number,
- *   setHeadroom: (ratio: number) => void}} props
+/** @param {{gpus: Gpu[], context: Context, headroom: number, keepFree: (ratio: number) => void}}
+ *   props
  */
-export function CardChoice({ gpus, context, headroom, setHeadroom }) {
+export function CardChoice({ gpus, context, headroom, keepFree }) {
   const { gpu } = context.job;
   const card = listed(gpus, gpu);
   const named = nameOf(gpu);
-  const memory = gpu !== null && typeof gpu === "object" ? gpu.memory_bytes : undefined;
-  const custom = memory !== undefined && memory !== null;
-  const findings = context.findings.filter((finding) => finding.pointer.startsWith("/gpu"));
+  const fields = context.schema.inside("/gpu", context.job);
+  const findings = context.findings.filter(
+    ({ pointer }) =>
+      belongsTo(pointer, "/gpu") && !fields.some((field) => belongsTo(pointer, field)),
+  );
   const vendors = [...new Set(gpus.map((each) => each.vendor))];
   const choose = (/** @type {string} */ name) => {
-    if (name === CUSTOM)
-      context.set("/gpu", { memory_bytes: card?.reported_bytes ?? 80 * 2 ** 30 });
+    if (name === CUSTOM) context.set("/gpu", { memory_bytes: card?.reported_bytes ?? USUAL_BYTES });
     else context.set("/gpu", name || undefined);
   };
   return html`<section class="card" aria-labelledby="card-title">
     <div class="card-head"><h2 id="card-title">GPU</h2></div>
     <div class="field field-row card-name">
       <label for="gpu">Card</label>
-      <select id="gpu" class="wide" value=${custom ? CUSTOM : (card?.name ?? named ?? "")}
-        onChange=${(/** @type {Event} */ event) =>
-          choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value)}>
+      <select id="gpu" class="wide"
+        value=${card?.name ?? named ?? (gpu ? CUSTOM : "")}
+        onChange=${textOf(choose)}>
         <option value="">none: no verdict</option>
         ${named && !card && html`<option value=${named}>${named}</option>`}
         ${vendors.map(
@@ -69,25 +73,31 @@ export function CardChoice({ gpus, context, headroom, setHeadroom }) {
         <option value=${CUSTOM}>other, by its memory</option>
       </select>
     </div>
-    ${custom &&
-    html`<div class="field field-row">
-      <label for="gpu-memory">Memory in GiB</label>
-      <input id="gpu-memory" type="number" min="1" step="any" value=${memory / 2 ** 30}
-        onInput=${(/** @type {Event} */ event) => {
-          const gib = Number(/** @type {HTMLInputElement} */ (event.currentTarget).value);
-          if (gib > 0) context.set("/gpu/memory_bytes", Math.round(gib * 2 ** 30));
-        }} />
-    </div>`}
-    <div class="field field-row card-name">
+    ${fields.map((pointer) => html`<${Part} key=${pointer} control=${controlOf(pointer)}
+      context=${context} />`)}
+    <${KeepFree} ...${{ headroom, keepFree, job: context.job }} />
+    <${Findings} ...${{ findings, id: "gpu-wrong", context }} />
+  </section>`;
+}
+
+/** In percent. Of the answer, not of the job.
+ * @param {{headroom: number, keepFree: (ratio: number) => void, job: unknown}} props
+ */
+function KeepFree({ headroom, keepFree, job }) {
+  const { draft, write, hold, leave } = useDraft("headroom", "", job);
+  const onInput = textOf((text) => {
+    const percent = Number(text);
+    if (text === "" || !(percent >= 0 && percent <= 90))
+      return hold(text, "what is kept free is not between 0 and 90 %");
+    keepFree(percent / 100);
+    return write(text, job);
+  });
+  return html`<div class="field field-row card-name">
       <label for="headroom"
         title="Share of the card's memory that is to stay free.">Keep free</label>
       <span class="with-unit"><input id="headroom" type="number" min="0" max="90" step="1"
-        value=${Math.round(headroom * 1000) / 10}
-        onInput=${(/** @type {Event} */ event) => {
-          const percent = Number(/** @type {HTMLInputElement} */ (event.currentTarget).value);
-          setHeadroom(Math.min(Math.max(percent, 0), 90) / 100);
-        }} /> %</span>
+        aria-invalid=${draft?.wrong ? "true" : undefined} onInput=${onInput} onBlur=${leave}
+        value=${draft?.text ?? Number((100 * headroom).toPrecision(10))} /> %</span>
     </div>
-    <${Findings} ...${{ findings, id: "gpu-wrong", context }} />
-  </section>`;
+    <${Wrong} of=${draft?.wrong} />`;
 }

@@ -57,8 +57,8 @@ export const STEP = {
 /** @type {Section} */
 export const FRAMEWORK = {
   title: "Framework",
-  controls: [{ pointer: "/framework/name", label: "Framework" }],
-  parts: ["/framework"],
+  controls: [{ pointer: "/framework", label: "Framework" }],
+  parts: ["/framework", "/estimator_version"],
 };
 
 export const SECTIONS = [LAYOUT, STEP, FRAMEWORK];

@@ -3,79 +3,87 @@
 import { html, useState } from "../vendor/htm-preact.js";
 import { SECTIONS } from "./controls.js";
 import { Derived } from "./derived.js";
-import { belongsTo, ControlledField, Findings } from "./field.js";
+import { belongsTo, Findings } from "./field.js";
+import { LeftOut } from "./framework.js";
+import { controlOf, Part } from "./parts.js";
 
 /**
- * @typedef {import("./controls.js").Control} Control
  * @typedef {import("./controls.js").Section} Section
  * @typedef {import("./field.js").Context} Context
- * @typedef {import("../job/schema.js").JobSchema} JobSchema
  */
 
-/**
- * @param {{context: Context, schema: JobSchema,
- *   estimate: import("trainfit").Estimate | undefined}} props
- */
-export function Form({ context, schema, estimate }) {
-  const framework = context.job.framework?.name ?? "megatron";
-  const fields = SECTIONS.map((section) => ({
-    section,
-    others: others(section, schema, framework),
-  }));
-  const known = fields.flatMap(({ section, others }) => [...section.controls, ...others]);
+/** @param {{context: Context, estimate: import("trainfit").Estimate | undefined}} props */
+export function Form({ context, estimate }) {
   const elsewhere = context.findings.filter(
     ({ pointer }) =>
       !/^\/(model|gpu)/.test(pointer) &&
-      !known.some((control) => belongsTo(pointer, control.pointer)),
+      !SECTIONS.some((section) => shows(section, pointer, context)),
   );
   return html`<${Findings} ...${{ findings: elsewhere, id: "job-wrong", context }} />
-    ${fields.map(
-      ({ section, others }) => html`<section class="card" key=${section.title}
+    ${SECTIONS.map(
+      (section) => html`<section class="card" key=${section.title}
         aria-labelledby=${`section-${section.title}`}>
         <div class="card-head"><h2 id=${`section-${section.title}`}>${section.title}</h2></div>
-        ${section.controls.map(
-          (control) =>
-            html`<${ControlledField} key=${control.pointer} ...${{ control, context }} />`,
-        )}
+        ${section.controls.map((control) => html`<${Part} key=${control.pointer}
+          ...${{ control, context }} but=${listed(section, context)} />`)}
+        ${section.title === "Framework" && html`<${LeftOut} job=${context.job} />`}
         ${section.title === "Layout" && html`<${Derived} ...${{ context, estimate }} />`}
-        <${Others} ...${{ controls: others, context }} />
+        <${Others} ...${{ section, context }} />
       </section>`,
     )}`;
 }
 
-/** Fields of the section's parts that it does not show at once.
- * @param {Section} section
- * @param {JobSchema} schema
- * @param {string} framework
- * @returns {Control[]}
+/** The fields of the section's parts that it does not show at once.
+ * @param {{section: Section, context: Context}} props
  */
-function others(section, schema, framework) {
-  const shown = section.controls.map((control) => control.pointer);
-  return section.parts
-    .flatMap((part) => schema.below(part, framework))
-    .filter((pointer) => !shown.includes(pointer))
-    .map((pointer) => ({ pointer, label: nameOf(pointer) }));
-}
-
-/** /training/moe/grouped_gemm -> moe: grouped gemm @param {string} pointer */
-function nameOf(pointer) {
-  return pointer.split("/").slice(2).join(": ").replaceAll("_", " ");
-}
-
-/** @param {{controls: Control[], context: Context}} props */
-function Others({ controls, context }) {
+function Others({ section, context }) {
   const [open, setOpen] = useState(false);
-  if (!controls.length) return null;
-  const wrong = context.findings.some(({ pointer }) =>
-    controls.some((control) => belongsTo(pointer, control.pointer)),
+  const shown = section.controls.map((control) => control.pointer);
+  const wrong = context.findings.some(
+    ({ pointer }) =>
+      shows(section, pointer, context) && !shown.some((each) => belongsTo(pointer, each)),
   );
   return html`<details class="others" open=${open || wrong}
     onToggle=${(/** @type {Event} */ event) =>
       setOpen(/** @type {HTMLDetailsElement} */ (event.currentTarget).open)}>
-    <summary>${controls.length} more</summary>
+    <summary>${others(section, context).length} more</summary>
     ${(open || wrong) &&
-    controls.map(
-      (control) => html`<${ControlledField} key=${control.pointer} ...${{ control, context }} />`,
-    )}
+    listed(section, context)
+      .filter((pointer) => !shown.includes(pointer))
+      .map((pointer) => html`<${Part} key=${pointer} control=${controlOf(pointer)}
+        ...${{ context, but: shown }} />`)}
   </details>`;
+}
+
+/** The fields and groups of a section's parts. @param {Section} section @param {Context} context */
+function listed({ parts }, { schema, job }) {
+  return parts.flatMap((part) => {
+    const inner = schema.inside(part, job);
+    return inner.length ? inner : [part];
+  });
+}
+
+/** The fields of a section that are shown on request.
+ * @param {Section} section
+ * @param {Context} context
+ */
+function others({ controls, parts }, { schema, job }) {
+  return parts
+    .flatMap((part) => schema.below(part, job))
+    .filter((pointer) => !controls.some((control) => control.pointer === pointer));
+}
+
+/**
+ * Whether a field or a group of the section is one that a pointer leads to, or into.
+ * @param {Section} section
+ * @param {string} pointer
+ * @param {Context} context
+ */
+function shows(section, pointer, context) {
+  const fields = others(section, context);
+  return (
+    section.controls.some((control) => belongsTo(pointer, control.pointer)) ||
+    fields.some((field) => belongsTo(pointer, field)) ||
+    (listed(section, context).includes(pointer) && fields.length > 0)
+  );
 }

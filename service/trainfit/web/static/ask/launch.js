@@ -1,113 +1,128 @@
-/** A run described by the launch files that a team already has, and what became of every key. */
+/** A run described by the launch files that a team already has. */
 
 import { ask, problemOf } from "../api.js";
-import { html, useState } from "../vendor/htm-preact.js";
+import { html, useRef, useState } from "../vendor/htm-preact.js";
 import { counted } from "../words.js";
+import { Account, Refused } from "./account.js";
+import { objectOf } from "./config.js";
+import { useDraft } from "./drafts.js";
+import { useDropped } from "./dropped.js";
 
 /**
  * @typedef {import("trainfit").JobFromLaunch} JobFromLaunch
  * @typedef {import("trainfit").Problem} Problem
  * @typedef {import("trainfit").Job} Job
+ * @typedef {import("./field.js").Context} Context
  * @typedef {{path: string, content: string}} LaunchFile
  */
 
-/** @param {{gpu: Job["gpu"], use: (job: Job) => void}} props */
-export function LaunchFiles({ gpu, use }) {
-  const [over, setOver] = useState(false);
-  const [read, setRead] = useState(/** @type {JobFromLaunch | null} */ (null));
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const take = async (/** @type {FileList | null | undefined} */ list) => {
-    if (!list?.length) return;
-    const files = await Promise.all(
-      [...list].map(async (file) => ({ path: file.name, content: await file.text() })),
-    );
-    try {
-      const answer = await ask("v1/jobs:from-launch", { files, ...(gpu ? { gpu } : {}) });
-      setRead(answer);
-      setProblem(null);
-      if (answer.account.unsupported.length === 0) use(answer.job);
-    } catch (error) {
-      setRead(null);
-      setProblem(problemOf(error));
-    }
-  };
-  const chosen = (/** @type {Event} */ event) =>
-    take(/** @type {HTMLInputElement} */ (event.currentTarget).files);
-  return html`<div class="launch">
-    <label class=${`drop ${over ? "over" : ""}`}
-      onDragOver=${(/** @type {DragEvent} */ event) => {
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave=${() => setOver(false)}
-      onDrop=${(/** @type {DragEvent} */ event) => {
-        event.preventDefault();
-        setOver(false);
-        take(event.dataTransfer?.files);
-      }}>
+/**
+ * What became of the files that were dropped last.
+ * @typedef {object} Reading
+ * @property {JobFromLaunch} [read]
+ * @property {Problem | string} [refused]
+ * @property {boolean} [taken] Whether their run is the one that is asked about.
+ */
+
+/** @param {{context: Context, shown: boolean, show: (way: "launch" | "paste") => void}} props */
+export function LaunchFiles({ context, shown, show }) {
+  const { reading, take, use } = useReading(context, show);
+  const over = useDropped(take);
+  const { read, refused, taken } = reading;
+  return html`<div class="launch" hidden=${!shown && !over}>
+    <label class=${`drop ${over ? "over" : ""}`}>
       <span>
         Drop launch files here, or choose them: a script with Megatron's arguments, a DeepSpeed
         configuration, a YAML or TOML of a trainer, and what they refer to. They are read,
         never run.</span>
-      <input type="file" multiple aria-label="Launch files" onChange=${chosen} />
+      <input type="file" multiple aria-label="Launch files"
+        onClick=${(/** @type {Event} */ event) => {
+          // The same file may have changed since.
+          /** @type {HTMLInputElement} */ (event.currentTarget).value = "";
+        }}
+        onChange=${(/** @type {Event} */ event) =>
+          take(/** @type {HTMLInputElement} */ (event.currentTarget).files)} />
     </label>
-    ${problem && html`<${Refusal} problem=${problem} />`}
-    ${read && html`<${Account} read=${read} use=${() => use(read.job)} />`}
+    ${refused && html`<${Refused} problem=${refused} />`}
+    ${read && html`<${Account} read=${read} use=${taken ? null : () => use(read)} />`}
   </div>`;
 }
 
-/** @param {{problem: Problem}} props */
-function Refusal({ problem: { detail, errors } }) {
-  return html`<div class="findings" role="alert">
-    <p>${detail}</p>
-    ${errors.length > 0 &&
-    html`<ul>${errors.map((each, index) => html`<li key=${index}>${each.message}</li>`)}</ul>`}
-  </div>`;
-}
-
-/** What is not modelled is accepted by hand: no verdict on the rest would be certain.
- * @param {{read: JobFromLaunch, use: () => void}} props
+/**
+ * Until their run is taken over, or they are set aside, no answer is one to what was dropped.
+ * @param {Context} context
+ * @param {(way: "launch" | "paste") => void} show
  */
-function Account({ read, use }) {
-  const { recognised, irrelevant, defaulted, unsupported } = read.account;
-  return html`<div class="account" aria-live="polite">
-    <p class="note">Read as ${read.format.replaceAll("_", " ")}.</p>
-    ${unsupported.length > 0 &&
-    html`<details open>
-      <summary class="wrong">
-        ${counted(unsupported.length, "key")} not supported:
-        ${" "}no verdict is certain while they count</summary>
-      <ul>${unsupported.map((each, index) => html`<${Key} key=${index} of=${each}>
-        ${each.why}</${Key}>`)}</ul>
-      <button type="button" onClick=${use}>Use the run without them</button>
-    </details>`}
-    <details>
-      <summary>${counted(recognised.length, "key")} recognised</summary>
-      <ul>${recognised.map((each, index) => html`<${Key} key=${index} of=${each}>
-        ${became(each.became)}</${Key}>`)}</ul>
-    </details>
-    <details>
-      <summary>${counted(irrelevant.length, "key")} without effect on memory</summary>
-      <ul>${irrelevant.map((each, index) => html`<${Key} key=${index} of=${each} />`)}</ul>
-    </details>
-    <details>
-      <summary>${counted(defaulted.length, "default")} of the launcher</summary>
-      <ul>${defaulted.map(
-        ({ pointer, value, whose }) => html`<li key=${pointer}>
-          ${pointer} ${JSON.stringify(value)} <small>${whose}</small></li>`,
-      )}</ul>
-    </details>
-  </div>`;
+function useReading(context, show) {
+  const { draft, hold, drop } = useDraft("launch", "/model", context.job);
+  const [reading, setReading] = useState(/** @type {Reading} */ ({}));
+  const latest = useRef(new AbortController());
+  const held = useRef(hold);
+  held.current = hold;
+  const use = (/** @type {JobFromLaunch} */ read) => {
+    drop();
+    setReading({ read, taken: true });
+    context.use(read.job);
+  };
+  const take = async (/** @type {FileList | null} */ list) => {
+    if (!list?.length) return;
+    latest.current.abort();
+    const { signal } = (latest.current = new AbortController());
+    const chosen = [...list];
+    const name = chosen.length === 1 ? (chosen[0]?.name ?? "") : counted(chosen.length, "file");
+    setReading({});
+    hold(name, `${name} is being read`, true);
+    const files = await contents(chosen);
+    if (signal.aborted) return;
+    const config = configOf(files);
+    if (config) {
+      drop();
+      show("paste");
+      context.set("/model", { hf_config: config });
+      return;
+    }
+    show("launch");
+    const next = await readingOf(files, context, signal);
+    if (next === null) return;
+    setReading(next);
+    if (next.read?.account.unsupported.length === 0) use(next.read);
+    else held.current(name, `${name} is not taken over`, true);
+  };
+  return { reading: draft || reading.taken ? reading : {}, take, use };
 }
 
-/** @param {{of: {key: string, file: string, line: number | null}, children?: unknown}} props */
-function Key({ of: { key, file, line }, children }) {
-  const place = line === null ? file : `${file}:${line}`;
-  return html`<li><code>${key}</code> ${children} <small>${place}</small></li>`;
+/** @param {File[]} list @returns {Promise<LaunchFile[] | string>} or why they cannot be read */
+async function contents(list) {
+  const files = [];
+  for (const file of list) {
+    try {
+      files.push({ path: file.name, content: await file.text() });
+    } catch {
+      return `${file.name} cannot be read: it is a folder, or has changed since`;
+    }
+  }
+  return files;
 }
 
-/** @param {JobFromLaunch["account"]["recognised"][number]["became"]} fields */
-function became(fields) {
-  const said = fields.map(({ pointer, value }) => `${pointer} ${JSON.stringify(value)}`);
-  return `became ${[...new Set(said)].join(", ")}`;
+/** A model's config.json, which says nothing of a launch. @param {LaunchFile[] | string} files */
+function configOf(files) {
+  const [file, ...others] = files;
+  const config = typeof file === "object" && !others.length ? objectOf(file.content) : null;
+  return typeof config?.model_type === "string" ? config : null;
+}
+
+/**
+ * @param {LaunchFile[] | string} files
+ * @param {Context} context
+ * @param {AbortSignal} signal
+ * @returns {Promise<Reading | null>} null where other files were dropped meanwhile
+ */
+async function readingOf(files, { job: { gpu } }, signal) {
+  if (typeof files === "string") return { refused: files };
+  try {
+    return { read: await ask("v1/jobs:from-launch", { files, ...(gpu ? { gpu } : {}) }, signal) };
+  } catch (error) {
+    const problem = problemOf(error);
+    return problem && { refused: problem };
+  }
 }

@@ -17,16 +17,17 @@ export function probeId(pointer, value) {
 }
 
 /**
- * @param {Job} job
+ * @param {import("../state.js").Asked} asked
  * @param {AbortSignal} signal
  * @returns {Promise<Map<string, Outlook>>} by probeId
  */
-export async function probe(job, signal) {
+export async function probe({ job, headroom }, signal) {
   const changes = QUICK.map(({ pointer, value }) => ({
     id: probeId(pointer, value),
     patch: [{ op: /** @type {const} */ ("add"), path: pointer, value }],
   }));
-  const compared = await ask("v1/compare", { job: complete(job), changes }, signal);
+  const policy = { headroom_ratio: headroom };
+  const compared = await ask("v1/compare", { job: complete(job), changes, policy }, signal);
   return new Map(
     compared.jobs.map(({ id, comparison, problem }) => [
       id,

@@ -18,21 +18,27 @@ const PRESENT = "present";
 const BAR = 220;
 
 /**
- * @param {{state: State, usable: number, pin: () => void, unpin: (index: number) => void,
+ * @param {{state: State, usable: number | null, pin: () => void, unpin: (index: number) => void,
  *   use: (job: State["job"]) => void}} props
  */
 export function ComparisonTable({ state, usable, pin, unpin, use }) {
   const { pins, job } = state;
   const pinned = pins.map((each, index) => ({ id: idOf(index), job: each.job }));
   const jobs = [...pinned, { id: PRESENT, job }];
-  const { answer: compared } = useAsked("v1/compare", pins.length ? { jobs } : null);
+  const policy = { headroom_ratio: state.headroom };
+  const { answer: compared, stale } = useAsked(
+    "v1/compare",
+    pins.length ? { jobs, policy } : null,
+  );
   const answers = new Map((compared?.jobs ?? []).map((each) => [each.id, each]));
   const found = [...answers.values()].flatMap(({ comparison }) => (comparison ? [comparison] : []));
-  const most = Math.max(usable, ...found.map((each) => each.binding.device_bytes.high), 1);
-  const scale = { most, usable };
-  return html`<section class=${`card ${pins.length ? "" : "idle"}`}
+  const most = Math.max(usable ?? 0, ...found.map((each) => each.binding.device_bytes.high), 1);
+  const scale = { most, usable: usable ?? 0 };
+  const outdated = pins.length > 0 && compared !== null && stale;
+  return html`<section class=${`card ${pins.length ? "" : "idle"} ${outdated ? "stale" : ""}`}
     aria-labelledby="comparison-title">
     <div class="card-head"><h2 id="comparison-title">Side by side</h2>
+      ${outdated && html`<strong class="not">not these runs</strong>`}
       <button type="button" onClick=${pin}>Pin this layout</button></div>
     ${!pins.length &&
     html`<p class="note">Pin a layout, change it, and see what the change saves.</p>`}

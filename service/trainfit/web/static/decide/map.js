@@ -49,13 +49,16 @@ const FREE_TO_MISSING = [
 const DARK = new Set([0, 1, 9, 10]);
 
 /**
- * @param {{job: Job, axes: Axes | null, usable: number, setAxes: (axes: Axes | null) => void,
+ * @param {{job: Job, axes: Axes | null, usable: number | null, headroom: number,
+ *   setAxes: (axes: Axes | null) => void,
  *   set: (job: Job) => void}} props
  */
-export function LayoutMap({ job, axes, usable, setAxes, set }) {
+export function LayoutMap({ job, axes, usable, headroom, setAxes, set }) {
   const known =
     axes && AXES[axes.across] && AXES[axes.down] && axes.across !== axes.down ? axes : null;
-  const cells = useCells(job, known);
+  const found = useCells(job, known, headroom);
+  // Until it is known how much of the card is usable, none is free.
+  const cells = usable === null ? NONE : found;
   return html`<section class=${`card ${known ? "" : "idle"}`} aria-labelledby="map-title">
     <div class="card-head"><h2 id="map-title">Map</h2>
       <div class="map-choice">
@@ -67,7 +70,8 @@ export function LayoutMap({ job, axes, usable, setAxes, set }) {
         ${known && html`<button type="button" onClick=${() => setAxes(null)}>Close</button>`}
       </div></div>
     ${!known && html`<p class="note">See which values of two fields fit, all at once.</p>`}
-    ${known && html`<${Grid} ...${{ job, axes: known, cells, usable, setAxes, set }} />`}
+    ${known && html`<${Grid} ...${{ job, axes: known, cells, setAxes, set }}
+      usable=${usable ?? 0} />`}
   </section>`;
 }
 
@@ -153,25 +157,30 @@ function key(x, y) {
   return `${x},${y}`;
 }
 
+/** @type {Map<string, Cell>} */
+const NONE = new Map();
+
 /** The cells as they are answered; whatever is under way is aborted when the question changes.
  * @param {Job} job
  * @param {Axes | null} axes
+ * @param {number} headroom
  */
-function useCells(job, axes) {
-  const [cells, setCells] = useState(/** @type {Map<string, Cell>} */ (new Map()));
+function useCells(job, axes, headroom) {
   const question = JSON.stringify([
     axes && put(put(job, axes.across, undefined), axes.down, undefined),
     axes,
+    headroom,
   ]);
+  const [answers, setAnswers] = useState({ question, cells: NONE });
   useEffect(() => {
-    setCells(new Map());
     if (!axes) return undefined;
     const controller = new AbortController();
     const timer = setTimeout(async () => {
       try {
-        for await (const found of answered(job, axes, controller.signal)) setCells(found);
+        for await (const cells of answered(job, axes, headroom, controller.signal))
+          setAnswers({ question, cells });
       } catch (error) {
-        if (problemOf(error)) setCells(new Map());
+        if (problemOf(error)) setAnswers({ question, cells: NONE });
       }
     }, PAUSE_MS);
     return () => {
@@ -179,11 +188,16 @@ function useCells(job, axes) {
       controller.abort();
     };
   }, [question]);
-  return cells;
+  return answers.question === question ? answers.cells : NONE;
 }
 
-/** @param {Job} job @param {Axes} axes @param {AbortSignal} signal */
-async function* answered(job, axes, signal) {
+/**
+ * @param {Job} job
+ * @param {Axes} axes
+ * @param {number} headroom
+ * @param {AbortSignal} signal
+ */
+async function* answered(job, axes, headroom, signal) {
   const [across, down] = [AXES[axes.across]?.values ?? [], AXES[axes.down]?.values ?? []];
   const changes = down.flatMap((y) =>
     across.map((x) => ({
@@ -197,7 +211,9 @@ async function* answered(job, axes, signal) {
   const found = /** @type {Map<string, Cell>} */ (new Map());
   for (let first = 0; first < changes.length; first += BATCH) {
     const part = changes.slice(first, first + BATCH);
-    const { jobs } = await ask("v1/compare", { job: complete(job), changes: part }, signal);
+    const policy = { headroom_ratio: headroom };
+    const question = { job: complete(job), changes: part, policy };
+    const { jobs } = await ask("v1/compare", question, signal);
     for (const { id, comparison, problem } of jobs) {
       found.set(id, {
         verdict: comparison?.verdict ?? null,

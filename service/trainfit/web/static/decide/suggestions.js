@@ -15,7 +15,8 @@ const FEW = 4;
 
 /**
  * @param {{suggestions: Suggestion[] | "unanswered" | null,
- *   verdict: import("trainfit").Verdict, apply: (patch: Change[]) => void}} props
+ *   verdict: import("trainfit").Verdict, apply: ((patch: Change[]) => void) | null}} props
+ *   `apply`: null while the job is another
  */
 export function Suggestions({ suggestions: found, verdict, apply }) {
   const [all, setAll] = useState(false);
@@ -43,7 +44,8 @@ export function Suggestions({ suggestions: found, verdict, apply }) {
           <td class=${`outcome ${suggestion.verdict}`}>${outcome(suggestion.verdict)}</td>
           <td>${suggestion.cost}</td>
           <td><button type="button" aria-label=${`Apply: ${inWords(suggestion.patch)}`}
-            onClick=${() => apply(suggestion.patch)}>Apply</button></td></tr>`,
+            disabled=${!apply}
+            onClick=${() => apply?.(suggestion.patch)}>Apply</button></td></tr>`,
       )}</tbody></table></${Scroll}>
       ${suggestions.length > FEW &&
       html`<button type="button" class="link" aria-expanded=${all} onClick=${() => setAll(!all)}>

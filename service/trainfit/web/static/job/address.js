@@ -12,7 +12,7 @@ import { leaves, put } from "./pointer.js";
 /** @typedef {import("trainfit").Job} Job */
 /** @typedef {import("../state.js").State} State */
 
-const PARTS = ["model", "parallelism", "training", "framework", "gpu"];
+const PARTS = ["model", "parallelism", "training", "framework", "gpu", "estimator_version"];
 const WHOLE = ["/model/hf_config", "/model/spec"];
 
 /**

@@ -74,18 +74,16 @@ export function patched(document, patch) {
 }
 
 /**
- * Every plain value of a job with its pointer; lists are plain.
+ * Every plain value of a job with its pointer; lists and empty objects are plain.
  * @param {unknown} part
  * @param {string} pointer
  * @returns {[string, Json][]}
  */
 export function leaves(part, pointer = "") {
-  if (part === null || typeof part !== "object" || Array.isArray(part)) {
-    return [[pointer, /** @type {Json} */ (part)]];
-  }
-  return Object.entries(part).flatMap(([name, inner]) =>
-    leaves(inner, `${pointer}/${escaped(name)}`),
-  );
+  const fields =
+    part !== null && typeof part === "object" && !Array.isArray(part) ? Object.entries(part) : [];
+  if (!fields.length) return [[pointer, /** @type {Json} */ (part)]];
+  return fields.flatMap(([name, inner]) => leaves(inner, `${pointer}/${escaped(name)}`));
 }
 
 /** @param {string} name */

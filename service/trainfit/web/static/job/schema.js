@@ -1,22 +1,39 @@
-/** What the OpenAPI document says of a field of a job: its type, its bounds, its words. */
+/** What the OpenAPI document says of a place in a job: which forms a value may have there. */
 
-import { steps } from "./pointer.js";
+import { at, put, steps } from "./pointer.js";
+
+/** @typedef {import("trainfit").Json} Json */
+/** @typedef {Record<string, any>} Schema */
 
 /**
- * @typedef {object} Field
- * @property {"integer" | "number" | "boolean" | "string" | "array" | "object"} type
- * @property {string[]} choices Values of an enumeration, or of the items of a list.
+ * @typedef {object} Form One of the forms that a value may have.
+ * @property {"integer" | "number" | "boolean" | "string" | "list" | "object" | "any"} kind
+ * @property {string} name What tells it from its neighbours.
+ * @property {Json[]} values All of them, where they can be counted.
  * @property {number} [minimum]
  * @property {number} [maximum]
- * @property {string} description
- * @property {boolean} optional Whether null may stand for what the service fills in.
- * @property {import("trainfit").Json} [default]
+ * @property {Form} [items] Of a list.
+ * @property {Record<string, Schema>} fields Of an object.
+ * @property {string[]} required Those that an object cannot do without.
+ * @property {{field: string, value: Json}} [tag] The field that says which object it is.
  */
 
-/** @typedef {Record<string, any>} Schema */
+/**
+ * @typedef {object} Field A place in a job.
+ * @property {Form[]} forms Without null, which stands for what the service fills in.
+ * @property {boolean} optional Whether null may stand there.
+ * @property {string} description
+ * @property {Json} [default]
+ */
+
+/** @type {Form} */
+const ANY = { kind: "any", name: "JSON", values: [], fields: {}, required: [] };
 
 /** The schemas of one OpenAPI document, by JSON Pointers into a job. */
 export class JobSchema {
+  /** @type {WeakMap<Schema, Form[]>} */
+  #forms = new WeakMap();
+
   /** @param {Schema} document */
   constructor(document) {
     /** @type {Record<string, Schema>} */
@@ -26,84 +43,190 @@ export class JobSchema {
   }
 
   /**
-   * The field at a pointer into a job that runs under this framework.
+   * The field at a pointer into a job: of several forms on the way, those that the job has there.
    * @param {string} pointer
-   * @param {string} framework
-   * @returns {Field | undefined} undefined where this framework has no such field
+   * @param {unknown} job
+   * @returns {Field | undefined} undefined where such a job has no such field
    */
-  field(pointer, framework) {
-    const schema = this.#at(pointer, framework);
+  field(pointer, job) {
+    let schema = /** @type {Schema | undefined} */ (this.schemas.Job);
+    let value = /** @type {any} */ (job);
+    for (const step of steps(pointer)) {
+      schema = schema && this.#object(schema, value)?.fields[step];
+      value = value?.[step];
+    }
     return schema && this.#field(schema);
   }
 
   /**
+   * Pointers to the fields of the object at a pointer; none where something else stands.
    * @param {string} pointer
-   * @param {string} framework
-   * @returns {Schema | undefined}
-   */
-  #at(pointer, framework) {
-    let schema = /** @type {Schema | undefined} */ (this.schemas.Job);
-    for (const step of steps(pointer)) {
-      schema = this.#part(schema, framework)?.properties?.[step];
-    }
-    return schema;
-  }
-
-  /**
-   * Pointers to the plain fields below a pointer, in the order of the document.
-   * @param {string} pointer
-   * @param {string} framework
+   * @param {unknown} job
    * @returns {string[]}
    */
-  below(pointer, framework) {
-    const part = this.#part(this.#at(pointer, framework), framework);
-    if (!part) return [pointer];
-    const names = Object.keys(part.properties);
-    return names.flatMap((name) => this.below(`${pointer}/${name}`, framework));
+  inside(pointer, job) {
+    const field = this.field(pointer, job);
+    const form = field && (formOf(field, at(job, pointer)) ?? untold(field));
+    return Object.keys(form?.fields ?? {})
+      .filter((name) => name !== form?.tag?.field)
+      .map((name) => `${pointer}/${name}`);
   }
 
   /**
-   * The object that a schema stands for: of the frameworks the one that is meant.
-   * @param {Schema | undefined} schema
-   * @param {string} framework
-   * @returns {Schema | undefined}
+   * Pointers to the fields below a pointer, through objects that have one form only, in the order
+   * of the document.
+   * @param {string} pointer
+   * @param {unknown} job
+   * @returns {string[]}
    */
-  #part(schema, framework) {
-    if (schema === undefined) return undefined;
-    if (schema.$ref) return this.#part(this.#referred(schema), framework);
-    if (schema.discriminator?.propertyName === "name") {
-      return this.#part({ $ref: schema.discriminator.mapping[framework] }, framework);
+  below(pointer, job) {
+    const inner = this.inside(pointer, job);
+    if (!inner.length) return [pointer];
+    const grouped = (/** @type {string} */ each) => this.field(each, job)?.forms.length === 1;
+    return inner.flatMap((each) => (grouped(each) ? this.below(each, job) : [each]));
+  }
+
+  /**
+   * The job with a value at the pointer, or without one where it is undefined. An object goes when
+   * nothing is left in it, unless it says something by being there: one of several forms, or a
+   * part that no job can do without.
+   * @template {object} T
+   * @param {T} job
+   * @param {string} pointer
+   * @param {Json | undefined} value
+   * @returns {T}
+   */
+  edited(job, pointer, value) {
+    const next = put(job, pointer, value);
+    let here = pointer;
+    while ((here = here.slice(0, here.lastIndexOf("/")))) {
+      const gone = at(job, here) !== undefined && at(next, here) === undefined;
+      if (gone && this.#speaks(here, job)) return put(next, here, {});
     }
-    const options = [...(schema.anyOf ?? []), ...(schema.allOf ?? [])];
-    return schema.properties
-      ? schema
-      : options.map((option) => this.#part(option, framework)).find((part) => part?.properties);
-  }
-
-  /** @param {Schema} schema */
-  #referred(schema) {
-    return this.schemas[schema.$ref.split("/").pop()];
+    return next;
   }
 
   /**
-   * @param {Schema} schema
-   * @returns {Field}
+   * What stands in place of a value once another form is chosen: of an object, all that both have.
+   * @param {Field} field
+   * @param {Form} form
+   * @param {Json | undefined} before
+   * @returns {Json}
    */
+  begun(field, form, before) {
+    if (accepts(form, field.default)) return /** @type {Json} */ (field.default);
+    if (form.kind === "list") return [];
+    if (form.kind === "string") return "";
+    if (form.kind !== "object") return form.minimum ?? 0;
+    const shared = Object.entries(form.fields).flatMap(([name, schema]) => {
+      const value = name === form.tag?.field ? undefined : at(before, `/${name}`);
+      return this.#formsOf(schema).some((each) => accepts(each, value)) ? [[name, value]] : [];
+    });
+    const tag = form.tag ? [[form.tag.field, form.tag.value]] : [];
+    return Object.fromEntries([...tag, ...shared]);
+  }
+
+  /** @param {string} pointer @param {unknown} job */
+  #speaks(pointer, job) {
+    const whole = /** @type {Field} */ (this.field(pointer, job));
+    return whole.forms.length > 1 || pointer === "/model";
+  }
+
+  /** The object that a value is, or may become. @param {Schema} schema @param {unknown} value */
+  #object(schema, value) {
+    const field = this.#field(schema);
+    const form = formOf(field, value);
+    return form?.kind === "object" ? form : field.forms.find(({ kind }) => kind === "object");
+  }
+
+  /** @param {Schema} schema @returns {Field} */
   #field(schema) {
-    const options = (schema.anyOf ?? [schema]).filter(
-      (/** @type {Schema} */ each) => each.type !== "null",
-    );
-    const plain = options.find((/** @type {Schema} */ each) => !each.$ref) ?? options[0];
-    const choices = plain.items?.enum ?? plain.enum ?? (plain.const ? [plain.const] : []);
     return {
-      type: plain.type ?? "object",
-      choices,
-      minimum: plain.minimum ?? plain.exclusiveMinimum,
-      maximum: plain.maximum,
-      description: schema.description ?? "",
+      forms: this.#formsOf(schema),
       optional: (schema.anyOf ?? []).some((/** @type {Schema} */ each) => each.type === "null"),
-      // A union has none: of its kinds one has it.
-      default: options.find((/** @type {Schema} */ each) => "default" in each)?.default,
+      description: schema.description ?? "",
+      // A union has none: of its forms one has it.
+      default: [schema, ...(schema.anyOf ?? [])].find((each) => "default" in each)?.default,
     };
   }
+
+  /** @param {Schema} schema @returns {Form[]} */
+  #formsOf(schema) {
+    let forms = this.#forms.get(schema);
+    if (!forms) this.#forms.set(schema, (forms = this.#read(schema)));
+    return forms;
+  }
+
+  /** @param {Schema} schema @returns {Form[]} */
+  #read(schema) {
+    if (schema.$ref) return this.#formsOf(this.#referred(schema.$ref));
+    const options = schema.anyOf ?? schema.oneOf ?? schema.allOf;
+    if (options) return options.flatMap((/** @type {Schema} */ each) => this.#formsOf(each));
+    return schema.type === "null" ? [] : [this.#form(schema)];
+  }
+
+  /** @param {Schema} schema @returns {Form} */
+  #form(schema) {
+    const { type, minimum, exclusiveMinimum, maximum } = schema;
+    if (type === "array") {
+      const [items, ...others] = this.#formsOf(schema.items ?? {});
+      return others.length ? ANY : { ...ANY, kind: "list", name: "a list", items };
+    }
+    if (type === "object" && schema.properties) return this.#objectForm(schema);
+    const counted = schema.enum ?? ("const" in schema ? [schema.const] : []);
+    const values = type === "boolean" ? [true, false] : counted;
+    const name = type === "string" ? "by name" : "a number";
+    if (!["integer", "number", "boolean", "string"].includes(type)) return ANY;
+    const bounds = { minimum: minimum ?? exclusiveMinimum, maximum };
+    return { ...ANY, ...bounds, kind: type, name, values };
+  }
+
+  /** @param {Schema} schema @returns {Form} */
+  #objectForm({ properties, required = [] }) {
+    const field = required.find((/** @type {string} */ each) => "const" in properties[each]);
+    const tag = field && { field, value: properties[field].const };
+    const name = tag ? String(tag.value).replaceAll("_", " ") : "field by field";
+    return { ...ANY, kind: "object", name, fields: properties, required, tag };
+  }
+
+  /** @param {string} reference */
+  #referred(reference) {
+    return /** @type {Schema} */ (this.schemas[reference.slice(reference.lastIndexOf("/") + 1)]);
+  }
+}
+
+/** The form of a value that is not given: known where there is one, or where an object has to be.
+ * @param {Field} field
+ */
+function untold({ forms, optional, ...others }) {
+  const needed = !optional && others.default === undefined;
+  return needed || forms.length === 1 ? forms.find((form) => form.kind === "object") : undefined;
+}
+
+/**
+ * The form that a value has: of several objects the one whose fields it has.
+ * @param {Field} field
+ * @param {unknown} value
+ * @returns {Form | undefined} undefined where it has none of them
+ */
+export function formOf({ forms }, value) {
+  const found = forms.filter((form) => accepts(form, value));
+  if (found.length < 2) return found[0];
+  const given = Object.keys(/** @type {object} */ (value));
+  const whole = (/** @type {Form} */ { fields, required }) =>
+    given.every((name) => name in fields) && required.every((name) => given.includes(name));
+  return found.find(whole) ?? found[0];
+}
+
+/** @param {Form} form @param {unknown} value @returns {boolean} */
+function accepts({ kind, values, tag, items }, value) {
+  if (value === undefined || value === null) return false;
+  if (values.length) return values.includes(/** @type {Json} */ (value));
+  if (kind === "any") return true;
+  if (kind === "integer") return Number.isInteger(value);
+  if (kind === "list")
+    return Array.isArray(value) && value.every((each) => !items || accepts(items, each));
+  if (kind !== "object") return typeof value === kind;
+  if (typeof value !== "object" || Array.isArray(value)) return false;
+  return !tag || /** @type {any} */ (value)[tag.field] === tag.value;
 }

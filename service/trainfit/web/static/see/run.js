@@ -4,6 +4,11 @@ import { nameOf } from "../job/difference.js";
 import { leaves } from "../job/pointer.js";
 import { html } from "../vendor/htm-preact.js";
 
+/** @param {import("trainfit").Json} value */
+function written(value) {
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
 /** @param {{answer: import("../state.js").Answer}} props */
 export function Run({ answer }) {
   const { model, ...parts } = answer.job;
@@ -17,7 +22,7 @@ export function Run({ answer }) {
       ${fields.map(
         ([pointer, value]) => html`<div key=${pointer}>
           <dt>${nameOf(pointer) || pointer.split("/")[1]}</dt>
-          <dd>${Array.isArray(value) ? value.join(", ") : String(value)}</dd></div>`,
+          <dd>${Array.isArray(value) ? value.join(", ") : written(value)}</dd></div>`,
       )}
     </dl>
   </section>`;

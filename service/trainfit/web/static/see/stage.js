@@ -14,23 +14,24 @@ const NOT_DRAWN =
 /** @param {{answer: import("../state.js").Answer, rank: number}} props */
 export function StageDetail({ answer, rank }) {
   const stage = answer.estimate.stages[rank];
-  const { answer: ledger } = useAsked("v1/ledger", { ...answer.job, pp_rank: rank });
+  const { answer: ledger, stale } = useAsked("v1/ledger", { ...answer.job, pp_rank: rank });
   if (!stage) return null;
   const current = ledger?.pp_rank === rank ? ledger : null;
+  const card = `card ${stale ? "stale" : ""}`;
   return html`<section class="card" aria-labelledby="stage-title">
       <div class="card-head"><h2 id="stage-title">Stage ${rank} at its peak</h2>
         <span class="note">
           ${counted(layersOf(stage), "layer")} · peak at ${moment(stage)}</span></div>
       <${Composition} stage=${stage} />
     </section>
-    <section class="card" aria-labelledby="step-title">
+    <section class=${card} aria-labelledby="step-title">
       <div class="card-head"><h2 id="step-title">One step of stage ${rank}</h2>
         <span class="note">activations and what operations borrow</span></div>
       ${current?.course
         ? html`<${Timeline} course=${current.course} stage=${stage} />`
         : html`<p class="note placeholder">${current ? NOT_DRAWN : ""}</p>`}
     </section>
-    <section class="card" aria-labelledby="modules-title">
+    <section class=${card} aria-labelledby="modules-title">
       <div class="card-head"><h2 id="modules-title">Modules of stage ${rank}</h2></div>
       ${current
         ? html`<${ModuleTree} ledger=${current} stage=${stage} />`

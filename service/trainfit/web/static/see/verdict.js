@@ -1,7 +1,7 @@
 /** The verdict in words: whether it fits, by how much, and what binds. */
 
 import { html } from "../vendor/htm-preact.js";
-import { gib, plain, range, VERDICTS } from "../words.js";
+import { capital, gib, plain, range, VERDICTS } from "../words.js";
 
 /**
  * @typedef {import("trainfit").Estimate} Estimate
@@ -37,8 +37,7 @@ export function Verdict({ estimate, fit, cardName }) {
 function sentence(fit, cardName) {
   if (fit.verdict === "unknown") return `Unknown whether it fits ${cardName}`;
   if (fit.verdict === "tight") return `Tight on ${cardName}: it may fit and may not`;
-  const words = VERDICTS[fit.verdict];
-  return `${words[0]?.toUpperCase()}${words.slice(1)} ${cardName}`;
+  return `${capital(VERDICTS[fit.verdict])} ${cardName}`;
 }
 
 /** What is free, or missing, on the stage that needs most. @param {FitCheck} fit */

@@ -36,7 +36,8 @@ export function commandLine(job, flags) {
  * @param {import("trainfit").Json} value
  */
 function written(flag, value) {
-  if (flag === undefined || value === null) return null;
+  const plain = value !== null && (typeof value !== "object" || Array.isArray(value));
+  if (flag === undefined || !plain) return null;
   if (typeof value === "boolean") return value ? flag : flag.replace("--", "--no-");
   const values = Array.isArray(value) ? value : [value];
   return [flag, ...values.map((each) => quoted(String(each)))].join(" ");

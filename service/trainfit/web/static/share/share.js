@@ -15,15 +15,17 @@ import { csv } from "./table.js";
 const WAYS = { link: "Link", curl: "curl", cli: "Command line", launch: "Launch flags" };
 
 /**
- * @param {{state: State, answer: Answer, title: string, flags: import("./command.js").Flags}} props
+ * @param {{state: State, answer: Answer, title: string, flags: import("./command.js").Flags,
+ *   stale: boolean}} props
  */
-export function Share({ state, answer, title, flags }) {
+export function Share({ state, answer, title, flags, stale }) {
   const [way, setWay] = useState(/** @type {keyof typeof WAYS} */ ("link"));
   const [told, setTold] = useState("");
   const shown = useRef(/** @type {HTMLElement | null} */ (null));
   const base = new URL(".", document.baseURI).href;
   const question = way === "launch" ? { job: state.job, to: targetOf(state.job) } : null;
-  const launch = useAsked("v1/jobs:to-launch", question);
+  const written = useAsked("v1/jobs:to-launch", question);
+  const launch = written.stale ? { ...written, answer: null, problem: null } : written;
   const refused = way === "launch" ? launch.problem : null;
   const text = {
     link: () => location.href,
@@ -54,7 +56,7 @@ export function Share({ state, answer, title, flags }) {
     <div class="row">
       ${!refused && html`<button type="button" onClick=${copy}>Copy</button>`}
       <span class="note" role="status">${told}</span>
-      <${Files} answer=${answer} title=${title} />
+      <${Files} ...${{ answer, title, stale }} />
     </div>
   </section>`;
 }
@@ -70,8 +72,10 @@ function Ways({ way, choose }) {
   </div>`;
 }
 
-/** The answer as files. @param {{answer: Answer, title: string}} props */
-function Files({ answer, title }) {
+/** The answer as files: not while it is one to another question.
+ * @param {{answer: Answer, title: string, stale: boolean}} props
+ */
+function Files({ answer, title, stale }) {
   const document_ = JSON.stringify(answer.fit ?? answer.estimate, null, 2);
   const picture = () => standalone(bars(), title);
   const files = /** @type {const} */ ([
@@ -84,10 +88,11 @@ function Files({ answer, title }) {
     save(await content(), type, `trainfit.${name.toLowerCase()}`);
   return html`<span class="files">
     ${files.map(
-      (file) => html`<button type="button" key=${file[0]} onClick=${() => take(file)}>
+      (file) => html`<button type="button" key=${file[0]} disabled=${stale}
+        onClick=${() => take(file)}>
         ${file[0]}</button>`,
     )}
-    <button type="button" onClick=${() => print()}>Print</button>
+    <button type="button" disabled=${stale} onClick=${() => print()}>Print</button>
   </span>`;
 }
 
