@@ -97,4 +97,5 @@ def plan_of(job: Job, find: Find = from_package) -> Plan:
     if job.estimator_version not in (None, __version__):
         raise VersionNotServedError
     model = find(job.model)
-    return resolve(job, model.spec, model.source, card_of(job.gpu))
+    plan = resolve(job, model.spec, model.source, card_of(job.gpu))
+    return replace(plan, defaults=plan.defaults + model.defaults, remarks=model.remarks)

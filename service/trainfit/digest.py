@@ -21,7 +21,7 @@ PIN = "estimator_version"
 def normalised(job: Job, plan: Plan | None) -> dict[str, Any]:
     """The job as one would send it to leave nothing open, without its pin: model and card by the
     names that the catalogues have for them, a model of the Hub by its commit, and every default
-    in its place.
+    in its place but those within a config.json.
 
     Without a plan, where nothing was resolved, with the defaults that depend on nothing else.
     """
@@ -31,7 +31,9 @@ def normalised(job: Job, plan: Plan | None) -> dict[str, Any]:
         document["model"]["hf_config"] = job.model.hf_config
     if plan is not None:
         for default in plan.defaults:
-            _put(document, default.pointer, default.value)
+            # A caller's config.json stays as it was sent: an absent section is not an empty one.
+            if not default.pointer.startswith("/model/"):
+                _put(document, default.pointer, default.value)
         if job.model.hf_id is not None:
             document["model"]["hf_id"] = plan.source.name
             if plan.source.revision is not None:

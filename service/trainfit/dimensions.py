@@ -6,10 +6,10 @@ from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from trainfit.architectures.megatron import from_transformer_config
-from trainfit.architectures.registry import parse_config
+from trainfit.architectures.read import ReadConfig, read_config
 from trainfit.catalog.configs import bundled_config, close_bundled_ids
 from trainfit.hub.entries import MAIN, Found, HubConfig
-from trainfit.resolve.plan import Source
+from trainfit.resolve.plan import Default, Source
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.model import Model
 
@@ -25,12 +25,21 @@ class UnknownModelError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedModel:
-    """The dimensions of a model and where they come from; `found` is what the Hub has of it."""
+    """The dimensions of a model and where they come from; `found` is what the Hub has of it.
+
+    `defaults` are values that the caller's own config.json leaves to the model's class, `remarks`
+    what else the config says that the reader of an answer should know.
+    """
 
     spec: ModelSpec
     source: Source
     found: Found | None = None
+    defaults: tuple[Default, ...] = ()
+    remarks: tuple[str, ...] = ()
 
+
+IN_CONFIG = "/model/hf_config"
+"""Where a caller's config.json stands in a job."""
 
 Find = Callable[[Model], ResolvedModel]
 """What a model was resolved to. Raises UnknownModelError, ConfigError and HubError."""
@@ -45,7 +54,7 @@ def from_package(model: Model) -> ResolvedModel:
         source = Source(model.spec.name, None, "spec")
         return ResolvedModel(from_transformer_config(model.spec), source)
     if model.hf_config is not None:
-        return ResolvedModel(parse_config(model.hf_config), Source(None, None, "request"))
+        return _given(read_config(model.hf_config))
     bundled = bundled_model(model)
     if bundled is None:
         assert model.hf_id is not None
@@ -65,15 +74,14 @@ def bundled_model(model: Model) -> ResolvedModel | None:
 
 def from_hub(found: Found) -> ResolvedModel:
     """A model that the Hub has. Raises ConfigError."""
-    spec = _parsed.get(found.config)
-    if spec is None:
-        spec = _parsed[found.config] = parse_config(found.config.values, found.ref.name)
-    return ResolvedModel(
-        spec, Source(found.ref.name, found.ref.commit, "hub", stale=found.stale), found
-    )
+    read = _read.get(found.config)
+    if read is None:
+        read = _read[found.config] = read_config(found.config.values, found.ref.name)
+    source = Source(found.ref.name, found.ref.commit, "hub", stale=found.stale)
+    return ResolvedModel(read.spec, source, found, remarks=read.remarks)
 
 
-_parsed: WeakKeyDictionary[HubConfig, ModelSpec] = WeakKeyDictionary()
+_read: WeakKeyDictionary[HubConfig, ReadConfig] = WeakKeyDictionary()
 """Kept for as long as the config itself is."""
 
 
@@ -82,5 +90,18 @@ def _bundled(hf_id: str) -> ResolvedModel | None:
     bundled = bundled_config(hf_id)
     if bundled is None:
         return None
-    spec = parse_config(bundled.config, bundled.hf_id)
-    return ResolvedModel(spec, Source(bundled.hf_id, None, "bundled"))
+    read = read_config(bundled.config, bundled.hf_id)
+    source = Source(bundled.hf_id, None, "bundled")
+    return ResolvedModel(read.spec, source, remarks=read.remarks)
+
+
+def _given(read: ReadConfig) -> ResolvedModel:
+    """A config.json that the caller sent, with all that it leaves open."""
+    why = f"what the class of {read.spec.model_type} has where the key is absent"
+    defaults = tuple(
+        Default(f"{IN_CONFIG}{pointer}", value, "framework", why)
+        for pointer, value in read.left_open.items()
+    )
+    return ResolvedModel(
+        read.spec, Source(None, None, "request"), defaults=defaults, remarks=read.remarks
+    )

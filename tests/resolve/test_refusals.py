@@ -416,3 +416,84 @@ def test_uneven_experts_under_torchtitan_are_refused_where_rows_travel() -> None
     layout["ep"] = 2
     (finding,) = refusal(asked).findings
     assert finding.pointer == "/training/moe/imbalance_factor"
+
+
+@pytest.mark.parametrize("framework", ["torchtitan", "transformers"])
+def test_modules_of_pytorch_do_not_share_a_key_head_between_ranks(framework: str) -> None:
+    """Megatron gives two of sixteen ranks the same one of eight."""
+    job = {
+        "model": LLAMA,
+        "parallelism": {"tp": 16, "num_gpus": 16},
+        "framework": {"name": framework},
+    }
+    (finding,) = refusal(job).findings
+    assert finding.pointer == "/parallelism/tp"
+    assert "8 key/value heads are no multiple of tp = 16; of 8 they are" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("training", "parallelism", "pointer", "words"),
+    [
+        (
+            {"precision": {"fp8_param_gather": True}},
+            {},
+            "/training/precision/fp8_param_gather",
+            "needs an fp8_recipe",
+        ),
+        (
+            {"precision": {"fp8_recipe": "mxfp8", "fp8_param_gather": True}},
+            {"use_distributed_optimizer": False},
+            "/training/precision/fp8_param_gather",
+            "states that are shared out",
+        ),
+        (
+            {
+                "precision": {"fp8_recipe": "blockwise", "fp8_param_gather": True},
+                "optimizer": {"cpu_offload_fraction": 1.0},
+            },
+            {},
+            "/training/precision/fp8_param_gather",
+            "under delayed scaling only",
+        ),
+        (
+            {"optimizer": {"precision_aware": True}},
+            {"use_distributed_optimizer": False},
+            "/training/optimizer/precision_aware",
+            "states that are shared out",
+        ),
+        (
+            {"optimizer": {"precision_aware": True, "name": "sgd"}},
+            {},
+            "/training/optimizer/precision_aware",
+            "is Adam",
+        ),
+    ],
+)
+def test_what_megatrons_distributed_optimizer_alone_does(
+    training: dict[str, Any], parallelism: dict[str, Any], pointer: str, words: str
+) -> None:
+    findings = refusal({"model": LLAMA, "training": training, "parallelism": parallelism}).findings
+    assert [found.pointer for found in findings] == [pointer]
+    assert words in findings[0].message
+
+
+def test_a_card_of_the_catalogue_has_no_more_memory_than_it_is_sold_with() -> None:
+    l40s = {"name": "L40S", "memory_bytes": 10**12}
+    (finding,) = refusal({"model": LLAMA, "gpu": l40s}).findings
+    assert finding.pointer == "/gpu/memory_bytes"
+    assert "a card of the name L40S reports" in finding.message
+    (change,) = finding.suggestion
+    assert (change.path, change.value) == ("/gpu", "L40S")
+
+
+@pytest.mark.parametrize(
+    "gpu",
+    [
+        {"name": "L40S", "memory_bytes": 48 * 2**30},
+        {"name": "L40S", "memory_bytes": 24 * 2**30},
+        {"name": "H100-80GB", "memory_bytes": 80 * 2**30},
+        {"name": "a card to come", "memory_bytes": 2**40},
+    ],
+)
+def test_a_card_may_have_what_it_is_sold_with_or_less(gpu: dict[str, Any]) -> None:
+    assert plan_of(Job.model_validate({"model": LLAMA, "gpu": gpu})).card.memory_bytes

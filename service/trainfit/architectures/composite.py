@@ -85,7 +85,7 @@ def composite(
     own = text.output_layer
     if tied is not None and _precedes_version_5(config):
         tied = own.tied
-    outer = Config({**config.values, "hidden_size": own.width}, config.path)
+    outer = config.with_derived(hidden_size=own.width)
     head = output_layer(outer, own.rows, tied=tied, bias=False)
     if promoted and own.tied and not head.scores_labels:
         head = head.model_copy(update={"tied": True})

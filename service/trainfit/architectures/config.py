@@ -102,6 +102,14 @@ class Config:
             noted.aliased.update(f"{self.path}/{key}" for key in aliased)
         return Config({**defaults, **self.values, **aliased}, self.path)
 
+    def with_derived(self, **values: Any) -> "Config":
+        """This config with values that follow from others: they stand in no document, and are no
+        defaults either.
+        """
+        if (noted := _READING.get()) is not None:
+            noted.aliased.update(f"{self.path}/{key}" for key in values)
+        return Config({**self.values, **values}, self.path)
+
     def error(self, key: builtins.str, message: builtins.str) -> ConfigError:
         return ConfigError(f"{self.path}/{key}", message)
 

@@ -30,9 +30,21 @@ ASSUMPTIONS = {
     "communicator.",
     "no-card": "No GPU was named: workspaces are those of compute capability 9.0.",
     "steady-state": "There are enough micro-batches to keep the pipeline full.",
+    "class-sizes": "The config.json leaves hidden_size or num_hidden_layers open: the model has "
+    "the sizes that its class has by default.",
+    "longer-than-positions": "The sequence is longer than max_position_embeddings of the model's "
+    "config: rotary positions go on, but a run with learned ones ends there.",
     "last-known-revision": "The branch or tag of the model still names the commit that it named "
     "when the Hub was last asked.",
 }
+
+
+SIZES = frozenset(
+    f"/model/hf_config{section}/{key}"
+    for section in ("", "/text_config", "/llm_config", "/language_config")
+    for key in ("hidden_size", "num_hidden_layers")
+)
+"""Keys without which a caller's config.json says next to nothing of its model's size."""
 
 
 def assumptions_of(plan: Plan) -> list[Assumption]:
@@ -57,6 +69,8 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
             default.pointer == "/training/num_microbatches" and "full" in default.why
             for default in plan.defaults
         ),
+        "class-sizes": any(each.pointer in SIZES for each in plan.defaults),
+        "longer-than-positions": _is_longer_than_positions(plan),
         "last-known-revision": plan.source.stale,
     }
     return [Assumption(name, text) for name, text in ASSUMPTIONS.items() if holds[name]]
@@ -64,7 +78,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
 
 def warnings_of(plan: Plan) -> list[str]:
     """What the caller should know before trusting the figures."""
-    found = []
+    found = list(plan.remarks)
     if plan.model.encoder_parameters:
         found.append(
             "This model has a vision or audio tower. Its parameters are counted, the activations "
@@ -73,6 +87,11 @@ def warnings_of(plan: Plan) -> list[str]:
     if names := _weights_only(plan):
         found.append(f"Activations of these parts are not counted: {', '.join(names)}.")
     return found
+
+
+def _is_longer_than_positions(plan: Plan) -> bool:
+    positions = plan.model.max_position_embeddings
+    return positions is not None and plan.batch.seq_length > positions
 
 
 def _weights_only(plan: Plan) -> list[str]:

@@ -1,19 +1,43 @@
 """The card that a caller means: as the catalogue knows it, or as the caller describes it."""
 
-from trainfit.catalog.gpus import find_gpu
+from trainfit.catalog.gpus import UnknownGpuError, find_gpu
+from trainfit.resolve.findings import Finding, RefusedError, put
 from trainfit.resolve.plan import Card
 from trainfit.specs.gpu import CustomGpu, JobGpu
+
+GIB = 2**30
 
 NO_CARD = Card("", 0, "")
 
 
 def card_of(gpu: JobGpu | None) -> Card:
-    """The card of this name, or of this memory. Raises UnknownGpuError."""
+    """The card of this name, or of this memory. Raises UnknownGpuError, and RefusedError where
+    name and memory exclude each other.
+    """
     if gpu is None:
         return NO_CARD
     if isinstance(gpu, CustomGpu):
         if gpu.memory_bytes is not None:
+            _check_memory(gpu.name, gpu.memory_bytes)
             return Card(gpu.name, gpu.memory_bytes, "")
         gpu = gpu.name
     card = find_gpu(gpu)
     return Card(card.name, card.reported_bytes, card.compute_capability or "")
+
+
+def _check_memory(name: str, memory_bytes: int) -> None:
+    """Raise RefusedError where a card of the catalogue is said to have more memory than it is sold
+    with. It may have less: a slice of it, or what others leave.
+    """
+    try:
+        known = find_gpu(name)
+    except UnknownGpuError:
+        return
+    if memory_bytes <= max(known.marketing_gb * GIB, known.reported_bytes):
+        return
+    message = (
+        f"a card of the name {known.name} reports {known.reported_bytes} bytes, not "
+        f"{memory_bytes}: name it alone, or call another card something else"
+    )
+    change = put("/gpu", known.name)
+    raise RefusedError((Finding("/gpu/memory_bytes", "conflict", message, (change,)),))

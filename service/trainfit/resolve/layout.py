@@ -30,7 +30,7 @@ def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findin
     num_gpus = given.num_gpus or smallest_world(given, etp)
     sequence_parallel = shares_sequence(job)
     _check_world(given, etp, num_gpus, findings)
-    _check_blocks(given, etp, model, sequence_parallel or runs_deepspeed(job), findings)
+    _check_blocks(job, etp, model, sequence_parallel or runs_deepspeed(job), findings)
     _check_sequence(job, sequence_parallel, findings)
     _check_levels(given, findings)
     vpp = virtual_pipeline_size(given, model.num_layers, findings)
@@ -186,15 +186,17 @@ def _check_world(given: Parallelism, etp: int, num_gpus: int, findings: Findings
 
 
 def _check_blocks(
-    given: Parallelism, etp: int, model: ModelSpec, sequence_parallel: bool, findings: Findings
+    job: Job, etp: int, model: ModelSpec, sequence_parallel: bool, findings: Findings
 ) -> None:
+    given = job.parallelism
+    repeats_kv = isinstance(job.framework, Megatron) or runs_deepspeed(job)
     blocks = {id(block): block for block in model.blocks}
     experts = [block for block in blocks.values() if isinstance(block, Experts)]
     for block in blocks.values():
         match block:
             case Attention():
                 _check_heads(given.tp, block.heads, findings)
-                _check_kv_heads(given.tp, block.kv_heads, findings)
+                _check_kv_heads(given.tp, block.kv_heads, findings, repeats=repeats_kv)
             case LatentAttention():
                 _check_heads(given.tp, block.heads, findings)
             case Mlp() if block.ffn % given.tp:
@@ -241,16 +243,26 @@ def _check_heads(tp: int, heads: int, findings: Findings) -> None:
         )
 
 
-def _check_kv_heads(tp: int, groups: int, findings: Findings) -> None:
-    if groups % tp and tp % groups:
-        fits = max(size for size in range(1, tp) if groups % size == 0 or size % groups == 0)
-        findings.add(
-            f"{PARALLELISM}/tp",
-            "kv_heads_not_divisible",
-            f"{groups} key/value heads are neither a multiple nor a divisor of tp = {tp}; "
-            f"of {fits} they are",
-            put(f"{PARALLELISM}/tp", fits),
-        )
+def _check_kv_heads(tp: int, groups: int, findings: Findings, *, repeats: bool) -> None:
+    """Megatron gives several ranks the same key and value heads where there are fewer heads than
+    ranks; modules of PyTorch are divided, and view what they have as whole heads.
+    Sources: megatron/core/transformer/transformer_config.py, torchtitan's
+    models/common/attention.py, transformers' modeling files.
+    """
+
+    def fits(size: int) -> bool:
+        return not groups % size or (repeats and not size % groups)
+
+    if fits(tp):
+        return
+    how = "neither a multiple nor a divisor" if repeats else "no multiple"
+    largest = max(size for size in range(1, tp) if fits(size))
+    findings.add(
+        f"{PARALLELISM}/tp",
+        "kv_heads_not_divisible",
+        f"{groups} key/value heads are {how} of tp = {tp}; of {largest} they are",
+        put(f"{PARALLELISM}/tp", largest),
+    )
 
 
 def _check_experts(ep: int, etp: int, block: Experts, findings: Findings) -> None:

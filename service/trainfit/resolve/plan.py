@@ -167,6 +167,8 @@ class Plan:
     framework: Framework
     card: Card
     defaults: tuple[Default, ...]
+    remarks: tuple[str, ...] = ()
+    """What the model's config or the job says that the figures do not follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

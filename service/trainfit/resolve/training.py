@@ -290,9 +290,32 @@ def _check_implementation(job: Job, layout: Layout, findings: Findings) -> None:
         )
 
 
+def _check_narrow_states(job: Job, layout: Layout, findings: Findings) -> None:
+    """What Megatron's distributed optimizer alone does. Sources: Megatron-LM's arguments.py,
+    megatron/core/optimizer (__init__.py, optimizer_config.py), transformer_config.py.
+    """
+    precision, optimizer = resolve_precision(job.training), job.training.optimizer
+    gather = "/training/precision/fp8_param_gather"
+    aware = "/training/optimizer/precision_aware"
+    sharded = layout.sharding != "no_shard"
+    late = precision.fp8_recipe != "delayed" and optimizer.cpu_offload_fraction > 0
+    wrong = [
+        (precision.fp8_recipe is None, "needs an fp8_recipe"),
+        (not sharded, "needs optimizer states that are shared out"),
+        (late, "goes with an optimizer on the host under delayed scaling only"),
+    ]
+    for holds, message in wrong if precision.fp8_param_gather else ():
+        if holds:
+            findings.add(gather, "conflict", f"gathering in fp8 {message}", put(gather, False))
+    if optimizer.precision_aware and not (sharded and optimizer.name == "adam"):
+        message = "a precision-aware optimizer is Adam with states that are shared out"
+        findings.add(aware, "conflict", message, put(aware, False))
+
+
 def resolve_step(job: Job, layout: Layout, layers: int, card: Card, findings: Findings) -> Step:
     training = job.training
     _check_implementation(job, layout, findings)
+    _check_narrow_states(job, layout, findings)
     precision = resolve_precision(training)
     cross_entropy = training.loss.cross_entropy
     assert cross_entropy in ("unfused", "native_fused", "te_fused")

@@ -10,6 +10,10 @@ from trainfit.specs.part import MAX_SAFE_INTEGER, Part
 GpuName = Annotated[str, Field(min_length=1, max_length=64)]
 
 
+MAX_MEMORY_BYTES = 2**42
+"""4 TiB: several times what any card has, or is announced to have."""
+
+
 class CustomGpu(Part):
     """A card of the catalogue by its name, or any other by its memory."""
 
@@ -17,7 +21,7 @@ class CustomGpu(Part):
         "custom",
         description="Catalogue name or alias; beside memory_bytes, what to call the card.",
     )
-    memory_bytes: Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER)] | None = Field(
+    memory_bytes: Annotated[int, Field(ge=1, le=MAX_MEMORY_BYTES)] | None = Field(
         None,
         description="What the driver reports as total memory. Unset: what the catalogue says of "
         "the card of this name.",
