@@ -197,3 +197,20 @@ def test_options_that_pai_megatron_patch_adds(dataset: str, length: int) -> None
     assert not unsupported(found)
     assert found.job["training"]["seq_length"] == length
     assert found.job["framework"]["make_vocab_size_divisible_by"] == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--tokenizer-type Qwen2Tokenizer",
+        "--lr-wsd-decay-style inverse-square",
+        "--rotary-base 1000000.0",
+        "--data-impl mmap",
+        "--train-tokens 300000000000",
+    ],
+)
+def test_a_value_that_only_forks_take_changes_nothing_where_it_cannot_matter(words: str) -> None:
+    found = read(f"{SMALL} {words}")
+    assert found.job == read(SMALL).job
+    assert words.split()[0] in {each.key for each in found.launch.account.irrelevant}
+    assert not found.launch.account.unsupported

@@ -199,6 +199,46 @@ def test_of_two_configs_none_is_chosen() -> None:
     assert read(launch_of(files, argv, env=GPUS)).field("/training/micro_batch_size") == 2
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rotary_base: 1000000.0",
+        "activations_checkpoint_method: uniform",
+        "activations_checkpoint_num_layers: 1",
+        "dist_ckpt_parallel_load: true",
+    ],
+)
+def test_a_value_that_cannot_matter_changes_nothing(line: str) -> None:
+    content = (DATA / "megatron_bridge/nemo_llama2_7b.yaml").read_text()
+    name = line.partition(":")[0]
+    kept = [each for each in content.split("\n") if not each.startswith(f"  {name}:")]
+    plain = read(launch_of({"n.yaml": "\n".join(kept)}, overrides=VOCABULARY))
+    found = read(launch_of({"n.yaml": "\n".join([*kept, f"  {line}"])}, overrides=VOCABULARY))
+    assert found.fields() == plain.fields()
+    assert found.unsupported == plain.unsupported
+    assert f"model.{name}" in found.irrelevant
+
+
+def test_a_method_of_recompute_counts_beside_a_granularity() -> None:
+    content = (DATA / "megatron_bridge/nemo_llama2_7b.yaml").read_text()
+    kept = [each for each in content.split("\n") if "activations_checkpoint" not in each]
+    lines = ("granularity: full", "method: block", "num_layers: 3")
+    given = [f"  activations_checkpoint_{line}" for line in lines]
+    found = read(launch_of({"n.yaml": "\n".join([*kept, *given])}, overrides=VOCABULARY))
+    assert found.field("/training/recompute") == {
+        "granularity": "full",
+        "method": "block",
+        "num_layers": 3,
+    }
+
+
+def test_a_container_keeps_modules_of_a_recompute_that_is_off() -> None:
+    lines = "recompute_granularity: null\n  recompute_modules: [core_attn]\n"
+    saved = CONTAINER.replace("\ntrain:\n", f"\n  {lines}train:\n")
+    found = read(launch_of({"run.yaml": saved}, env=GPUS))
+    assert found.fields() == read(launch_of({"run.yaml": CONTAINER}, env=GPUS)).fields()
+
+
 def words_of(name: str) -> tuple[str, ...]:
     text = (DATA / f"megatron_bridge/{name}.args").read_text()
     return ("run.py", *shlex.split(text, comments=True))

@@ -32,7 +32,13 @@ from trainfit.launch.megatron.bridge_names import (
     UNSUPPORTED_SECTIONS,
     USUAL_SPECS,
 )
-from trainfit.launch.megatron.configs import Field, demand_dimensions, is_argument, reading_of
+from trainfit.launch.megatron.configs import (
+    Field,
+    demand_dimensions,
+    is_argument,
+    reading_of,
+    without_idle_recompute,
+)
 from trainfit.launch.megatron.hydra import is_override, overrides_of
 from trainfit.launch.megatron.nemo import is_nemo, read_nemo
 from trainfit.launch.megatron.options import Defaults, Parser
@@ -167,7 +173,7 @@ def _refuse_several(files: Sequence[LaunchFile], named: Word | None) -> None:
 
 def _read_container(settings: Mapping[str, Setting], draft: Draft, *, names_recipe: bool) -> None:
     defaults = Parser(None).defaults()
-    fields = list(_fields(_precision_last(settings), draft))
+    fields = list(without_idle_recompute(_fields(_precision_last(settings), draft), draft))
     demand_dimensions(fields, draft, "a recipe")
     bridge = Defaults("Megatron-Bridge", {**defaults.values, **DIFFERING}, None)
     if settings and SAVED not in settings and not names_recipe:

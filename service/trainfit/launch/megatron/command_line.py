@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from trainfit.launch.draft import Draft
+from trainfit.launch.megatron.known import OF_FORKS, VALUE_IRRELEVANT
 from trainfit.launch.megatron.options import Option, Parser
 from trainfit.launch.program import Word
 from trainfit.launch.settings import Setting
@@ -72,11 +73,16 @@ def _set(arguments: Arguments, parser: Parser, word: Word, given: list[Word], dr
         if taken is None:
             problem = problem or "takes a value"
         elif (wrong := _problem(option, given[:taken])) is not None:
+            if option.dest in VALUE_IRRELEVANT:
+                draft.ignore(_setting(word, given[:taken]))
+                return taken
             problem = problem or wrong
         else:
             _put(arguments, option, word, given[:taken], draft)
             return taken
-    if problem is None:
+    if problem is None and word.text in OF_FORKS:
+        draft.ignore(_setting(word, given))
+    elif problem is None:
         draft.leave_out(_setting(word, given), parser.why_not(word.text))
     else:
         draft.complain(_setting(word, given), problem)

@@ -6,12 +6,13 @@ a dataclass's field where Megatron-LM's namespace has another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.megatron.dimensions import is_of_the_hub
+from trainfit.launch.megatron.known import VALUE_IRRELEVANT
 from trainfit.launch.megatron.options import Option, releases
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import flag, whole
@@ -65,6 +66,9 @@ DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp1
 _DTYPE_ARGUMENTS = ("exp_avg_dtype", "exp_avg_sq_dtype", "main_grads_dtype", "main_params_dtype")
 
 
+RECOMPUTE = ("recompute_method", "recompute_num_layers", "recompute_modules")
+
+
 class Field(NamedTuple):
     """A field of a dataclass, the setting that sets it, and to what."""
 
@@ -92,7 +96,7 @@ def reading_of(fields: Iterable[Field], draft: Draft) -> Reading:
         if setting.unknown is not None:
             continue
         try:
-            value = _value(dest, said)
+            value = said if dest in VALUE_IRRELEVANT else _value(dest, said)
         except ValueError as error:
             draft.complain(setting, str(error))
             del named[dest]
@@ -102,6 +106,20 @@ def reading_of(fields: Iterable[Field], draft: Draft) -> Reading:
     if (groups := named.get("num_query_groups")) is not None:
         named["group_query_attention"], values["group_query_attention"] = groups, True
     return Reading(named, draft, values)
+
+
+def without_idle_recompute(fields: Iterable[Field], draft: Draft) -> Iterator[Field]:
+    """Fields without those of a recompute that no granularity switches on: a dataclass ignores what
+    a command line refuses (transformer_config.py of megatron-core, NeMo's transformer.py).
+    """
+    listed = list(fields)
+    granularity = [each.value for each in listed if each.name == "recompute_granularity"]
+    idle = not granularity or granularity[-1] is None
+    for each in listed:
+        if idle and each.name in RECOMPUTE:
+            draft.ignore(each.setting)
+        else:
+            yield each
 
 
 def demand_dimensions(fields: Iterable[Field], draft: Draft, base: str) -> None:

@@ -254,6 +254,13 @@ WITHOUT_EFFECT = {
 }
 """Options that are not modelled, at values that change nothing beside a release's own default."""
 
+VALUE_IRRELEVANT = frozenset(("lr_wsd_decay_style", "rotary_base", "tokenizer_type"))
+"""Options that forks give other values: another decay, a base that is no whole number, a tokenizer
+of their own, whose vocabulary has to be told as that of any other."""
+
+OF_FORKS = frozenset(("--data-impl", "--train-tokens"))
+"""Options of early Megatron-LM and of Megatron-DeepSpeed that do not change memory."""
+
 UNSUPPORTED = {
     word: why
     for why, words in {

@@ -13,7 +13,12 @@ from typing import Any
 
 from trainfit.launch.draft import Draft
 from trainfit.launch.megatron.arguments import read_arguments
-from trainfit.launch.megatron.configs import Field, demand_dimensions, reading_of
+from trainfit.launch.megatron.configs import (
+    Field,
+    demand_dimensions,
+    reading_of,
+    without_idle_recompute,
+)
 from trainfit.launch.megatron.options import Defaults, Parser
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import WHOLE, size
@@ -70,7 +75,9 @@ IRRELEVANT = frozenset(
     word
     for words in (
         """
-        apex_transformer_log_level attention_type contiguous_grad_bucket dist_ckpt_format
+        apex_transformer_log_level attention_type contiguous_grad_bucket
+        dist_ckpt_assume_constant_structure dist_ckpt_format dist_ckpt_parallel_dist_opt
+        dist_ckpt_parallel_load
         dist_ckpt_load_on_device dist_ckpt_load_strictness dist_ckpt_parallel_save
         dist_ckpt_torch_dist_multiproc do_layer_norm_weight_decay enable_megatron_timers
         encoder_attn_mask_type fp8_e4m3 fp8_hybrid fsdp_grad_reduce_dtype fsdp_sharded_checkpoint
@@ -130,7 +137,7 @@ def read_nemo(settings: Mapping[str, Setting], draft: Draft) -> None:
     _read_trainer(settings, draft)
     defaults = Parser(None).defaults()
     nemo = Defaults("NeMo", {**defaults.values, **DIFFERING}, None)
-    fields = list(_fields(settings, draft))
+    fields = list(without_idle_recompute(_fields(settings, draft), draft))
     demand_dimensions(fields, draft, "a config that was not sent")
     read_arguments(reading_of(fields, draft), nemo)
 

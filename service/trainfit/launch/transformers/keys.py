@@ -135,6 +135,10 @@ push_to_hub_revision hub_model_revision wandb_entity wandb_project wandb_run_gro
 wandb_log_unique_prompts num_completions_to_print log_completions sanity_check
 lora_alpha lora_task_type use_rslora trackio_project gradient_checkpointing_use_reentrant
 cutoff_samples attn_softmax_bf16 lora_bias
+lazy_preprocess image_folder dataset_path dataset_dir data_cache_dir eval_data_path
+conversation_template with_tracking max_new_tokens
+use_swanlab swanlab_project swanlab_workspace swanlab_run_name swanlab_experiment_name swanlab_mode
+swanlab_api_key swanlab_logdir
 """),
     {
         "use_dora": OFF,
