@@ -182,6 +182,34 @@ def test_mixed_precision_counts_before_the_same_elsewhere() -> None:
     assert found.field("/training/precision") == "bf16", "bf16_mixed reduces in fp32"
 
 
+@pytest.mark.parametrize(("ddp", "optimizer"), [(True, False), (False, True), (False, False)])
+@pytest.mark.parametrize(
+    ("name", "pointer"),
+    [
+        ("overlap_param_gather", "/framework/overlap_param_gather"),
+        ("use_distributed_optimizer", "/parallelism/data_parallel_sharding_strategy"),
+    ],
+)
+def test_either_of_two_sections_switches_on(
+    name: str, pointer: str, *, ddp: bool, optimizer: bool
+) -> None:
+    kept = [line for line in CONTAINER.split("\n") if line.strip().partition(":")[0] != name]
+    given = "\n".join(kept)
+    for section, value in (("ddp", ddp), ("optimizer", optimizer)):
+        line = f"{section}:\n  {name}: {str(value).lower()}\n"
+        given = given.replace(f"\n{section}:\n", f"\n{line}")
+    found = read(launch_of({"run.yaml": given}, env=GPUS)).field(pointer)
+    assert found in ((True, "optim") if ddp or optimizer else (False, "no_shard"))
+
+
+def test_how_llama_3_1_stretches_its_positions_does_not_matter() -> None:
+    stretched = "scale_factor: 8.0\n  low_freq_factor: 1.0\n  high_freq_factor: 4.0\n"
+    lines = f"  {stretched}  old_context_len: 8192\n"
+    saved = CONTAINER.replace("\ntrain:\n", f"\n{lines}train:\n")
+    found = read(launch_of({"run.yaml": saved}, env=GPUS))
+    assert not found.unsupported
+
+
 def test_overrides_of_a_recipe_are_no_whole_config() -> None:
     hub = {"model": {"hf_id": "Qwen/Qwen3-Next-80B-A3B-Instruct"}}
     found = config("megatron_bridge/qwen3_next_finetune.yaml", env=GPUS, overrides=hub)

@@ -19,6 +19,7 @@ from trainfit.launch.megatron.bridge_names import (
     DIFFERING,
     FIELDS,
     FILE_OPTIONS,
+    IN_SYNC,
     IRRELEVANT_DATASET,
     IRRELEVANT_OPTIONS,
     IRRELEVANT_PARTS,
@@ -173,7 +174,8 @@ def _refuse_several(files: Sequence[LaunchFile], named: Word | None) -> None:
 
 def _read_container(settings: Mapping[str, Setting], draft: Draft, *, names_recipe: bool) -> None:
     defaults = Parser(None).defaults()
-    fields = list(without_idle_recompute(_fields(_precision_last(settings), draft), draft))
+    ordered = _precision_last(_in_sync(settings, draft))
+    fields = list(without_idle_recompute(_fields(ordered, draft), draft))
     demand_dimensions(fields, draft, "a recipe")
     bridge = Defaults("Megatron-Bridge", {**defaults.values, **DIFFERING}, None)
     if settings and SAVED not in settings and not names_recipe:
@@ -189,6 +191,20 @@ def _leave_out_recipe(settings: Mapping[str, Setting], draft: Draft) -> None:
     first = next(iter(settings.values()))
     setting = Setting("recipe", given, first.file, None if first.line is None else 1)
     draft.leave_out(setting, OVERRIDES_ONLY)
+
+
+def _in_sync(settings: Mapping[str, Setting], draft: Draft) -> dict[str, Setting]:
+    """Settings without a false that another section's true replaces
+    (_validate_and_sync_distributed_optimizer_settings).
+    """
+    kept = dict(settings)
+    for name, sections in IN_SYNC.items():
+        keys = [key for section in sections if (key := f"{section}.{name}") in settings]
+        if any(settings[key].value is True for key in keys):
+            for key in keys:
+                if settings[key].value is False:
+                    draft.ignore(kept.pop(key))
+    return kept
 
 
 def _precision_last(settings: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -217,6 +233,8 @@ def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
             draft.leave_out(setting, UNSUPPORTED_SECTIONS[section])
         elif key == PRECISION:
             yield from _precision(setting, draft)
+        elif key == f"{PRECISION}.fp32":
+            draft.recognise(setting)
         elif key == SPEC and str(setting.value) in USUAL_SPECS:
             draft.ignore(setting)
         elif section in SECTIONS and "." in name:

@@ -64,6 +64,12 @@ FIELDS = {
     "validation.eval_micro_batch_size": "eval_micro_batch_size",
 }
 """Fields that stand under another name, or that count though their section does not."""
+IN_SYNC: Mapping[str, tuple[str, ...]] = {
+    "use_distributed_optimizer": ("ddp", "optimizer"),
+    "overlap_param_gather": ("ddp", "optimizer"),
+    "use_megatron_fsdp": ("dist", "ddp"),
+}
+"""Fields that two sections have, of which either switches both on."""
 UNSUPPORTED_FIELDS = {
     "model.kd_config": "a teacher beside the model is not modelled",
     "model.teacher": "a teacher beside the model is not modelled",

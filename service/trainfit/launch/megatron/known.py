@@ -442,6 +442,7 @@ CONFIG_IRRELEVANT = frozenset(
         soap_shampoo_beta soap_use_kl_shampoo adaptive_muon_moment2_method adaptive_muon_beta2
         adaptive_muon_eps grad_norm_skip_threshold finetune_lr external_gpu_device_mapping
         enable_megatron_core_experimental lazy_init data_parallel_size bias_activation_fusion
+        scale_factor low_freq_factor high_freq_factor old_context_len
         """,
     )
     for word in words.split()
