@@ -257,3 +257,37 @@ scenario("what is kept free counts for every verdict", async (page) => {
   await page.getByLabel("Keep free").fill("101");
   await notThisRun(page, "Not this run: what is kept free is not between 0 and 90 %.");
 });
+
+scenario("a proxy may refuse in words of its own", async (page) => {
+  await open(page);
+  await page.route(/\/v1\/(fit-check|estimate)$/, (route) =>
+    route.fulfill({ status: 503, json: { error: "upstream connect error" } }),
+  );
+  await chip(page, "/parallelism/tp", 4).click();
+  await page.getByText("answered with status 503").waitFor();
+  assert.equal(await page.locator("main.stale").count(), 1);
+});
+
+scenario("links that say nonsense are refused, and break nothing", async (page) => {
+  await open(page);
+  for (const nonsense of [
+    "model=1",
+    "model.hf_id=5",
+    "model.hf_id=gpt2&parallelism=5",
+    "model.hf_id=gpt2&parallelism.tp=abc",
+    "model.hf_id=gpt2&gpu=[1]",
+    'model.hf_id=gpt2&gpu={"memory_bytes":"x"}',
+    "model.hf_id=gpt2&framework=x",
+    "model.hf_id=gpt2&framework.name=torchtitan&framework.deterministic_mode=true",
+    "model.hf_id=gpt2&training.precision=7",
+    "model.hf_id=gpt2&training.peft=lora",
+    "model.hf_id=gpt2&training.recompute.modules=mlp",
+  ]) {
+    await page.evaluate((hash) => (location.hash = hash), nonsense);
+    await page.locator(".verdict.problem").waitFor();
+    await settled(page);
+    assert.equal(await page.locator("main.stale").count(), 1, nonsense);
+    await page.evaluate(() => (location.hash = "model.hf_id=gpt2"));
+    await thisRun(page);
+  }
+});

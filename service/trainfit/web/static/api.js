@@ -39,9 +39,18 @@ export async function ask(path, question, signal) {
     await waited(response, signal);
     response = await fetch(path, { method, headers, body, signal });
   }
-  const type = response.headers.get("content-type") ?? "";
   if (response.ok) return response.json();
-  throw new Refused(type.includes("json") ? await response.json() : unexpected(response));
+  throw new Refused(await problemIn(response));
+}
+
+/** What a refusal says; one of something between here and the service says less.
+ * @param {Response} response
+ * @returns {Promise<Problem>}
+ */
+async function problemIn(response) {
+  const type = response.headers.get("content-type") ?? "";
+  const said = type.includes("json") ? await response.json() : null;
+  return { ...unexpected(response), ...(Array.isArray(said?.errors) ? said : {}) };
 }
 
 /** @param {Response} response @returns {Problem} */

@@ -132,8 +132,13 @@ function useAddress() {
       store.update(fromAddress(location.hash, INITIAL));
     };
     addEventListener("hashchange", reopened);
-    const write = (/** @type {State} */ state) =>
-      history.replaceState(null, "", `#${toAddress(state)}`);
+    const write = (/** @type {State} */ state) => {
+      try {
+        history.replaceState(null, "", `#${toAddress(state)}`);
+      } catch {
+        // Browsers refuse addresses that are too long or change too often: the page goes on.
+      }
+    };
     const ended = store.subscribe(write);
     return () => {
       removeEventListener("hashchange", reopened);
