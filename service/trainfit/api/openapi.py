@@ -114,6 +114,7 @@ def _suit_generators(part: Any) -> None:
     elif isinstance(part, dict):
         _say_format(part)
         _hand_down_default(part)
+        _tell_apart(part)
         for name, inner in part.items():
             if name == "properties":
                 _suit_generators(list(inner.values()))
@@ -141,3 +142,13 @@ def _hand_down_default(schema: dict[str, Any]) -> None:
         json_type = JSON_TYPES[type(schema["default"])]
         (kind,) = (each for each in kinds if each.get("type") == json_type)
         kind["default"] = schema.pop("default")
+
+
+def _tell_apart(schema: dict[str, Any]) -> None:
+    """Say that a value is of one kind of a union alone, where their types differ: of an anyOf,
+    generators for Rust make an object with the fields of all kinds, which is no text or number.
+    """
+    kinds = schema.get("anyOf", ())
+    types = [each.get("type", "object" if "$ref" in each else None) for each in kinds]
+    if len(types) > 1 and "null" not in types and None not in types and len({*types}) == len(types):
+        schema["oneOf"] = schema.pop("anyOf")

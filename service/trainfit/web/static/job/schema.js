@@ -146,7 +146,8 @@ export class JobSchema {
       optional: (schema.anyOf ?? []).some((/** @type {Schema} */ each) => each.type === "null"),
       description: schema.description ?? "",
       // A union has none: of its forms one has it.
-      default: [schema, ...(schema.anyOf ?? [])].find((each) => "default" in each)?.default,
+      default: [schema, ...(schema.anyOf ?? schema.oneOf ?? [])].find((each) => "default" in each)
+        ?.default,
     };
   }
 
