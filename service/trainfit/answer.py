@@ -10,6 +10,7 @@ from trainfit.estimator.estimate import estimate
 from trainfit.estimator.memo import Memos
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
+from trainfit.releases import estimated
 from trainfit.resolve.card import card_of
 from trainfit.resolve.job import resolve
 from trainfit.resolve.plan import Plan
@@ -50,8 +51,28 @@ def answer(
 ) -> EstimateAnswer:
     """The estimate of a job, as it is sent. Errors are those of `plan_of`."""
     plan = plan_of(job, find)
-    result = estimate(plan, activations=activations, memo=MEMOS.current())
+    result = estimate_over_releases(job, plan, reading, activations=activations, find=find)
     return signed(job, plan, result, activations=activations, reading=reading)
+
+
+def estimate_over_releases(
+    job: Job,
+    plan: Plan,
+    reading: LaunchReading | None,
+    *,
+    activations: bool = True,
+    find: Find = from_package,
+) -> Estimate:
+    """The estimate of the plan of a job, within the bounds of every release that the launch which
+    it was read from can be of.
+    """
+    memo = MEMOS.current()
+
+    def price(each: Job) -> Estimate:
+        known = plan if each is job else plan_of(each, find)
+        return estimate(known, activations=activations, memo=memo)
+
+    return estimated(job, reading.launch.variants if reading is not None else [], price)
 
 
 def signed(

@@ -12,6 +12,7 @@ from trainfit.dimensions import Find, from_package
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.pricing import Pricing
+from trainfit.releases import estimated
 from trainfit.specs.job import AS_JOB, Job
 from trainfit.specs.policy import FitCheckOptions, FitCheckRequest
 
@@ -41,7 +42,9 @@ def check_fit(
     """The verdict on a job, as it is sent. Errors are those of `plan_of`; a job that is refused
     for nothing but what is not modelled is answered. `price` estimates it and changes to it.
     """
-    decision = fit_check(request, price or Pricing(find).estimate, _unread(reading))
+    each = price or Pricing(find).estimate
+    variants = reading.launch.variants if reading is not None else []
+    decision = fit_check(request, lambda job: estimated(job, variants, each), _unread(reading))
     plan = plan_of(request, find) if decision.estimate is not None else None
     document = normalised(request, plan)
     options = request.model_dump(mode="json", include=set(FitCheckOptions.model_fields))

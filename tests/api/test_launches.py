@@ -59,9 +59,10 @@ async def test_every_key_is_accounted_for(client: AsyncClient) -> None:
 
 
 async def test_a_launch_is_answered_as_its_job(client: AsyncClient) -> None:
-    job = (await client.post(PATH, json=launch())).json()["job"]
+    sent = launch(framework_version="v0.2.2")
+    job = (await client.post(PATH, json=sent)).json()["job"]
     for path in ("/v1/estimate", "/v1/fit-check"):
-        launched = (await client.post(path, json={"launch": launch()})).json()
+        launched = (await client.post(path, json={"launch": sent})).json()
         alone = (await client.post(path, json=job)).json()
         assert launched.pop("launch")["format"] == "torchtitan"
         assert alone.pop("launch") is None
@@ -241,3 +242,63 @@ async def test_what_keys_cannot_say_is_refused_by_name(client: AsyncClient) -> N
     assert response.status_code == 422
     (error,) = response.json()["errors"]
     assert (error["pointer"], error["code"]) == ("/job/framework/name", "not_expressible")
+
+
+OLD = {
+    "argv": "torchrun --nproc_per_node=1 sft.py --model_name_or_path meta-llama/Llama-3.1-8B "
+    "--max_seq_length 4096 --bf16 True --torch_dtype bfloat16 --gradient_checkpointing True "
+    "--per_device_train_batch_size 2 --use_peft True --lora_target_modules all-linear",
+    "gpu": "A100-80GB",
+}
+"""A key of TRL that went with 0.20, when the loss was not in chunks yet."""
+
+
+async def test_every_question_spans_the_releases_that_a_launch_can_be_of(
+    client: AsyncClient,
+) -> None:
+    estimate = (await client.post("/v1/estimate", json={"launch": OLD})).json()
+    bounds = estimate["binding"]["device_bytes"]
+    releases = estimate["launch"]["releases"]
+    assert releases == "transformers from 4.56 to before 5.0 and trl from 0.9 to before 0.20"
+    pointers = {
+        each["pointer"] for other in estimate["launch"]["variants"] for each in other["differences"]
+    }
+    assert pointers == {"/training/optimizer/implementation", "/training/loss/shifted"}
+
+    check = (await client.post("/v1/fit-check", json={"launch": OLD})).json()
+    assert check["binding"]["device_bytes"] == bounds
+    assert check["estimate"]["assumptions"] == estimate["assumptions"]
+
+    batch = {"jobs": [{"id": "a", "launch": OLD}]}
+    (answered,) = (await client.post("/v1/estimate:batch", json=batch)).json()["jobs"]
+    assert answered["estimate"]["binding"]["device_bytes"] == bounds
+
+    patch = [{"op": "replace", "path": "/training/micro_batch_size", "value": 4}]
+    side = {"launch": OLD, "changes": [{"id": "twice", "patch": patch}]}
+    compared = (await client.post("/v1/compare", json=side)).json()
+    assert compared["baseline"]["comparison"]["binding"]["device_bytes"] == bounds
+    twice = compared["jobs"][0]["comparison"]["binding"]["device_bytes"]
+    longer = OLD | {"argv": str(OLD["argv"]).replace("batch_size 2", "batch_size 4")}
+    alone = (await client.post("/v1/estimate", json={"launch": longer})).json()
+    assert twice == alone["binding"]["device_bytes"]
+
+
+async def test_a_change_of_what_releases_differ_in_counts_for_all(client: AsyncClient) -> None:
+    """What is changed is as the change says, whatever a release would have made of it."""
+    patch = [{"op": "add", "path": "/training/loss", "value": {"cross_entropy": "liger"}}]
+    side = {"launch": OLD, "changes": [{"id": "liger", "patch": patch}]}
+    (liger,) = (await client.post("/v1/compare", json=side)).json()["jobs"]
+    other = {"loss": {"cross_entropy": "liger"}}
+    job = (await client.post("/v1/jobs:from-launch", json=OLD)).json()["job"]
+    job["training"] |= other
+    alone = (await client.post("/v1/estimate", json=job)).json()
+    bounds = liger["comparison"]["binding"]["device_bytes"]
+    assert bounds["expected"] == alone["binding"]["device_bytes"]["expected"]
+    assert bounds["high"] - alone["binding"]["device_bytes"]["high"] < 2**20
+
+
+async def test_a_release_too_old_is_refused_by_the_first_that_is_known(client: AsyncClient) -> None:
+    old = OLD | {"framework_version": "4.28.1"}
+    response = await client.post("/v1/fit-check", json={"launch": old})
+    assert response.status_code == 422
+    assert "transformers 4.28.1 is too old; known since 4.36" in response.json()["detail"]

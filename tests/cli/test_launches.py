@@ -37,7 +37,38 @@ def test_a_launch_file_stands_for_its_job(run: Run, toml: Path) -> None:
         for question in (str(toml), f"--job {job}")
     )
     assert launched["launch"] == {key: read[key] for key in launched["launch"]}
-    assert launched["stages"] == alone["stages"]
+    expected = [
+        [each[f"{kind}_bytes"]["expected"] for kind in ("allocated", "reserved", "device")]
+        for answer in (launched, alone)
+        for each in answer["stages"]
+    ]
+    assert expected[0] == expected[1]
+
+
+def test_every_command_spans_the_releases_of_a_launch(run: Run, tmp_path: Path) -> None:
+    """max_seq_length is TRL's of long ago, with losses that copied the logits."""
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "torchrun --nproc_per_node=1 sft.py --model_name_or_path meta-llama/Llama-3.1-8B "
+        "--max_seq_length 4096 --bf16 True --torch_dtype bfloat16 --gradient_checkpointing True "
+        "--per_device_train_batch_size 2 --use_peft True --lora_target_modules all-linear\n",
+        "utf-8",
+    )
+    estimate = json.loads(run(f"estimate {script} --gpu A100-80GB --json").out)
+    verdict = json.loads(run(f"fit-check {script} --gpu A100-80GB --format json").out)
+    (checked,) = verdict["checks"]
+    bounds = estimate["binding"]["device_bytes"]
+    assert checked["fit_check"]["binding"]["device_bytes"] == bounds
+    (told,) = [each for each in estimate["assumptions"] if each["id"] == "several-releases"]
+    assert "the high bound is that of transformers from 4.46 to before 4.49" in told["text"]
+    assert "several-releases" in run(f"estimate {script} --verbose").out
+    named = json.loads(
+        run(
+            f"estimate {script} --gpu A100-80GB --json --framework-version transformers==4.48.1"
+        ).out
+    )
+    assert named["binding"]["device_bytes"]["high"] == bounds["high"]
+    assert named["binding"]["device_bytes"]["low"] > bounds["low"]
 
 
 def test_flags_hold_over_a_launch(run: Run, toml: Path) -> None:

@@ -1,6 +1,6 @@
 """Launches in the place of jobs: read, and what is wrong with them told where they say it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -10,6 +10,7 @@ from trainfit.api.jobs import AnyJob, answered, not_a_job, read_job
 from trainfit.api.problems import INVALID_LAUNCH, MAX_ERRORS, Problem, problem, summary
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.reading import LaunchReading, ReadLaunch, place_in
+from trainfit.launch.variants import Variant
 from trainfit.resolve.findings import Finding
 from trainfit.specs.job import Job
 from trainfit.specs.launch import Launch, LaunchedFitCheck, LaunchedJob
@@ -36,6 +37,8 @@ class Asked(Generic[AnyJob]):
     reading: LaunchReading | None = None
     prefix: str = LAUNCH
     unread: bool = False
+    variants: Sequence[Variant] = ()
+    """What the job would be under other releases that the launch can be of."""
 
     @property
     def launch(self) -> ReadLaunch | None:
@@ -89,7 +92,7 @@ def _read(
     job = read_job({**reading.job, **beside}, kind)
     if isinstance(job, Problem):
         return _placed(job, reading, prefix)
-    return Asked(job, reading, prefix, bool(reading.unread()))
+    return Asked(job, reading, prefix, bool(reading.unread()), reading.launch.variants)
 
 
 def _finding(complaint: Complaint, launch: Launch, prefix: str) -> Finding:

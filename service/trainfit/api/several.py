@@ -4,6 +4,7 @@ them is told in its place, with pointers into that job.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -22,6 +23,7 @@ from trainfit.dimensions import Find, from_package
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.pricing import Pricing
+from trainfit.releases import needed
 from trainfit.resolve.findings import Change, Finding
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
@@ -130,7 +132,7 @@ def compare_jobs(
     """Each job beside a baseline: one of them, or the job that changes are made to."""
     pricing = Pricing(find)
     results = {
-        name: _answered(asked, lambda job, _: pricing.needs(job), told)
+        name: _answered(asked, partial(_needs, asked, pricing), told)
         for name, asked in opened.items()
     }
     names = list(opened)
@@ -180,6 +182,12 @@ def _answered(
     return result
 
 
+def _needs(
+    asked: Asked[Job] | Problem, pricing: Pricing, job: Job, _: LaunchReading | None
+) -> Needs:
+    return needed(job, asked.variants if isinstance(asked, Asked) else (), pricing.needs)
+
+
 def _verdict(asked: Asked[Job] | Problem, needs: Needs, policy: Headroom) -> Verdict | None:
     """The verdict on the card that the job names."""
     if isinstance(asked, Problem) or asked.job.gpu is None:
@@ -192,7 +200,8 @@ def _changed(base: Asked[Job] | Problem, change: NamedChange) -> Asked[Job] | Pr
         return base
     operations = [Change(each.op, each.path, each.value) for each in change.patch]
     try:
-        return Asked(apply(base.job, operations), unread=base.unread)
+        changed = apply(base.job, operations)
+        return Asked(changed, unread=base.unread, variants=base.variants)
     except PatchError as error:
         pointer = f"/patch/{operations.index(error.change)}/path"
         return problem(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from trainfit.answer import plan_of, signed
+from trainfit.answer import estimate_over_releases, plan_of, signed
 from trainfit.api.launches import Asked, read_asked
 from trainfit.api.problems import Problem
 from trainfit.cli.errors import RefusedCommandError
@@ -17,7 +17,8 @@ from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
 from trainfit.cli.lookup import looking_up
 from trainfit.cli.refusals import refusal
 from trainfit.cli.terminal import print_json
-from trainfit.estimator.estimate import estimate as estimate_plan
+from trainfit.estimator.results import Estimate
+from trainfit.launch.reading import LaunchReading
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 from trainfit.wire import to_json
@@ -69,8 +70,8 @@ def estimate(
         raise RefusedCommandError("trainfit: give one of --tree, --summary and --json")
     if stage is not None and not tree:
         raise RefusedCommandError("trainfit: --stage: goes with --tree")
-    asked, plan = _resolved(question(named or (), job, flags, launch), as_json=as_json)
-    result = estimate_plan(plan, activations=activations)
+    document = question(named or (), job, flags, launch)
+    asked, plan, result = _estimated(document, activations=activations, as_json=as_json)
     if as_json:
         answer = signed(asked.job, plan, result, activations=activations, reading=asked.reading)
         print_json(to_json(answer))
@@ -93,17 +94,27 @@ def estimate(
             print_details(result)
 
 
-def _resolved(document: dict[str, Any], *, as_json: bool) -> tuple[Asked[Job], Plan]:
-    """A job and its plan, or RefusedCommandError with the problem in words or as JSON."""
+def _estimated(
+    document: dict[str, Any], *, activations: bool, as_json: bool
+) -> tuple[Asked[Job], Plan, Estimate]:
+    """A job, its plan and its estimate, or RefusedCommandError with the problem in words or as
+    JSON.
+    """
     asked = read_asked(document, Job)
     if isinstance(asked, Problem):
         raise _refused(asked, document, as_json=as_json)
     with looking_up(online=True) as look_up:
         find = look_up([asked.job.model])
-    plan = asked.answered(lambda job, _: plan_of(job, find))
-    if isinstance(plan, Problem):
-        raise _refused(plan, document, as_json=as_json)
-    return asked, plan
+
+    def answer(job: Job, reading: LaunchReading | None) -> tuple[Plan, Estimate]:
+        plan = plan_of(job, find)
+        result = estimate_over_releases(job, plan, reading, activations=activations, find=find)
+        return plan, result
+
+    found = asked.answered(answer)
+    if isinstance(found, Problem):
+        raise _refused(found, document, as_json=as_json)
+    return asked, *found
 
 
 def _refused(problem: Problem, document: dict[str, Any], *, as_json: bool) -> RefusedCommandError:

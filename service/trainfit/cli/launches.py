@@ -34,7 +34,8 @@ class LaunchOptions:
         LaunchFormat | None, _about("Whose keys they are written in. Unset: what they look like.")
     ] = None
     framework_version: Annotated[
-        str | None, _about("Release whose names and defaults hold. Unset: the latest known.")
+        str | None,
+        _about("Release whose names and defaults hold. Unset: the latest that has the keys."),
     ] = None
     argv: Annotated[
         str | None, _about("The command line, or the arguments that the script is given.")

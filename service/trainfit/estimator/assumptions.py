@@ -34,9 +34,14 @@ ASSUMPTIONS = {
     "the sizes that its class has by default.",
     "longer-than-positions": "The sequence is longer than max_position_embeddings of the model's "
     "config: rotary positions go on, but a run with learned ones ends there.",
+    "several-releases": "The launch can be of several releases of its framework: the bounds span "
+    "all of them, and what is expected is that of the latest. framework_version narrows it.",
     "last-known-revision": "The branch or tag of the model still names the commit that it named "
     "when the Hub was last asked.",
 }
+
+SEVERAL_RELEASES = Assumption("several-releases", ASSUMPTIONS["several-releases"])
+"""Of what was read from a launch, which no plan knows of."""
 
 
 SIZES = frozenset(
@@ -71,6 +76,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
         ),
         "class-sizes": any(each.pointer in SIZES for each in plan.defaults),
         "longer-than-positions": _is_longer_than_positions(plan),
+        SEVERAL_RELEASES.id: False,
         "last-known-revision": plan.source.stale,
     }
     return [Assumption(name, text) for name, text in ASSUMPTIONS.items() if holds[name]]

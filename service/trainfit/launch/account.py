@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -83,3 +84,20 @@ class Account:
     irrelevant: list[Irrelevant]
     defaulted: list[Defaulted]
     unsupported: list[Unsupported]
+
+
+def with_unsupported(account: Account, others: Iterable[Account]) -> Account:
+    """The account, with the keys that only other ways to read the same launch leave out."""
+    found = {each.where: each for other in others for each in other.unsupported}
+    for each in account.unsupported:
+        found.pop(each.where, None)
+    return replace(
+        account,
+        recognised=[each for each in account.recognised if each.where not in found],
+        irrelevant=[
+            each
+            for each in account.irrelevant
+            if where(each.file, each.line, each.key) not in found
+        ],
+        unsupported=[*account.unsupported, *found.values()],
+    )

@@ -16,6 +16,7 @@ from trainfit.launch.account import (
 )
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.fields import as_field
+from trainfit.launch.fork import Fork
 from trainfit.launch.settings import Setting
 
 EVERY_KEY = "*"
@@ -28,8 +29,15 @@ class Draft:
     """
 
     def __init__(
-        self, accepted: Container[str] = (), overrides: Mapping[str, Any] | None = None
+        self,
+        accepted: Container[str] = (),
+        overrides: Mapping[str, Any] | None = None,
+        fork: Fork | None = None,
     ) -> None:
+        """`fork` leads through what the launch leaves open; without, the likeliest way is gone."""
+        self.fork = Fork() if fork is None else fork
+        self.releases = ""
+        """Which releases this reading is of, where the launch leaves several open."""
         self.job: dict[str, Any] = {}
         self.origins: dict[str, Setting] = {}
         self._accepted = accepted

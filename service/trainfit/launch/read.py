@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainfit.catalog.gpus import UnknownGpuError, find_gpu
+from trainfit.launch.account import Account, with_unsupported
 from trainfit.launch.commands.unwrap import Unwrapped, programs_of
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.fork import Fork, every_way
 from trainfit.launch.formats import FORMATS, Format
 from trainfit.launch.program import Program
 from trainfit.launch.reading import LaunchReading, ReadLaunch
+from trainfit.launch.variants import variants
 from trainfit.specs.gpu import CustomGpu, JobGpu
 from trainfit.specs.launch import Launch, LaunchFormat
 
@@ -31,8 +34,26 @@ def read_launch(launch: Launch) -> LaunchReading:
 
     Raises LaunchError where no format is recognised, or a file or a value cannot be read.
     """
-    draft = Draft(launch.accept_unsupported, launch.overrides)
     found, program = _the_one(programs_of(launch), launch.format)
+    first, *others = every_way(lambda fork: _one_way(launch, found, program, fork))
+    draft, account, job = first
+    account = with_unsupported(account, [each.account for each in others])
+    among = variants(job, [(each.draft.releases, each.job) for each in others])
+    releases = draft.releases if among else None
+    read = ReadLaunch(found.name, launch.framework_version, releases or None, among, account)
+    return LaunchReading(launch, read, job, draft.origins)
+
+
+class Read(NamedTuple):
+    """A launch as it was read in one of the ways that it leaves open."""
+
+    draft: Draft
+    account: Account
+    job: dict[str, Any]
+
+
+def _one_way(launch: Launch, found: Format, program: Program, fork: Fork) -> Read:
+    draft = Draft(launch.accept_unsupported, launch.overrides, fork)
     if draft.overridden("/parallelism/num_gpus") is not None:
         program = _without_unknown_gpus(program)
     _put_gpu(program, draft)
@@ -45,8 +66,7 @@ def read_launch(launch: Launch) -> LaunchReading:
     job = merged(draft.job, launch.overrides)
     if (gpu := _gpu(launch.gpu, draft.job.get("gpu"), job.get("gpu"))) is not None:
         job["gpu"] = gpu
-    read = ReadLaunch(found.name, launch.framework_version, account)
-    return LaunchReading(launch, read, job, draft.origins)
+    return Read(draft, account, job)
 
 
 def _gpu(given: JobGpu | None, found: Any, merged: Any) -> Any:

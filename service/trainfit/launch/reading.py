@@ -7,16 +7,22 @@ from typing import Annotated, Any, NamedTuple
 
 from trainfit.launch.account import Account
 from trainfit.launch.settings import Setting
+from trainfit.launch.variants import Variant
 from trainfit.specs.job import AS_JOB
 from trainfit.specs.launch import Launch, LaunchFormat
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLaunch:
-    """How a launch was read: as what, and what became of every key."""
+    """How a launch was read: as what, and what became of every key. `releases` are those of the
+    framework that it was read as, where it can be of several; `variants` the others, with what of
+    the job differs under them.
+    """
 
     format: LaunchFormat
     framework_version: str | None
+    releases: str | None
+    variants: list[Variant]
     account: Account
 
 
@@ -30,7 +36,14 @@ class JobFromLaunch(ReadLaunch):
     def of(cls, reading: LaunchReading) -> JobFromLaunch:
         """What is answered to one who sent a launch to be read."""
         read = reading.launch
-        return cls(read.format, read.framework_version, read.account, reading.job)
+        return cls(
+            read.format,
+            read.framework_version,
+            read.releases,
+            read.variants,
+            read.account,
+            reading.job,
+        )
 
 
 class Place(NamedTuple):

@@ -49,6 +49,8 @@ def _megatron(job: Job) -> Iterator[tuple[str, str]]:
     for name in ("frozen", "num_frozen_layers", "num_frozen_last_layers"):
         if getattr(training, name):
             yield f"/training/{name}", "freezing under Megatron"
+    if training.loss.shifted != "labels":
+        yield "/training/loss/shifted", "logits that are shifted under Megatron"
     if training.loss.logits_to_keep is not None:
         yield "/training/loss/logits_to_keep", "logits_to_keep under Megatron"
     if optimizer.paged or optimizer.in_backward:

@@ -323,6 +323,7 @@ class PytorchStep:
     attention_dropout: bool
     hidden_dropout: bool
     cross_entropy: Literal["full", "fused", "chunked", "checkpointed", "with_head"]
+    shifted: Literal["labels", "logits", "fp32_logits"]
     loss_chunks: int
     logits_kept: int
     """Tokens of a sample whose logits are computed; 0: all."""

@@ -46,8 +46,9 @@ class Launch(Part):
     format: LaunchFormat | None = Field(None, description="Unset: what the launch looks like.")
     framework_version: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         None,
-        description="Release whose names and defaults hold: core_v0.13.0 of Megatron-LM. Unset: "
-        "the latest that is known.",
+        description="Release whose names and defaults hold: core_v0.13.0 of Megatron-LM, 4.48.1 of "
+        "transformers, or transformers==4.48.1 trl==0.13.0. Unset: the latest that is known; where "
+        "the launch has keys that only earlier ones have, all that have them.",
     )
     files: Annotated[tuple[LaunchFile, ...], Field(strict=False, max_length=MAX_FILES)] = ()
     argv: Word | Annotated[tuple[Word, ...], Field(strict=False, max_length=MAX_WORDS)] | None = (

@@ -138,11 +138,18 @@ class Loss(Part):
         "unfused",
         description="native_fused, te_fused: Megatron's --cross-entropy-loss-fusion and its "
         "implementation. Outside Megatron: fused is one kernel over logits in their own type "
-        "(flash-attn's, Apex's), liger one kernel for head and loss, chunked the loss of "
-        "num_chunks parts of the sequence one after the other, chunked_nll TRL's of such parts.",
+        "(flash-attn's, Apex's, a compiled one), liger one kernel for head and loss, chunked "
+        "the loss of num_chunks parts of the sequence one after the other, chunked_nll TRL's of "
+        "such parts.",
     )
     num_chunks: Annotated[int, Field(ge=1, le=65_536)] = Field(
         8, description="chunked, chunked_nll: parts of the sequence."
+    )
+    shifted: Literal["labels", "logits", "fp32_logits"] = Field(
+        "labels",
+        description="Outside Megatron, unfused: what is moved so that a token predicts the next. "
+        "labels, as in transformers since 4.49; or logits, which are copied: logits in fp32 within "
+        "the loss beside the model's own (4.46 to 4.48), fp32_logits in place of them (before).",
     )
     logits_to_keep: Annotated[int, Field(ge=1, le=16_777_216)] | None = Field(
         None, description="Outside Megatron: logits of so many last tokens only. Unset: of all."

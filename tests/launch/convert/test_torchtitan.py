@@ -240,6 +240,7 @@ OTHER: dict[str, Any] = {
     "loss/cross_entropy": "chunked",
     "loss/logits_to_keep": 8,
     "loss/num_chunks": 4,
+    "loss/shifted": "logits",
     "moe/expert_capacity_factor": 1.5,
     "moe/grouped_gemm": False,
     "moe/imbalance_factor": 2.0,

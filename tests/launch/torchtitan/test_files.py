@@ -82,13 +82,15 @@ FILES: dict[str, tuple[int, dict[str, Any], set[str]]] = {
             "/model": {"hf_id": "deepseek-ai/DeepSeek-V2-Lite"},
             "/parallelism/ep": 8,
             "/parallelism/etp": 1,
+            "/framework/compile": False,
+            "/training/loss/cross_entropy": "fused",
         },
-        {"compile.components"},
+        set(),
     ),
     "deepseek_v3_671b_v0.2.2": (
         1024,
         FSDP | OPERATIONS | {"/model": {"hf_id": "deepseek-ai/DeepSeek-V3"}},
-        {"compile.components"},
+        set(),
     ),
     "qwen3_32b_v0.2.2": (
         16,

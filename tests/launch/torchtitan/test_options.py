@@ -177,7 +177,7 @@ def test_a_key_that_a_release_has_not_is_left_out() -> None:
 
 
 def test_a_release_that_is_not_known_is_refused() -> None:
-    assert "of torchtitan 2024-12, v0.1.0" in refused(framework_version="v9")
+    assert "of torchtitan 2024-12, 2025-03, v0.1.0" in refused(framework_version="v9")
 
 
 def test_the_number_of_gpus_is_demanded() -> None:

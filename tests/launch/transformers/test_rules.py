@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from tests.launch.launches import Read, launch_of, read
 from trainfit.launch.errors import LaunchError
-from trainfit.launch.transformers.releases import releases_of
+from trainfit.launch.transformers.releases import named_releases
 
 QWEN = "Qwen/Qwen3-8B"
 BASE = {
@@ -340,17 +341,35 @@ def test_other_loops_are_refused_by_one_key(script: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "transformers", "trl"),
+    ("version", "named"),
     [
-        ("4.57.1", (4, 57, 1), (9999,)),
-        ("v5.0.0", (5, 0, 0), (9999,)),
-        ("transformers==4.40.2 trl==0.9.6", (4, 40, 2), (0, 9, 6)),
-        ("trl-v0.24.0", (9999,), (0, 24, 0)),
-        (None, (9999,), (9999,)),
+        ("4.57.1", {"transformers": (4, 57, 1)}),
+        ("v5.0.0", {"transformers": (5, 0, 0)}),
+        ("transformers==4.40.2 trl==0.9.6", {"transformers": (4, 40, 2), "trl": (0, 9, 6)}),
+        ("transformers==4.40.2,trl==0.9.6", {"transformers": (4, 40, 2), "trl": (0, 9, 6)}),
+        ("trl-v0.24.0", {"trl": (0, 24, 0)}),
+        ("torch 2.7.1+cu128", {"torch": (2, 7, 1)}),
+        ("4.57.0.dev0", {"transformers": (4, 57, 0)}),
+        ("main", {}),
+        (None, {}),
     ],
 )
-def test_releases(version: str | None, transformers: tuple[int], trl: tuple[int]) -> None:
-    assert releases_of(version) == (transformers, trl)
+def test_releases(version: str | None, named: dict[str, tuple[int, ...]]) -> None:
+    assert named_releases(version) == named
+
+
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        ("4.28.0", "transformers 4.28.0 is too old; known since 4.36"),
+        ("transformers==4.48.1 trl==0.8.6", "trl 0.8.6 is too old; known since 0.9"),
+        ("the one of May", "'the' names no release; say transformers==4.57.1 trl==0.24.0"),
+        ("trl>=0.9", "'trl>=0.9' names no release"),
+    ],
+)
+def test_a_release_before_those_that_are_known_is_refused(version: str, why: str) -> None:
+    with pytest.raises(LaunchError, match=f"framework_version: {re.escape(why)}"):
+        named_releases(version)
 
 
 @pytest.mark.parametrize(

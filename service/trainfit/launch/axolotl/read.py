@@ -18,7 +18,7 @@ from trainfit.launch.transformers.engine import STRATEGIES, Engine
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, put_precision
 from trainfit.launch.transformers.reading import finish, gathered, put_layout, put_named_model
-from trainfit.launch.transformers.releases import releases_of
+from trainfit.launch.transformers.releases import named_releases
 from trainfit.launch.transformers.run import Run, Trainer
 from trainfit.launch.transformers.source import Source, as_bool
 from trainfit.launch.transformers.step import (
@@ -67,8 +67,9 @@ def recognises(program: Program) -> bool:
 
 def read(program: Program, draft: Draft, version: str | None) -> None:
     """Read a run. A version without a name is that of axolotl."""
-    releases = releases_of(version, "axolotl")
-    run = _launched(gathered(program, draft, releases, RENAMED, Trainer("trainer")))
+    named = named_releases(version, "axolotl")
+    trainer = Trainer("trainer")
+    run = _launched(gathered(program, draft, named, RENAMED, trainer, pinned=True))
     draft.default("/framework/name", "transformers", "the format of the launch")
     put_named_model(run)
     engine, num_gpus = put_layout(run, filled=True)

@@ -33,6 +33,7 @@ NO_ARGUMENT: Mapping[str, Any] = {
     "/training/frozen": (),
     "/training/loss/logits_to_keep": None,
     "/training/loss/num_chunks": 8,
+    "/training/loss/shifted": "labels",
     "/training/moe/imbalance_factor": 1.0,
     "/training/num_frozen_last_layers": 0,
     "/training/num_frozen_layers": 0,

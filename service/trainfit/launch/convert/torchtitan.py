@@ -41,9 +41,10 @@ NO_KEY: Mapping[str, Sequence[Any]] = {
     "/training/attention/repeats_kv": (False,),
     "/training/frozen": ((),),
     "/training/hidden_dropout": (None, 0.0),
-    "/training/loss/cross_entropy": ("unfused",),
+    "/training/loss/cross_entropy": ("unfused", "fused"),
     "/training/loss/logits_to_keep": (None,),
     "/training/loss/num_chunks": (8,),
+    "/training/loss/shifted": ("labels",),
     "/training/moe/expert_capacity_factor": (None,),
     "/training/moe/grouped_gemm": (True,),
     "/training/moe/imbalance_factor": (1.0,),
@@ -109,7 +110,7 @@ def torchtitan_settings(job: Job) -> Settings:
             ("optimizer.name", "AdamW"),
             ("optimizer.implementation", job.training.optimizer.implementation),
             ("optimizer.early_step_in_backward", job.training.optimizer.in_backward),
-            ("compile.enable", job.framework.compile),
+            *_compiled(job),
             ("parallelism.disable_loss_parallel", not job.framework.loss_parallel),
             (
                 "parallelism.fsdp_reshard_after_forward",
@@ -119,6 +120,17 @@ def torchtitan_settings(job: Job) -> Settings:
     )
     findings.refuse()
     return settings
+
+
+def _compiled(job: Job) -> Iterator[tuple[str, Any]]:
+    """A loss of one kernel over the logits is a compiled one."""
+    assert isinstance(job.framework, Torchtitan)
+    loss = job.training.loss.cross_entropy == "fused"
+    parts = {"model": job.framework.compile, "loss": loss}
+    compiled = [part for part, wanted in parts.items() if wanted]
+    yield "compile.enable", bool(compiled)
+    if len(compiled) == 1:
+        yield "compile.components", compiled
 
 
 def torchtitan_options(job: Job) -> list[str]:

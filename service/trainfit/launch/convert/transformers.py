@@ -49,6 +49,7 @@ NO_ARGUMENT: Mapping[str, Sequence[Any]] = {
     "/training/frozen": ((),),
     "/training/hidden_dropout": (None,),
     "/training/loss/logits_to_keep": (None,),
+    "/training/loss/shifted": ("labels",),
     "/training/moe/expert_capacity_factor": (None,),
     "/training/moe/grouped_gemm": (True,),
     "/training/moe/imbalance_factor": (1.0,),

@@ -14,8 +14,14 @@ from trainfit.launch.transformers.adapters import PEFT, put_stored
 from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, checkpoint_dtype, put_precision
-from trainfit.launch.transformers.reading import finish, gathered, put_layout, put_named_model
-from trainfit.launch.transformers.releases import releases_of
+from trainfit.launch.transformers.reading import (
+    finish,
+    gathered,
+    put_layout,
+    put_named_model,
+    settle_releases,
+)
+from trainfit.launch.transformers.releases import named_releases
 from trainfit.launch.transformers.run import Run, Trainer
 from trainfit.launch.transformers.source import as_int
 from trainfit.launch.transformers.step import (
@@ -51,10 +57,11 @@ def recognises(program: Program) -> bool:
 
 def read(program: Program, draft: Draft, version: str | None) -> None:
     """Read a run. A version without a name is that of LLaMA-Factory."""
-    releases = releases_of(version, "llamafactory")
-    run = gathered(program, draft, releases, RENAMED, Trainer("trainer"), dotlist=True)
+    named = named_releases(version, "llamafactory")
+    run = gathered(program, draft, named, RENAMED, Trainer("trainer"), dotlist=True)
     draft.default("/framework/name", "transformers", "the format of the launch")
     put_named_model(run)
+    settle_releases(run)
     engine, num_gpus = put_layout(run)
     run = _staged(run)
     size = put_batch(run, num_gpus)

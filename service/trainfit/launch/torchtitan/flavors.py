@@ -96,7 +96,7 @@ FIRST_WITH_MORE = "v0.2.0"
 
 LLAMA3_FLAVORS: Mapping[str, tuple[Flavor, ...]] = {
     "debugmodel": (
-        Flavor(8, spec=LLAMA_DEBUG, debug=True, until="2024-12"),
+        Flavor(8, spec=LLAMA_DEBUG, debug=True, until="2025-03"),
         Flavor(6, spec=LLAMA_DEBUG, debug=True, since="v0.1.0"),
     ),
     "debugmodel_flex_attn": (Flavor(6, spec=LLAMA_DEBUG, debug=True, since="v0.1.0"),),

@@ -70,7 +70,7 @@ IRRELEVANT = (
     | _keys("profiler", "save_memory_snapshot_folder save_traces_folder")
     | _keys("metrics", "log_freq enable_tensorboard disable_color_printing save_tb_folder")
     | _keys("metrics", "save_for_all_ranks enable_wandb rank_0_only")
-    | _keys("model", "hf_assets_path tokenizer_path print_after_conversion")
+    | _keys("model", "hf_assets_path tokenizer_path print_after_conversion use_flex_attn")
     | _keys("optimizer", "lr beta1 beta2 eps weight_decay")
     | _keys("lr_scheduler", "warmup_steps total_steps decay_ratio decay_type min_lr_factor lr_min")
     | _keys("training", "dataset dataset_path max_norm steps gc_freq gc_debug")

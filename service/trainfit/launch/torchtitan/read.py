@@ -41,8 +41,8 @@ from trainfit.launch.torchtitan.releases import (
     RELEASES,
     RENAMED,
     Release,
-    latest_release_with,
     release_named,
+    releases_with,
 )
 from trainfit.launch.torchtitan.run import Run
 from trainfit.launch.torchtitan.written import (
@@ -82,12 +82,11 @@ def _is_config(program: Program, path: str) -> bool:
 
 
 def read(program: Program, draft: Draft, version: str | None) -> None:
-    """Read a launch as the release of this name takes it; unset: the latest that has its keys."""
+    """Read a launch as the release of this name takes it; unset: as each that has its keys."""
     options = command_line_settings(program)
     file = config_file(program, options)
     written = [*(file_settings(file) if file is not None else ()), *options]
-    keys = frozenset(setting.key for setting in written)
-    release = release_named(version) if version is not None else latest_release_with(keys)
+    release = release_named(version) if version is not None else _possible(written, draft)
     settings = _under_one_name(written, release if version is not None else None, draft)
     run = Run(program, Reading(settings, draft), draft, release)
     draft.default("/framework/name", "torchtitan", run.whose)
@@ -114,6 +113,16 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     _validation(run)
     _of_release(run)
     run.reading.close(IRRELEVANT | QUANTIZATION | run.idle, WITHOUT_EFFECT, UNSUPPORTED)
+
+
+def _possible(written: Sequence[Setting], draft: Draft) -> Release:
+    """A release that has every key of the launch, and the model that it names."""
+    found = releases_with(frozenset(setting.key for setting in written))
+    said = {setting.key: str(setting.value) for setting in written}
+    name, flavor = said.get("model.name", "llama3"), said.get("model.flavor", "debugmodel")
+    release = draft.fork.choose([r for r in found if flavor_of(name, flavor, r)] or found)
+    draft.releases = f"torchtitan {release.name}"
+    return release
 
 
 def _under_one_name(
@@ -317,17 +326,19 @@ def _optimizer(run: Run) -> None:
 
 
 def _compile(run: Run) -> None:
-    """Layers and loss are compiled together, or neither is."""
-    enabled = run.reading.value("compile.enable", False, flag)
-    key = "compile.components"
+    """Layers are compiled, and so is the loss since there is a switch for it, unless only one of
+    them is named. A compiled loss is one kernel over the logits (components/loss.py).
+    """
+    switch, key, kind = "compile.enable", "compile.components", "/training/loss/cross_entropy"
+    enabled = run.reading.value(switch, False, flag)
     if not enabled:
         run.idle.update((key, "compile.backend"))
     parts = set(run.reading.value(key, ["model", "loss"], names)) if enabled else set()
-    if parts in (set(), {"model", "loss"}):
-        run.decide("/framework/compile", bool(parts), "compile.enable")
-    else:
-        for setting in run.given(key):
-            run.draft.leave_out(setting, "compiling only one of model and loss is not modelled")
+    run.decide("/framework/compile", "model" in parts, switch, key)
+    if run.release.python:
+        return  # which loss it is stands in the overrides
+    if "loss" in parts and run.release.compiles_loss:
+        run.decide(kind, "fused", switch, key)
 
 
 def _loss(run: Run) -> None:

@@ -1,8 +1,8 @@
 """Which keys torchtitan has had, and what it did with the same keys, by release.
 
-Sources: torchtitan/config_manager.py at 9dec370 (2024-12-26) and v0.1.0, config/job_config.py at
-v0.2.0 to v0.2.2, config/configs.py and the Config classes of components at b38bbde (2026-06-13) and
-b5bcd76 (2026-08-21).
+Sources: torchtitan/config_manager.py at 9dec370 (2024-12-26), before bbb1b61 (2025-04-02) and at
+v0.1.0, config/job_config.py at v0.2.0 to v0.2.2, config/configs.py and the Config classes of
+components at b38bbde (2026-06-13) and b5bcd76 (2026-08-21).
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Release:
     """A pipeline keeps the logits of the whole batch (until 2025-10-22, e5ef99a)."""
     weighs_ends: bool = True
     """Embedding and head count as layers where layers are split over stages."""
+    compiles_loss: bool = True
+    """compile.enable compiles the loss, too (since 2025-04-02, bbb1b61)."""
     vocabulary_of_debug_models: int = 2048
     """Rows of debug models; those of the test tokenizer with its special tokens until v0.1.0."""
 
@@ -103,6 +105,27 @@ _0_1_0 = _2024_12 - _keys(
         "fault_tolerance": "enable fragment_sync_delay fragment_update_alpha group_size "
         "min_replica_size replica_id semi_sync_method should_quantize sync_steps",
         "experimental": "custom_args_module custom_import",
+    }
+)
+
+_2025_03 = _0_1_0 - _keys(
+    {
+        "optimizer": "beta1 beta2 weight_decay",
+        "training": "gc_debug global_batch_size local_batch_size",
+        "parallelism": "pipeline_parallel_layers_per_stage pipeline_parallel_microbatch_size",
+        "checkpoint": "initial_load_model_weights_only initial_load_path "
+        "last_save_model_weights_only",
+        "float8": "emulate filter_fqns",
+        "mx": "filter_fqns recipe_name use_fp8_dim1_cast_triton_kernel",
+        "fault_tolerance": "fragment_sync_delay fragment_update_alpha semi_sync_method "
+        "should_quantize sync_steps",
+    }
+) | _keys(
+    {
+        "model": "norm_type use_flex_attn",
+        "training": "batch_size",
+        "parallelism": "pipeline_parallel_microbatches",
+        "checkpoint": "model_weights_only",
     }
 )
 
@@ -244,6 +267,17 @@ RELEASES: Sequence[Release] = (
         units_apart=False,
         collects_outputs=True,
         weighs_ends=False,
+        compiles_loss=False,
+        vocabulary_of_debug_models=2256,
+    ),
+    Release(
+        "2025-03",
+        _2025_03,
+        repeats_kv=True,
+        units_apart=False,
+        collects_outputs=True,
+        weighs_ends=False,
+        compiles_loss=False,
         vocabulary_of_debug_models=2256,
     ),
     Release(
@@ -283,6 +317,7 @@ RENAMED: Mapping[str, str] = {
     "experimental.pipeline_parallel_schedule_csv": "parallelism.pipeline_parallel_schedule_csv",
     "experimental.pipeline_parallel_split_points": "parallelism.pipeline_parallel_split_points",
     "experimental.pipeline_parallel_microbatches": "parallelism.num_pp_microbatches",
+    "parallelism.pipeline_parallel_microbatches": "parallelism.num_pp_microbatches",
     "compile.enable_async_tensor_parallel": "parallelism.enable_async_tensor_parallel",
     "activation_checkpoint.force_recompute_mm_shapes_by_fqns": "activation_checkpoint."
     "per_op_sac_force_recompute_mm_shapes_by_fqns",
@@ -311,10 +346,13 @@ def release_named(version: str) -> Release:
     raise LaunchError(Complaint(f"framework_version: of torchtitan {known} are known"))
 
 
-def latest_release_with(keys: frozenset[str]) -> Release:
-    """The latest release that has all these keys, else that has most of them. Those that are
-    configured in Python are asked for by keys of their own.
+def releases_with(keys: frozenset[str]) -> Sequence[Release]:
+    """The releases that have all these keys, else most of them, from the latest on; the latest
+    alone where it is one of them. Those that are configured in Python are asked for by keys of
+    their own.
     """
     python = bool(keys & {"module", "config"})
-    order = [release for release in RELEASES if release.python is python]
-    return max(order, key=lambda each: (len(keys & each.keys), order.index(each)))
+    order = [release for release in reversed(RELEASES) if release.python is python]
+    most = max(len(keys & each.keys) for each in order)
+    found = [each for each in order if len(keys & each.keys) == most]
+    return found[:1] if found[0] is RELEASES[-1] else found

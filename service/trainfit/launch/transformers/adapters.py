@@ -9,6 +9,7 @@ import re
 
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.changes import NARROW_ADAPTERS
 from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.run import Run, need
 
@@ -101,7 +102,7 @@ def put_adapters(run: Run, engine: Engine) -> None:
         draft.put(f"{PEFT}/modules_to_save", arguments.words("lora_modules_to_save"), saved)
     quantised = _put_quantised(run, engine)
     deepspeed = engine.name == "deepspeed" and draft.get("/training/precision") == "bf16"
-    if quantised and run.trainer.kind == "sft" and run.releases.trl >= (0, 22):
+    if quantised and run.trainer.kind == "sft" and run.releases.has(NARROW_ADAPTERS):
         draft.default(f"{PEFT}/adapter_dtype", "bf16", "TRL, over quantised weights")
     elif deepspeed:
         draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts what it is given")

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.releases import Release
+from trainfit.launch.transformers.changes import FSDP2_BY_DEFAULT
 from trainfit.launch.transformers.run import Run, need
 from trainfit.launch.transformers.source import as_bool, as_int
 from trainfit.launch.transformers.wrapping import check_wrapping
@@ -25,9 +25,6 @@ RESHARD = "/framework/reshard_after_forward"
 NUM_GPUS = "/parallelism/num_gpus"
 RAY_WORKERS = "ray_num_workers"
 """Processes that Ray starts for LLaMA-Factory and axolotl, each with a GPU."""
-
-FSDP2_BY_DEFAULT: Release = (5, 1)
-"""transformers 5.0 still has FSDP1 where a config does not say, 5.23 has FSDP2."""
 
 STRATEGIES = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2")
 """accelerate takes their numbers, from 1, as well."""
@@ -157,8 +154,9 @@ def _fsdp(run: Run) -> Engine | None:
 def _trainers_fsdp(run: Run, named: Setting, options: list[str]) -> Engine:
     """FSDP as TrainingArguments has it: `fsdp` names a strategy, or is a switch since release 5."""
     arguments, draft = run.arguments, run.draft
-    modern = run.releases.transformers >= FSDP2_BY_DEFAULT
-    version = _version(run, _fsdp_key(run, "version"), "2" if modern else "1")
+    given = _fsdp_key(run, "version")
+    modern = run.releases.has(FSDP2_BY_DEFAULT)
+    version = _version(run, given, "2" if modern else "1")
     strategy = next((each.upper() for each in options if each.upper() in STRATEGIES), "FULL_SHARD")
     reshard = _fsdp_key(run, "reshard_after_forward")
     if "offload" in options or _on(run, "cpu_offload") or _on(run, "offload_params"):

@@ -13,7 +13,7 @@ from trainfit.launch.models import is_model_config
 from trainfit.launch.program import Program
 from trainfit.launch.transformers.command_line import DOCUMENTS, flags_of, keys_of
 from trainfit.launch.transformers.reading import read_run
-from trainfit.launch.transformers.releases import releases_of
+from trainfit.launch.transformers.releases import named_releases
 
 TRAINERS = (
     "per_device_train_batch_size",
@@ -53,7 +53,7 @@ def is_deepspeed(program: Program) -> bool:
 
 def read(program: Program, draft: Draft, version: str | None) -> None:
     """Read a run. A version without a name is that of transformers."""
-    read_run(program, draft, releases_of(version))
+    read_run(program, draft, named_releases(version))
 
 
 def flags_of_program(program: Program) -> set[str]:

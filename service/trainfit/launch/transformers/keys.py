@@ -1,8 +1,9 @@
 """Keys of TrainingArguments, of TRL's configs and of the scripts beside them.
 
-Read from transformers 4.40.2, 4.57.1, 5.0.0 and 5.23.0 (training_args.py), TRL 0.9.6 to 1.9.0
-(sft_config.py, dpo_config.py, model_config.py, scripts/utils.py) and the scripts of transformers'
-examples, open-r1 and alignment-handbook. What decides memory is read by the modules beside this.
+Read from transformers 4.36 to 5.23 (training_args.py), TRL 0.9.6 to 1.9.0 (sft_config.py,
+dpo_config.py, model_config.py, scripts/utils.py) and the scripts of transformers' examples, open-r1
+and alignment-handbook. What decides memory is read by the modules beside this; which release has
+which key is told by `changes`.
 """
 
 from __future__ import annotations
@@ -241,32 +242,3 @@ RENAMED = {
     "fsdp_min_num_params": "fsdp_config.min_num_params",
 }
 """Names that mean the same in another release or another script, and the one they are read by."""
-
-ABSENT_UNTIL = {
-    (4, 40, 2): names("""
-average_tokens_across_devices batch_eval_metrics eval_on_start eval_strategy eval_use_gather_object
-include_for_metrics restore_callback_states_from_checkpoint torch_empty_cache_steps use_liger_kernel
-"""),
-    (4, 49): names("hub_revision liger_kernel_config parallelism_config project trackio_space_id"),
-    (4, 57, 1): names("enable_jit_checkpoint use_cache"),
-    (5, 0): names("""
-activation_checkpointing activation_checkpointing_kwargs dataloader_in_order
-dataloader_multiprocessing_context ddp_static_graph trackio_bucket_id trackio_static_space_id
-train_sampling_strategy
-"""),
-}
-"""Releases of transformers that were read, and keys of TrainingArguments that came after them."""
-
-ABSENT_FROM = {
-    (4, 57, 1): names("dispatch_batches evaluation_strategy split_batches use_ipex"),
-    (5, 0): names("""
-adafactor fp16_backend fp16_opt_level fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap
-half_precision_backend include_inputs_for_metrics include_tokens_per_second jit_mode_eval
-mp_parameters no_cuda overwrite_output_dir past_index per_gpu_eval_batch_size
-per_gpu_train_batch_size push_to_hub_model_id push_to_hub_organization push_to_hub_token ray_scope
-save_safetensors torchdynamo tpu_metrics_debug tpu_num_cores use_legacy_prediction_loop
-use_mps_device
-"""),
-    (5, 23): names("group_by_length logging_dir warmup_ratio"),
-}
-"""Releases of transformers that were read, and keys of TrainingArguments that were gone by them."""

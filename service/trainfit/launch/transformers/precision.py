@@ -11,6 +11,12 @@ from typing import Any
 
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.changes import (
+    LEAVES_QUANTISED_BASE,
+    LOADS_CHECKPOINTS_DTYPE,
+    LOADS_FP32,
+    MIXES_BF16,
+)
 from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.run import Run, is_trl, need
 from trainfit.launch.transformers.source import as_bool
@@ -75,7 +81,7 @@ def _put(run: Run, pointer: str, value: Any, *settings: Setting | None) -> None:
 def _is_prepared(run: Run) -> bool:
     """Whether TRL widens what is not quantised of a base (prepare_model_for_kbit_training)."""
     quantised = run.arguments.is_on("load_in_4bit") or run.arguments.is_on("load_in_8bit")
-    return is_trl(run) and run.releases.trl < (0, 26) and quantised
+    return is_trl(run) and quantised and not run.releases.has(LEAVES_QUANTISED_BASE)
 
 
 def types_of(mixed: str, weights: str, engine: Engine, *, adapters: bool) -> tuple[Any, str | None]:
@@ -120,7 +126,7 @@ def mixed_precision(run: Run) -> tuple[str, Setting | None]:
         if str(launched.value).lower() in MIXED:
             return str(launched.value).lower(), launched
         run.draft.complain(launched, f"{launched.value!r} is none of {', '.join(MIXED)}")
-    if off is None and is_trl(run) and run.releases.trl >= (0, 19):
+    if off is None and is_trl(run) and run.releases.has(MIXES_BF16):
         return "bf16", None
     return "no", launched or off
 
@@ -153,9 +159,9 @@ def checkpoint_dtype(run: Run) -> str | None:
 
 
 def _loads_fp32(run: Run) -> bool:
-    if is_trl(run):
-        return run.releases.trl >= (0, 27) or run.releases.transformers < (5,)
-    return run.releases.transformers < (5,)
+    if is_trl(run) and run.releases.has(LOADS_FP32):
+        return True
+    return not run.releases.has(LOADS_CHECKPOINTS_DTYPE)
 
 
 def _deepspeed(run: Run) -> tuple[Any, tuple[Setting, ...]] | None:

@@ -15,12 +15,18 @@ from trainfit.launch.deepspeed.tensor_parallel import put_tensor_parallel
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.models import put_model
+from trainfit.launch.models import config_of, put_model
 from trainfit.launch.names import Keys
 from trainfit.launch.names import names as names_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.adapters import has_adapters, put_adapters
+from trainfit.launch.transformers.changes import (
+    ARGUMENTS_BY_RELEASE,
+    SFT_BY_RELEASE,
+    Library,
+    Release,
+)
 from trainfit.launch.transformers.command_line import (
     DOCUMENTS,
     arguments_of,
@@ -36,11 +42,11 @@ from trainfit.launch.transformers.engine import (
     put_parallel_sizes,
 )
 from trainfit.launch.transformers.files import leave_out_unnamed, sent_files
-from trainfit.launch.transformers.keys import ABSENT_FROM, ABSENT_UNTIL, RENAMED
 from trainfit.launch.transformers.keys import DECIDING as ARGUMENTS
+from trainfit.launch.transformers.keys import RENAMED
 from trainfit.launch.transformers.precision import put_precision
-from trainfit.launch.transformers.releases import LATEST, Releases
-from trainfit.launch.transformers.run import Run, Trainer, need
+from trainfit.launch.transformers.releases import Releases
+from trainfit.launch.transformers.run import Run, Trainer, need, of_trl
 from trainfit.launch.transformers.source import Source
 from trainfit.launch.transformers.step import put_step
 from trainfit.launch.transformers.trainers import KEYS, check_trainer, trainer_of
@@ -49,26 +55,46 @@ MODEL = ("model_name_or_path", "model_id", "config_name")
 """Arguments that name the model, the one that counts first."""
 
 
-def read_run(program: Program, draft: Draft, releases: Releases) -> None:
+def read_run(program: Program, draft: Draft, known: Mapping[str, Release]) -> None:
     """Read a run into a draft. Raises LaunchError where a file that it names was not sent."""
-    run = _of_release(gathered(program, draft, releases))
+    run = _of_release(gathered(program, draft, known))
     put_run(run)
     finish(run, KEYS[run.trainer.kind])
 
 
 def _of_release(run: Run) -> Run:
     """The run without the keys that a release, where one is named, does not have."""
-    release = run.releases.transformers
-    if release == LATEST:
+    release = run.releases.named("transformers")
+    if release is None:
         return run
     kept = dict(run.arguments.settings)
-    for name, setting in run.arguments.settings.items():
-        early = any(release <= last and setting.key in keys for last, keys in ABSENT_UNTIL.items())
-        late = any(release >= first and setting.key in keys for first, keys in ABSENT_FROM.items())
-        if early or late:
+    for key, name in _spelled(run).items():
+        if not ARGUMENTS_BY_RELEASE.has(key, release):
             number = ".".join(map(str, release))
             run.draft.leave_out(kept.pop(name), f"transformers {number} has no such key")
     return replace(run, arguments=Source(kept, run.draft))
+
+
+def _spelled(run: Run) -> dict[str, str]:
+    """The arguments as the launch spells them, and the names that they are read by. A key of a file
+    that another key names is not one of the arguments.
+    """
+    return {
+        name if "." in name and RENAMED.get(setting.key) != name else setting.key: name
+        for name, setting in run.arguments.settings.items()
+    }
+
+
+def settle_releases(run: Run) -> None:
+    """Leave the releases that have all keys of the run and its model. The arguments of a script of
+    another kind are its own, and tell nothing.
+    """
+    if run.trainer.kind == "script":
+        return
+    lists = (ARGUMENTS_BY_RELEASE, *((SFT_BY_RELEASE,) if run.trainer.kind == "sft" else ()))
+    keys = {key: run.arguments.settings[name] for key, name in _spelled(run).items()}
+    config = config_of(run.draft) or {}
+    run.releases.settle(lists, keys, str(config.get("model_type", "")))
 
 
 STEPS = "gradient_accumulation_steps"
@@ -93,15 +119,17 @@ INLINE = "deepspeed."
 def gathered(
     program: Program,
     draft: Draft,
-    releases: Releases,
+    known: Mapping[str, Release],
     renamed: Mapping[str, str] = RENAMED,
     trainer: Trainer | None = None,
     *,
     dotlist: bool = False,
+    pinned: bool = False,
 ) -> Run:
     """The sources of a run: those that the command names, else every file by what it is. `renamed`
     are arguments that have another name here, and that name; `dotlist` says that key=value sets
-    one over a file.
+    one over a file. `known` are releases that are named; those that a tool has `pinned` follow
+    from no key.
     """
     arguments = arguments_of(program, draft, dotlist=dotlist)
     accelerate = launched(program, draft)
@@ -129,14 +157,19 @@ def gathered(
         deepspeed=deepspeed is None and program.name is None,
         accelerate=program.launcher == "accelerate" and not accelerate.keys() & ACCELERATES,
     )
+    trainer = trainer or trainer_of(program, arguments)
+    libraries: tuple[Library, ...] = (
+        ("trl", "transformers") if of_trl(trainer) else ("transformers",)
+    )
+    of_its_own = pinned or trainer.kind == "script"
     return Run(
         draft,
         program,
-        trainer or trainer_of(program, arguments),
+        trainer,
         Source(arguments, draft),
         Source(accelerate, draft),
         None if deepspeed is None else Source(deepspeed, draft),
-        releases,
+        Releases(known, draft.fork, () if of_its_own else libraries),
     )
 
 
@@ -144,6 +177,7 @@ def put_run(run: Run) -> None:
     """Set every field of the job that the sources decide."""
     run.draft.default("/framework/name", "transformers", "the format of the launch")
     put_named_model(run)
+    settle_releases(run)
     engine, num_gpus = put_layout(run)
     put_step(run, num_gpus)
     put_precision(run, engine, adapters=has_adapters(run))
@@ -180,6 +214,7 @@ def finish(run: Run, keys: Keys) -> None:
             or name.removeprefix(f"{FSDP_CONFIG}.").removeprefix("fsdp_") in FSDP
         ):
             run.arguments.get(name)
+    run.draft.releases = str(run.releases)
     run.arguments.finish(keys)
     run.accelerate.finish(ACCELERATE)
     if run.deepspeed is not None:

@@ -39,7 +39,12 @@ class Run:
 
 def is_trl(run: Run) -> bool:
     """Whether the defaults are those of TRL's configs."""
-    return run.trainer.kind in ("sft", "dpo")
+    return of_trl(run.trainer)
+
+
+def of_trl(trainer: Trainer) -> bool:
+    """Whether a loop is TRL's."""
+    return trainer.kind in ("sft", "dpo")
 
 
 def need(draft: Draft, pointer: str, message: str, setting: Setting | None = None) -> None:

@@ -8,7 +8,17 @@ from __future__ import annotations
 from math import ceil
 from typing import Any, NamedTuple
 
+from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.changes import (
+    CHECKPOINTS,
+    CHUNKS_LOSS,
+    FUSED_STEP,
+    FUSED_STEP_OF_TORCH,
+    LOSS_SHIFTS_LABELS,
+    LOSS_WIDENS_LOGITS,
+    SDPA_SINCE,
+)
 from trainfit.launch.transformers.run import Run, is_trl, need
 from trainfit.launch.transformers.source import as_bool, as_int
 
@@ -216,7 +226,7 @@ def put_optimizer(run: Run) -> None:
     elif given is not None:
         _put_step(run, given, OPTIMIZERS.get(name))
     elif run.trainer.kind != "script":
-        fused = run.releases.transformers >= (4, 56)
+        fused = run.releases.has(FUSED_STEP) and run.releases.has(FUSED_STEP_OF_TORCH)
         implementation = "fused" if fused else "foreach"
         whose = "transformers with PyTorch 2.8 or later" if fused else "transformers"
         run.draft.default("/training/optimizer/implementation", implementation, whose)
@@ -242,10 +252,9 @@ def _put_step(run: Run, setting: Setting, step: Step | None) -> None:
 def put_recompute(run: Run) -> None:
     """Set whether each layer's activations are made again; TRL does so unless told otherwise."""
     setting = run.arguments.get("gradient_checkpointing")
-    trl = is_trl(run) and run.releases.trl >= (0, 22)
     if setting is not None and run.arguments.is_on("gradient_checkpointing"):
         run.draft.put(RECOMPUTE, "full", setting)
-    elif setting is None and trl:
+    elif setting is None and is_trl(run) and run.releases.has(CHECKPOINTS):
         run.draft.default(RECOMPUTE, "full", "TRL")
     if run.arguments.is_on("activation_offloading"):
         offloading = run.arguments.get("activation_offloading")
@@ -266,6 +275,10 @@ def put_attention(run: Run) -> None:
     else:
         name = run.arguments.word("attn_implementation")
     if setting is None:
+        model_type = (config_of(run.draft) or {}).get("model_type")
+        sdpa = SDPA_SINCE.get(str(model_type))
+        if sdpa is not None and not run.releases.has(sdpa):
+            run.draft.default("/training/attention/backend", "eager", "transformers")
         return
     hub = name.rpartition("/")[2].partition("@")[0].partition(":")[0]
     if name in BACKENDS:
@@ -288,18 +301,37 @@ def put_loss(run: Run, size: int | None, length: int | None) -> None:
         assert setting is not None
         draft.put("/framework/liger_kernel", True, setting)
     _put_compiled(run)
-    if run.trainer.kind != "sft" or size is None or length is None:
-        return
-    kind = arguments.get("loss_type")
-    chunks = ceil(size * length / TRL_CHUNK)
-    if kind is None and run.releases.trl >= (1, 7) and not liger:
+    sft = run.trainer.kind == "sft" and size is not None and length is not None
+    if (
+        not (sft and _put_chunked(run, ceil((size or 0) * (length or 0) / TRL_CHUNK), liger))
+        and not liger
+    ):
+        _put_models_loss(run)
+
+
+def _put_chunked(run: Run, chunks: int, liger: bool) -> bool:
+    """Set TRL's loss where it is in chunks, and tell whether it is."""
+    draft, kind = run.draft, run.arguments.get("loss_type")
+    if kind is None and not liger and run.releases.has(CHUNKS_LOSS):
         draft.default("/training/loss/cross_entropy", "chunked_nll", "TRL")
         draft.default("/training/loss/num_chunks", chunks, "TRL")
-    elif kind is not None and kind.value == "chunked_nll":
+        return True
+    if kind is not None and kind.value == "chunked_nll":
         draft.put("/training/loss/cross_entropy", "chunked_nll", kind)
         draft.put("/training/loss/num_chunks", chunks, kind)
-    elif kind is not None and kind.value != "nll":
+        return True
+    if kind is not None and kind.value != "nll":
         draft.leave_out(kind, "what this loss keeps is not modelled")
+    return False
+
+
+def _put_models_loss(run: Run) -> None:
+    """Set what the model's own loss shifts, which was the logits before it was the labels."""
+    if run.releases.has(LOSS_SHIFTS_LABELS):
+        return
+    widened = not run.releases.has(LOSS_WIDENS_LOGITS)
+    shifted = "fp32_logits" if widened else "logits"
+    run.draft.default("/training/loss/shifted", shifted, "transformers")
 
 
 def _put_compiled(run: Run) -> None:

@@ -72,6 +72,7 @@ def resolve_pytorch_step(
             training.hidden_dropout, framework, declared=model.traits.hidden_dropout
         ),
         cross_entropy=_loss(job),
+        shifted=training.loss.shifted,
         loss_chunks=training.loss.num_chunks,
         logits_kept=min(training.loss.logits_to_keep or 0, training.seq_length),
         loss_parallel=framework.loss_parallel and layout.tp > 1 and engine != "deepspeed",
@@ -212,6 +213,9 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
     if job.training.loss.cross_entropy == "chunked_nll":
         _check_chunked_nll(job, layout, findings)
     check_frozen(job, model, findings)
+    if job.training.loss.shifted != "labels" and isinstance(framework, Torchtitan):
+        pointer = "/training/loss/shifted"
+        findings.add(pointer, "conflict", "torchtitan shifts labels", put(pointer, "labels"))
     if job.training.optimizer.in_backward and ((job.training.num_microbatches or 1) > 1):
         findings.add(
             "/training/optimizer/in_backward",

@@ -1,8 +1,9 @@
 """Output layer and cross entropy as modules of PyTorch. Symbols: estimator.legend.
 
-Sources: transformers' loss/loss_utils.py (ForCausalLMLoss), torch/distributed/tensor/parallel/
-loss.py, torchtitan's components/loss.py, liger_kernel/ops/fused_linear_cross_entropy.py, TRL's
-trainer/sft_trainer.py (_chunked_cross_entropy_loss).
+Sources: transformers' loss/loss_utils.py (ForCausalLMLoss, at 4.46 and 4.49),
+torch/distributed/tensor/parallel/loss.py, torchtitan's components/loss.py,
+liger_kernel/ops/fused_linear_cross_entropy.py, TRL's trainer/sft_trainer.py
+(_chunked_cross_entropy_loss).
 """
 
 from math import ceil
@@ -68,16 +69,22 @@ def _output_layer(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
 def _cross_entropy(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
     """fp32 log-probabilities of the logits, kept, and in backward their gradient and that of the
     logits. Over logits that ranks share, the log-probabilities are made again beside both.
+
+    Where logits are shifted, a copy of them in fp32 is read. A model that widens its own logits for
+    this lets go of the narrow ones (transformers 4.45's modeling_llama.py).
     """
     shared = plan.step.loss_parallel and sizes.t > 1
     logits = n * sizes.V // (sizes.t if shared else 1)
+    shifted = plan.step.shifted
+    widened = sizes.bytes < FULL and shifted != "fp32_logits"
     return Operation(
         "loss",
         (
             saved("log-probabilities [n, V] fp32", FULL * logits),
             saved("labels [n]", LABEL_BYTES * n),
-            forward("logits [n, V]", sizes.bytes * logits),
-            forward("logits in fp32 [n, V]", FULL * logits if sizes.bytes < FULL else 0),
+            forward("logits [n, V]", (FULL if shifted == "fp32_logits" else sizes.bytes) * logits),
+            forward("logits in fp32 [n, V]", FULL * logits if widened else 0),
+            forward("shifted logits in fp32 [n, V]", FULL * logits if shifted != "labels" else 0),
             backward("gradients of the log-probabilities and of the logits", 2 * FULL * logits),
             backward("probabilities", FULL * logits if shared else 0),
         ),

@@ -1,0 +1,195 @@
+"""What differs between releases of transformers, TRL and PyTorch: keys, defaults and losses.
+
+Read from the sources of every minor release of transformers from 4.36 to 5.23 (training_args.py,
+loss/loss_utils.py, models/) and of TRL from 0.9 to 1.9 (trainer/sft_config.py, base_config.py,
+model_config.py, sft_trainer.py, what its setup.cfg, setup.py or pyproject.toml demands).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from trainfit.launch.names import Names, names
+
+Library = Literal["transformers", "trl", "torch"]
+Release = tuple[int, ...]
+
+LATEST: Release = (9999,)
+"""Stands for the last release whose keys are in the lists."""
+
+OLDEST: Mapping[Library, Release] = {"transformers": (4, 36), "trl": (0, 9)}
+"""The first releases that are known. Before 4.36 no model has scaled_dot_product_attention; before
+0.9 there is no SFTConfig."""
+
+
+class Change(NamedTuple):
+    """Something that a library does from a release on."""
+
+    library: Library
+    since: Release
+
+
+LOSS_WIDENS_LOGITS = Change("transformers", (4, 46))
+"""ForCausalLMLoss makes logits fp32 while the model still holds them as they were; before, the
+models do so in their place (modeling_llama.py: logits = logits.float())."""
+LOSS_SHIFTS_LABELS = Change("transformers", (4, 49))
+"""Labels are padded and shifted; before, logits[..., :-1, :].contiguous() copied the logits."""
+FUSED_STEP = Change("transformers", (4, 56))
+FUSED_STEP_OF_TORCH = Change("torch", (2, 8))
+"""TrainingArguments' optim is adamw_torch_fused in place of adamw_torch with both of these."""
+LOADS_CHECKPOINTS_DTYPE = Change("transformers", (5, 0))
+"""from_pretrained takes the type of the checkpoint; before, fp32."""
+FSDP2_BY_DEFAULT = Change("transformers", (5, 10))
+"""fsdp_config's version is 2 unless given (training_args.py, _process_fsdp_args)."""
+MIXES_BF16 = Change("trl", (0, 19))
+"""SFTConfig's bf16 is on unless fp16 is."""
+CHECKPOINTS = Change("trl", (0, 22))
+"""SFTConfig's gradient_checkpointing is on."""
+NARROW_ADAPTERS = Change("trl", (0, 22))
+"""Adapters over quantised weights are bf16."""
+LEAVES_QUANTISED_BASE = Change("trl", (0, 26))
+"""prepare_model_for_kbit_training, which widens what is not quantised, is not called any more."""
+LOADS_FP32 = Change("trl", (0, 27))
+"""ModelConfig's dtype is float32 whatever from_pretrained's default is."""
+CHUNKS_LOSS = Change("trl", (1, 7))
+"""SFTConfig's loss_type is chunked_nll, without Liger's kernels."""
+
+TRANSFORMERS_5: Release = (5, 0)
+TRL_FOR_5: Release = (0, 27)
+"""Earlier releases of TRL came before transformers 5.0 (January 2026)."""
+
+REQUIRED: Mapping[Release, Release] = {
+    (0, 9): (4, 31),
+    (0, 11): (4, 40),
+    (0, 12): (4, 46),
+    (0, 18): (4, 50),
+    (0, 19): (4, 51),
+    (0, 20): (4, 53, 2),
+    (0, 21): (4, 55),
+    (0, 23): (4, 56, 1),
+    (0, 27): (4, 56, 2),
+}
+"""Releases of TRL, and the transformers that they demand from then on."""
+
+
+class KeysByRelease(NamedTuple):
+    """KeysByRelease that a library has not had in every release: since one, or until before one."""
+
+    library: Library
+    since: Mapping[Release, Names]
+    until: Mapping[Release, Names]
+
+    def has(self, key: str, release: Release) -> bool:
+        """Whether a release has this key; any has one that is not listed."""
+        early = any(release < since and key in names for since, names in self.since.items())
+        return not early and not any(
+            release >= until and key in names for until, names in self.until.items()
+        )
+
+
+ARGUMENTS_BY_RELEASE = KeysByRelease(
+    "transformers",
+    {
+        (4, 38): names("dataloader_prefetch_factor"),
+        (4, 39): names("optim_target_modules"),
+        (4, 40): names("eval_do_concat_batches"),
+        (4, 41): names("batch_eval_metrics eval_strategy restore_callback_states_from_checkpoint"),
+        (4, 42): names("eval_on_start"),
+        (4, 43): names("eval_use_gather_object torch_empty_cache_steps"),
+        (4, 45): names("use_liger_kernel"),
+        (4, 46): names("include_for_metrics"),
+        (4, 47): names("average_tokens_across_devices"),
+        (4, 53): names("hub_revision liger_kernel_config"),
+        (4, 56): names("parallelism_config"),
+        (4, 57): names("project trackio_space_id"),
+        (5, 0): names("enable_jit_checkpoint use_cache"),
+        (5, 2): names("train_sampling_strategy"),
+        (5, 6): names("ddp_static_graph trackio_bucket_id trackio_static_space_id"),
+        (5, 15): names("dataloader_in_order dataloader_multiprocessing_context"),
+        (5, 23): names("activation_checkpointing activation_checkpointing_kwargs"),
+    },
+    {
+        (4, 51): names("dispatch_batches evaluation_strategy split_batches"),
+        (4, 57): names("use_ipex"),
+        (5, 0): names("""
+adafactor fp16_backend fp16_opt_level fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap
+half_precision_backend include_inputs_for_metrics include_tokens_per_second jit_mode_eval
+mp_parameters no_cuda overwrite_output_dir past_index per_gpu_eval_batch_size
+per_gpu_train_batch_size push_to_hub_model_id push_to_hub_organization push_to_hub_token ray_scope
+save_safetensors torchdynamo tpu_metrics_debug tpu_num_cores use_legacy_prediction_loop
+use_mps_device
+"""),
+        (5, 2): names("group_by_length"),
+        (5, 15): names("logging_dir warmup_ratio"),
+    },
+)
+"""Of TrainingArguments."""
+
+SFT_BY_RELEASE = KeysByRelease(
+    "trl",
+    {
+        (0, 17): names("completion_only_loss"),
+        (0, 19): names("assistant_only_loss chat_template_path packing_strategy"),
+        (0, 23): names("loss_type"),
+        (0, 26): names("shuffle_dataset"),
+    },
+    {
+        (0, 18): names("chars_per_token dataset_batch_size num_of_sequences use_liger"),
+        (0, 20): names("max_seq_length"),
+    },
+)
+"""Of SFTConfig, those that scripts beside TRL do not have under the same name."""
+
+MODELS_SINCE: Mapping[str, Release] = {
+    model_type: release
+    for release, types in {
+        (4, 37): "qwen2",
+        (4, 38): "gemma stablelm",
+        (4, 39): "cohere mamba starcoder2",
+        (4, 40): "dbrx jamba olmo qwen2_moe recurrent_gemma",
+        (4, 41): "phi3",
+        (4, 42): "gemma2",
+        (4, 44): "nemotron",
+        (4, 45): "granite granitemoe mllama olmoe pixtral qwen2_vl",
+        (4, 46): "glm phimoe",
+        (4, 47): "olmo2",
+        (4, 48): "cohere2",
+        (4, 49): "qwen2_5_vl zamba2",
+        (4, 50): "gemma3 gemma3_text mistral3",
+        (4, 51): "deepseek_v3 llama4 llama4_text qwen3 qwen3_moe",
+        (4, 52): "glm4 granitemoehybrid",
+        (4, 53): "arcee falcon_h1 gemma3n_text minimax smollm3",
+        (4, 54): "deepseek_v2 ernie4_5 ernie4_5_moe exaone4 glm4_moe lfm2",
+        (4, 55): "gpt_oss",
+        (4, 56): "apertus hunyuan_v1_moe seed_oss",
+        (4, 57): "flex_olmo lfm2_vl olmo3 qwen3_next qwen3_vl qwen3_vl_moe",
+        (5, 0): "glm4_moe_lite minimax_m2 ministral3",
+        (5, 2): "glm_moe_dsa qwen3_5 qwen3_5_moe",
+        (5, 3): "nemotron_h",
+        (5, 5): "gemma4 gemma4_text",
+        (5, 8): "deepseek_v4",
+        (5, 11): "deepseek_v32",
+        (5, 13): "kimi_k25 mimo_v2_flash minicpm3",
+        (5, 16): "step3p7",
+        (5, 17): "kimi_linear",
+        (5, 23): "internlm3",
+    }.items()
+    for model_type in types.split()
+}
+"""The release in which a model came, of those after the first that is known (models/auto)."""
+
+SDPA_SINCE: Mapping[str, Change] = {
+    model_type: Change("transformers", release)
+    for release, types in {
+        (4, 37): "mistral mixtral",
+        (4, 39): "phi stablelm",
+        (4, 42): "gpt2 gpt_neox",
+        (4, 45): "phi3",
+        (4, 46): "opt",
+        (4, 53): "persimmon",
+    }.items()
+    for model_type in types.split()
+}
+"""Models whose attention was eager at first, and became scaled_dot_product_attention by default
+(_supports_sdpa)."""
