@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import re
+import ssl
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 import trainfit
 
@@ -204,7 +206,7 @@ def test_image_copies_what_the_build_context_sends() -> None:
 
 
 @contextmanager
-def service_that_answers(status: int) -> Iterator[int]:
+def service_that_answers(status: int, tls: ssl.SSLContext | None = None) -> Iterator[int]:
     """Serve `status` at /livez and 404 elsewhere; yields the port."""
 
     class Answer(http.server.BaseHTTPRequestHandler):
@@ -216,9 +218,26 @@ def service_that_answers(status: int) -> Iterator[int]:
             pass
 
     with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_port
         server.shutdown()
+
+
+def test_health_check_of_the_image_asks_over_tls_where_that_is_served(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    issued = trustme.CA().issue_cert("service.example.org")
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    issued.private_key_pem.write_to_path(key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    (check,) = (rest for name, rest in image_instructions() if name == "HEALTHCHECK")
+    _, *arguments = json.loads(check[check.index("[") :])
+    with service_that_answers(200, context) as port:
+        environment = {"TRAINFIT_PORT": str(port), "TRAINFIT_TLS_CERT": str(certificate)}
+        answer = subprocess.run([sys.executable, *arguments], env=environment, check=False)
+    assert answer.returncode == 0
 
 
 @pytest.mark.parametrize(("status", "exit_code"), [(200, 0), (503, 1)])

@@ -19,6 +19,7 @@ def test_defaults_serve_this_machine_only() -> None:
 
 KEY = ApiKey("ci", "0" * 64)
 GIVEN: dict[str, tuple[str, object]] = {
+    "TRAINFIT_SERVE": ("admission", "admission"),
     "TRAINFIT_HOST": ("0.0.0.0", "0.0.0.0"),
     "TRAINFIT_PORT": ("0", 0),
     "TRAINFIT_MAX_BODY_BYTES": ("1024", 1024),

@@ -122,3 +122,12 @@ async def test_a_server_that_comes_and_goes_fails_no_request(
         with redis.client() as client:
             client.flushall()
         assert sorted(await statuses(first, 4) + await statuses(second, 4)) == [200] * 6 + [429] * 2
+
+
+@pytest.mark.parametrize("kept", ["inf", "nan", "-inf", "1e300", "text"])
+async def test_a_bucket_that_nobody_of_us_wrote_is_full(redis: RedisServer, kept: str) -> None:
+    limit = SharedRateLimit(REQUESTS, WINDOW, redis.url)
+    await limit._server.redis.set(f"{limit._prefix}:caller", kept)
+    allowance = await limit.take("caller")
+    assert (allowance.remaining, allowance.retry_seconds) == (REQUESTS - 1, 0)
+    await limit.aclose()

@@ -239,6 +239,51 @@ def test_what_names_no_job_is_left_to_sbatch(login_node: Path, words: list[str])
     assert done.stdout == "".join(f"<{word}>" for word in words)
 
 
+LONG = "trainfit:jobs/long/llama-8b-long.yaml"
+SHORT = "trainfit:jobs/llama-8b.yaml"
+
+
+def batch_script(*lines: str) -> str:
+    return "\n".join(["#!/bin/bash", *lines, "srun x"]) + "\n"
+
+
+def test_the_script_that_sbatch_takes_is_checked(login_node: Path) -> None:
+    """Not the file that an option before it names."""
+    login_node.joinpath("decoy.sh").write_text(batch_script(f"#SBATCH --comment={SHORT}"), "utf-8")
+    login_node.joinpath("real.sh").write_text(batch_script(f"#SBATCH --comment={LONG}"), "utf-8")
+    for words in ("-o decoy.sh", "--output decoy.sh", "-Ho decoy.sh", "-odecoy.sh", "--hold"):
+        assert submit(login_node, *words.split(), "real.sh").returncode == 1
+
+
+def test_the_comment_that_sbatch_takes_is_read(login_node: Path) -> None:
+    """The last one before the first command, unless the command line has one."""
+    both = f"#SBATCH --comment={SHORT}", f"#SBATCH --comment={LONG}"
+    job = login_node / "job.sh"
+    job.write_text(batch_script(*both), "utf-8")
+    assert submit(login_node, "job.sh").returncode == 1
+    assert submit(login_node, f"--comment={SHORT}", "job.sh").returncode == 0
+    job.write_text(batch_script(*both[::-1]), "utf-8")
+    assert submit(login_node, "job.sh").returncode == 0
+    assert submit(login_node, "--comment", LONG, "job.sh").returncode == 1
+    job.write_text(batch_script(both[0], "true", both[1]), "utf-8")
+    assert submit(login_node, "job.sh").returncode == 0
+
+
+def test_a_command_and_standard_input_are_checked_too(login_node: Path) -> None:
+    assert submit(login_node, f"--comment={LONG}", "--wrap", "srun x").returncode == 1
+    unread = submit(login_node, "--comment=trainfit", "--wrap=srun x")
+    assert unread.returncode == 0
+    assert "no script" in unread.stderr
+    strict = {"TRAINFIT_ON_ERROR": "fail"}
+    assert submit(login_node, "--comment=trainfit", "--wrap=srun x", **strict).returncode == 5
+    for comment, code in ((LONG, 1), (SHORT, 0)):
+        script = batch_script(f"#SBATCH --comment={comment}")
+        login_node.joinpath("piped.sh").write_text(script, "utf-8")
+        piped = ["sh", "-c", '"$0" < piped.sh', str(WRAPPER)]
+        done = shell(piped, login_node, TRAINFIT_SBATCH="cat")
+        assert (done.returncode, done.stdout) == (code, "" if code else script)
+
+
 def test_the_partition_has_its_card_and_its_policy(login_node: Path) -> None:
     assert submit(login_node, "example.sbatch", TRAINFIT_GPU="A100-40GB").returncode == 1
     between = {"TRAINFIT_GPU": "L40S", "TRAINFIT_FAIL_ON": "tight"}

@@ -49,7 +49,12 @@ def test_what_is_mounted_is_there() -> None:
 
 
 def test_the_service_is_told_where_the_cache_is() -> None:
-    assert SERVICES["trainfit"]["environment"]["TRAINFIT_CACHE_URL"] == "redis://redis:6379/0"
+    password = "${REDIS_PASSWORD:-trainfit}"
+    url = SERVICES["trainfit"]["environment"]["TRAINFIT_CACHE_URL"]
+    assert url == f"redis://:{password}@redis:6379/0"
+    command = SERVICES["redis"]["command"]
+    assert command[command.index("--requirepass") + 1] == password
+    assert SERVICES["redis"]["environment"]["REDISCLI_AUTH"] == password
     assert SERVICES["trainfit"]["depends_on"] == ["redis"]
 
 

@@ -23,6 +23,7 @@ from tests.deploy.manifests import (
 )
 from tests.serving import running_service
 from trainfit.api.settings import Settings
+from trainfit.hub.disk import MAX_BYTES
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 LATEST, OLDEST = "1.37", "1.30"
@@ -111,6 +112,15 @@ def test_the_cache_may_be_reached_by_those_who_are_told_of_it() -> None:
     (way_in,) = named("production", "NetworkPolicy", "trainfit-redis")["spec"]["ingress"]
     for peer, name in ((way_out["to"][0], "trainfit-redis"), (way_in["from"][0], "trainfit")):
         assert selected("production", peer["podSelector"]["matchLabels"]) == [name]
+
+
+def test_the_disk_holds_the_configs_that_may_be_kept_on_it() -> None:
+    """And the log beside them."""
+    spec = named("local", "Deployment", "trainfit")["spec"]["template"]["spec"]
+    (cache,) = (each for each in spec["volumes"] if each["name"] == "cache")
+    size = cache["emptyDir"]["sizeLimit"]
+    assert size.endswith("Mi")
+    assert int(size.removesuffix("Mi")) * 2**20 >= 1.5 * MAX_BYTES
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

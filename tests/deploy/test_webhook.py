@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,25 @@ def test_the_webhook_is_served_as_its_manifests_say(tmp_path: Path) -> None:
             path = webhook["clientConfig"]["service"]["path"]
             answer = httpx.post(f"{url}{path}", json=review(large), verify=trust)
             assert answer.json()["response"]["allowed"] is True
+        for path in ("/", "/docs", "/openapi.json", "/v1/models", "/v1/gpus"):
+            assert httpx.get(f"{url}{path}", verify=trust).status_code == 404
+        for path in ("estimate", "fit-check", "compare", "ledger", "jobs:from-launch"):
+            answer = httpx.post(f"{url}/v1/{path}", json={}, verify=trust)
+            assert answer.status_code == 404
+        assert httpx.get(f"{url}/metrics", verify=trust).status_code == 200
     finally:
         process.terminate()
         process.communicate(timeout=30)
+
+
+@pytest.mark.parametrize("overlay", WITH_WEBHOOK)
+def test_the_policy_says_who_may_ask_the_webhook(overlay: str) -> None:
+    """Addresses, since no selector names the API server, and who reads metrics."""
+    (rule,) = named(overlay, "NetworkPolicy", "trainfit-admission")["spec"]["ingress"]
+    networks = [each["ipBlock"]["cidr"] for each in rule["from"] if "ipBlock" in each]
+    assert networks
+    assert all(ip_network(each).is_private for each in networks)
+    assert {tuple(each) for each in rule["from"]} <= {("ipBlock",), ("namespaceSelector",)}
 
 
 @pytest.mark.parametrize("overlay", WITH_WEBHOOK)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sqlite3
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.hub.fake_hub import (
     slow_headers,
 )
 from trainfit.hub import memory as memory_module
+from trainfit.hub.config_json import held_bytes, read_config
 from trainfit.hub.disk import FILE, Disk
 from trainfit.hub.entries import HubConfig, Key, Ref
 from trainfit.hub.errors import (
@@ -424,6 +426,36 @@ def test_the_file_stays_within_bounds(tmp_path: Path, monkeypatch: pytest.Monkey
     assert 10 <= len(kept) <= 21
     assert [each.repo for each in disk.listed()] == sorted(f"acme/m{number}" for number in kept)
     disk.close()
+
+
+@pytest.mark.parametrize("checked_at", ["soon", b"1", float("inf"), 1e300, -1.0, None])
+def test_a_time_that_is_none_is_not_believed(tmp_path: Path, checked_at: Any) -> None:
+    disk = Disk(tmp_path, "https://hub")
+    key = Key("acme/small", "main")
+    disk.keep([key], Ref("acme/small", COMMIT, 1.0), b"{}")
+    assert disk.find(key) is not None
+    disk.close()
+    with sqlite3.connect(tmp_path / FILE) as database:
+        database.execute("UPDATE refs SET checked_at = ?", (checked_at,))
+    disk = Disk(tmp_path, "https://hub")
+    assert disk.find(key) is None
+    assert disk.listed() == []
+    disk.close()
+
+
+def test_large_configs_take_no_more_memory_than_there_is_for_them() -> None:
+    """24 files of 1 MiB, each of as many values as are read."""
+    memory = Memory()
+    tracemalloc.start()
+    for number in range(24):
+        body = b'{"a": [' + b",".join([b"1.5"] * 199_000) + b"]}"
+        config = HubConfig(read_config(body), held_bytes(body))
+        entry = Remembered(Ref(f"m{number}", COMMIT, 0.0), config, 0.0, 0.0)
+        memory.put(Key(f"m{number}", "main"), entry)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(memory) > 0
+    assert held < 1.5 * memory_module.MAX_BYTES
 
 
 def test_memory_stays_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from tests.hub.fake_hub import COMMIT, LLAMA, FakeHub, gated, model, only_for, s
 from tests.redis_server import RedisServer, running_redis
 from trainfit.hub.errors import GatedRepoError
 from trainfit.hub.hub import Hub
+from trainfit.hub.shared import _ref
 
 REPO = "acme/small"
 TOKEN = "hf_canary"
@@ -152,3 +153,20 @@ async def test_a_password_in_the_address_is_not_logged(
     await hub.find(REPO)
     assert caplog.records
     assert "canary" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"[" * 100_000,
+        json.dumps([REPO, COMMIT, 10**400]).encode(),
+        json.dumps([REPO, COMMIT, float("nan")]).encode(),
+        json.dumps([REPO, COMMIT, float("inf")]).encode(),
+        json.dumps([REPO, COMMIT, True]).encode(),
+        json.dumps([REPO, "main", 1.0]).encode(),
+        b"9" * 5000,
+        None,
+    ],
+)
+def test_what_nobody_of_us_wrote_is_no_ref(value: bytes | None) -> None:
+    assert _ref(value) is None

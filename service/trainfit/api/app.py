@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute
 
 import trainfit
 from trainfit.api import openapi
@@ -51,20 +52,7 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         lifespan=_closing,
         telemetry=telemetry(),
-        # One list, and what is asked most comes first: a router within a router matches twice.
-        routes=[
-            *estimate.router.routes,
-            *fit_check.router.routes,
-            *compare.router.routes,
-            *launches.router.routes,
-            *ledger.router.routes,
-            *admission.router.routes,
-            *models.router.routes,
-            *catalogues.router.routes,
-            *operations.routes,
-            *documentation.routes,
-            *page.routes,
-        ],
+        routes=_routes(settings),
         middleware=[
             Middleware(UnreadBodies),
             Middleware(Requests, metrics=metrics),
@@ -83,6 +71,27 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.rate_limit = _rate_limit(settings)
     answer_with_problems(app)
     return app
+
+
+def _routes(settings: Settings) -> list[BaseRoute]:
+    """What is served. One list, and what is asked most comes first: a router within a router
+    matches twice.
+    """
+    if settings.serve == "admission":
+        return [*admission.router.routes, *operations.routes]
+    return [
+        *estimate.router.routes,
+        *fit_check.router.routes,
+        *compare.router.routes,
+        *launches.router.routes,
+        *ledger.router.routes,
+        *admission.router.routes,
+        *models.router.routes,
+        *catalogues.router.routes,
+        *operations.routes,
+        *documentation.routes,
+        *page.routes,
+    ]
 
 
 @asynccontextmanager

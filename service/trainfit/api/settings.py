@@ -37,6 +37,11 @@ def _origins(given: str | tuple[str, ...]) -> tuple[str, ...]:
 class Settings(HubSettings):
     """The service's settings. A field is read from TRAINFIT_ and its name in capitals."""
 
+    serve: Literal["all", "admission"] = Field(
+        "all",
+        description="admission: the webhook for Kubernetes alone, beside health and metrics; every "
+        "other path is answered with 404.",
+    )
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: Annotated[int, Field(ge=0, le=65_535), BeforeValidator(_not_linked)] = Field(
         8080, description="Port to listen on; 0 takes any that is free."

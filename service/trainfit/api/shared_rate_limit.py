@@ -7,7 +7,9 @@ TAKE = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local each, capacity = tonumber(ARGV[1]), tonumber(ARGV[2])
-local full_at = math.max(now, tonumber(redis.call('GET', KEYS[1])) or 0)
+local full_at = tonumber(redis.call('GET', KEYS[1])) or 0
+-- An empty bucket is full after the whole window; what says more was not written here.
+if not (full_at > now and full_at <= now + capacity) then full_at = now end
 local wait = math.max(0, full_at + each - now - capacity)
 if wait == 0 then
   full_at = full_at + each

@@ -13,11 +13,13 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-from trainfit.hub.entries import PUBLIC, Key, Ref, Stored
+from trainfit.hub.entries import PUBLIC, Key, Ref, Stored, stored_ref
 
 FILE = "hub.sqlite3"
-MAX_BYTES = 512 * 2**20
-"""Of the file. Beyond it, the configs that were fetched first go."""
+MAX_BYTES = 128 * 2**20
+"""Of the file. Beyond it, the configs that were fetched first go. Half of the volume that deploy/
+gives it: there is a log beside it.
+"""
 FORGOTTEN = 10
 """One in so many goes at a time."""
 WAIT_SECONDS = 2.0
@@ -72,9 +74,10 @@ class Disk:
                 " WHERE scope = ? AND endpoint = ? AND repo = ? AND revision = ?",
                 (key.scope, self._endpoint, key.repo, key.revision),
             ).fetchone()
-            if row is None or not isinstance(row[3], bytes):
+            ref = stored_ref(*row[:3]) if row is not None else None
+            if ref is None or not isinstance(row[3], bytes):
                 return None
-            return Stored(Ref(row[0], row[1], row[2]), row[3], "disk")
+            return Stored(ref, row[3], "disk")
 
         return self._do(read, to_write=False)
 
@@ -129,8 +132,9 @@ class Disk:
                 (self._endpoint,),
             )
             return [
-                Listed(repo, revision, Ref(name, commit, checked_at), scope != PUBLIC)
+                Listed(repo, revision, ref, scope != PUBLIC)
                 for repo, revision, name, commit, checked_at, scope in rows
+                if (ref := stored_ref(name, commit, checked_at)) is not None
             ]
 
         return self._do(read, to_write=False) or []

@@ -3,12 +3,16 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import time
 from typing import Any, Literal, NamedTuple
 
 PUBLIC = ""
 """The scope of what the Hub shows to anyone."""
 
 MAIN = "main"
+
+CLOCK_SECONDS = 3600.0
+"""By how much the clock of another machine may be ahead."""
 
 Layer = Literal["memory", "disk", "shared", "huggingface", "hub"]
 """Where a model was found: nearest first, the Hub itself last."""
@@ -40,10 +44,23 @@ class Ref:
     checked_at: float
 
 
+def stored_ref(name: object, commit: object, checked_at: object) -> Ref | None:
+    """A ref as a store kept it; None where it is none that this program writes: not every commit
+    is one, and a time may be text, no number, or so late that it would never be over.
+    """
+    if not (isinstance(name, str) and isinstance(commit, str) and is_commit(commit)):
+        return None
+    if not isinstance(checked_at, int | float) or isinstance(checked_at, bool):
+        return None
+    if not 0 <= checked_at <= time() + CLOCK_SECONDS:
+        return None
+    return Ref(name, commit, float(checked_at))
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class HubConfig:
     """A config.json. It is one object for as long as it is in memory, so that what is made of it
-    can be kept with it. `size` is that of the file in bytes.
+    can be kept with it. `size` is about what it takes of memory in bytes.
     """
 
     values: Mapping[str, Any]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from hashlib import sha256
 from time import time
 
-from trainfit.hub.config_json import read_config
+from trainfit.hub.config_json import held_bytes, read_config
 from trainfit.hub.entries import MAIN, Found, HubConfig, Key, Ref, Stored
 from trainfit.hub.errors import (
     GatedRepoError,
@@ -227,7 +227,7 @@ class Hub:
         if stored is None:
             return None
         try:
-            config = HubConfig(read_config(stored.body), len(stored.body))
+            config = HubConfig(read_config(stored.body), held_bytes(stored.body))
         except MalformedAnswerError:  # whoever wrote it was not this program
             return None
         self._observer.model_found(stored.layer)
@@ -272,7 +272,7 @@ class Hub:
         config = (
             entry.config
             if entry is not None and same
-            else HubConfig(fetched.values, len(fetched.body))
+            else HubConfig(fetched.values, held_bytes(fetched.body))
         )
         keys = [key, Key(ref.name, ref.commit, key.scope)]
         found = self._remember(keys, ref, config)

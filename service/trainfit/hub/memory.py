@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 from trainfit.hub.entries import HubConfig, Key, Ref
 
 MAX_ENTRIES = 4096
-MAX_BYTES = 16 * 2**20
-"""Of config files. What Python makes of them takes several times as much."""
+MAX_BYTES = 32 * 2**20
+"""Of memory, which Python takes for configs: many times as much as their files are long."""
 
 Value = TypeVar("Value")
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
 
-from trainfit.hub.entries import Key, Ref, Stored, is_commit
+from trainfit.hub.entries import Key, Ref, Stored, stored_ref
 from trainfit.replicas import PREFIX, SharedServer
 
 KEPT_SECONDS = 90 * 24 * 3600
@@ -83,8 +83,6 @@ def _ref(value: Any) -> Ref | None:
     """What was kept, if it is what `keep` writes."""
     try:
         name, commit, checked_at = json.loads(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return None
-    if not (isinstance(name, str) and isinstance(commit, str) and is_commit(commit)):
-        return None
-    return Ref(name, commit, float(checked_at)) if isinstance(checked_at, int | float) else None
+    return stored_ref(name, commit, checked_at)
