@@ -39,13 +39,15 @@ class Command:
     """A simple command: its words, and the variables that are exported to it.
 
     `doubt` says on what it depends whether the command is run at all, where that is not known.
-    `files` are those that were written before it, by their paths.
+    `files` are those that were written before it, by their paths. What one that is `captured`
+    prints is taken by the script, as by $(...).
     """
 
     words: tuple[Word, ...]
     environment: Mapping[str, Setting]
     doubt: str | None = None
     files: Mapping[str, Word] = field(default_factory=dict)
+    captured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

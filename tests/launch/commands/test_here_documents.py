@@ -58,7 +58,6 @@ def test_the_environment_of_the_launch_is_that_of_the_script() -> None:
         (("$STAGE}", "$(stage)}"), "is not run; write what it prints"),
         (("<<EOF", "<<'EOF'"), "run/train.sh:6: "),
         (("STAGE=2", "STAGE='2\n'"), "lines that are joined or broken; send it as a file"),
-        (("$STAGE}", '${STAGE:-"2"}}'), "an expansion with quotes"),
     ],
 )
 def test_what_is_not_known_of_it_is_told(change: tuple[str, str], message: str) -> None:

@@ -199,9 +199,11 @@ class _Unwrapping:
         parameters = None if arguments is None else tuple(map(Text.of_word, arguments))
         script = Script(State(variables, parameters), self._budget, self._file)
         script.follow(source)
-        for at, message in script.ends:
+        for at, message in script.ends_early:
             self._note(at, message)
         for command in script.commands:
+            if command.captured:
+                continue
             yield from self._of_words(command.words, program.after(command), depth + 1)
 
     def _of_words(self, words: Sequence[Word], program: Program, depth: int) -> Iterator[Program]:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
-from trainfit.launch.commands.shell import arithmetic
-from trainfit.launch.commands.shell.source import text_of
-from trainfit.launch.commands.shell.text import NotKnownError, Text
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-    from trainfit.launch.commands.shell.words import Expander
+from trainfit.launch.commands.shell import arithmetic, regular
+from trainfit.launch.commands.shell.expansion import Expander
+from trainfit.launch.commands.shell.patterns import matches
+from trainfit.launch.commands.shell.state import DYNAMIC, LIVE, State, Variable
+from trainfit.launch.commands.shell.syntax import Asked, Both, Condition, Either, Not, Test, Word
+from trainfit.launch.commands.shell.text import Array, NotKnownError, Text
+from trainfit.launch.program import Word as Piece
 
 _NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
     "-eq": operator.eq,
@@ -31,106 +28,248 @@ _TEXTS: Mapping[str, Callable[[str, str], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
+_OF_FILES = frozenset(("-nt", "-ot", "-ef"))
+_UNARY = frozenset(f"-{letter}" for letter in "abcdefghknoprstuvwxzGLNORS")
 
 
-def holds(test: Node, shell: Expander) -> bool:
-    """Whether a test command succeeds. Raises NotKnownError."""
-    opening, *inner, _ = test.children
-    if len(inner) != 1:
-        return words_hold(shell.words(inner))
-    return _holds(inner[0], shell, patterns=text_of(opening) == "[[")
+class MistakenError(Exception):
+    """Words that are no condition: the status is 2."""
 
 
-def words_hold(words: Sequence[Text]) -> bool:
-    """Whether `test` with these words succeeds. Raises NotKnownError."""
-    match [text.known() for text in words]:
-        case []:
-            return False
-        case [value]:
-            return value != ""
-        case ["!", *_]:
-            return not words_hold(words[1:])
-        case ["-n" | "-z" as sign, value]:
-            return (value == "") == (sign == "-z")
-        case [one, sign, two] if sign in _TEXTS:
-            return _TEXTS[sign](one, two)
-        case [one, sign, two] if sign in _NUMBERS:
-            return _NUMBERS[sign](arithmetic.number(one), arithmetic.number(two))
-        case known:
-            raise NotKnownError(f"the condition {' '.join(known)} is not decided by the script")
+def words_hold(words: Sequence[Text], state: State) -> bool:
+    """Whether `test` with these words succeeds. Raises NotKnownError and MistakenError."""
+    for text in words:
+        if text.spreads:
+            text.known()
+    return _Words(words, state).hold()
 
 
-def _holds(node: Node, shell: Expander, *, patterns: bool) -> bool:
-    match node.type:
-        case "parenthesized_expression":
-            return _holds(node.children[1], shell, patterns=patterns)
-        case "unary_expression":
-            return _unary(node, shell, patterns=patterns)
-        case "binary_expression":
-            return _binary(node, shell, patterns=patterns)
-        case _:
-            with shell.unset_is_empty():
-                return shell.value(node).known() != ""
+class _Words:
+    """The words of `test`, read as POSIX tells by their number, and as bash beyond that."""
+
+    def __init__(self, words: Sequence[Text], state: State) -> None:
+        self._words = words
+        self._signs = [str(text) if text.unknown is None else "" for text in words]
+        self._state = state
+        self._at = 0
+
+    def hold(self) -> bool:
+        return self._all(0, len(self._words))
+
+    def _all(self, start: int, end: int) -> bool:
+        signs = self._signs[start:end]
+        match end - start:
+            case 0:
+                return False
+            case 1:
+                return not self._words[start].is_empty()
+            case 2:
+                return self._two(start)
+            case 3:
+                return self._three(start)
+            case 4 if signs[0] == "!":
+                return not self._three(start + 1)
+            case 4 if signs[0] == "(" and signs[3] == ")":
+                return self._two(start + 1)
+            case _:
+                self._at = start
+                held = self._either(end)
+                if self._at != end:
+                    raise MistakenError
+                return held
+
+    def _two(self, at: int) -> bool:
+        if self._signs[at] == "!":
+            return self._words[at + 1].is_empty()
+        if self._signs[at] in _UNARY:
+            return _unary(self._signs[at], self._words[at + 1], self._state)
+        self._words[at].known()
+        raise MistakenError
+
+    def _three(self, at: int) -> bool:
+        sign = self._signs[at + 1]
+        self._words[at + 1].known()
+        if _is_binary(sign):
+            return _binary(self._words[at], sign, self._words[at + 2])
+        if sign in ("-a", "-o"):
+            one, two = self._words[at], self._words[at + 2]
+            return _either(
+                lambda: not one.is_empty(), lambda: not two.is_empty(), sought=sign == "-o"
+            )
+        if self._signs[at] == "!":
+            return not self._two(at + 1)
+        if self._signs[at] == "(" and self._signs[at + 2] == ")":
+            return not self._words[at + 1].is_empty()
+        raise MistakenError
+
+    def _either(self, end: int) -> bool:
+        held = self._both(end)
+        if self._at < end and self._signs[self._at] == "-o":
+            self._at += 1
+            other = self._either(end)
+            return held or other
+        return held
+
+    def _both(self, end: int) -> bool:
+        held = self._term(end)
+        if self._at < end and self._signs[self._at] == "-a":
+            self._at += 1
+            other = self._both(end)
+            return held and other
+        return held
+
+    def _term(self, end: int) -> bool:
+        at = self._at
+        if at >= end:
+            raise MistakenError
+        if self._signs[at] == "!":
+            self._at += 1
+            return not self._term(end)
+        if self._signs[at] == "(":
+            self._at += 1
+            held = self._either(end)
+            if self._at >= end or self._signs[self._at] != ")":
+                raise MistakenError
+            self._at += 1
+            return held
+        if at + 3 <= end and _is_binary(self._signs[at + 1]):
+            self._at += 3
+            return _binary(self._words[at], self._signs[at + 1], self._words[at + 2])
+        if at + 2 <= end and self._signs[at] in _UNARY:
+            self._at += 2
+            return _unary(self._signs[at], self._words[at + 1], self._state)
+        self._at += 1
+        return not self._words[at].is_empty()
 
 
-def _unary(node: Node, shell: Expander, *, patterns: bool) -> bool:
-    sign, operand = node.children[0], node.children[-1]
-    match text_of(sign):
-        case "!":
-            return not _holds(operand, shell, patterns=patterns)
-        case "-z" | "-n" as asked:
-            with shell.unset_is_empty():
-                return (str(_told(shell.value(operand))) == "") == (asked == "-z")
+def _is_binary(sign: str) -> bool:
+    return sign in _TEXTS or sign in _NUMBERS or sign in _OF_FILES
+
+
+def _binary(one: Text, sign: str, two: Text) -> bool:
+    if sign in _TEXTS:
+        return _TEXTS[sign](one.known(), two.known())
+    if sign in _OF_FILES:
+        raise NotKnownError(f"the files of {one} {sign} {two} are not here")
+    numbers = [arithmetic.integer(text.known()) for text in (one, two)]
+    if numbers[0] is None or numbers[1] is None:
+        raise MistakenError
+    return _NUMBERS[sign](numbers[0], numbers[1])
+
+
+def _unary(sign: str, text: Text, state: State) -> bool:
+    match sign:
+        case "-n":
+            return not text.is_empty()
+        case "-z":
+            return text.is_empty()
         case "-v":
-            return shell.state.get(shell.value(operand).known()) is not None
+            return _is_set(text.known(), state)
+        case "-o":
+            return state.on(text.known())
         case _:
-            raise NotKnownError(f"{_written(node)} is not decided by the script")
+            if text.unknown is None and str(text) == "" and sign not in ("-t", "-R"):
+                return False
+            raise NotKnownError(f"the condition {sign} {text} is not decided by the script")
 
 
-def _told(text: Text) -> Text:
-    """A text of which it is known whether it is empty."""
-    if not any(piece.text and piece.unknown is None for piece in text.pieces):
-        text.known()
-    return text
+def _is_set(name: str, state: State) -> bool:
+    if name.isdecimal():
+        if state.parameters is None:
+            raise NotKnownError(state.unset(name))
+        return state.parameter(int(name)) is not None
+    variable = state.variables.get(name, Variable(None))
+    if not name.isidentifier() or name in DYNAMIC or variable.reference:
+        raise NotKnownError(f"whether {name} is set is not read")
+    if isinstance(variable.value, Array):
+        return variable.value.item("0") is not None
+    if variable.value is None and name in LIVE:
+        raise NotKnownError(state.unset(name))
+    return variable.value is not None
 
 
-def _binary(node: Node, shell: Expander, *, patterns: bool) -> bool:
-    left, sign = (node.child_by_field_name(name) for name in ("left", "operator"))
-    rights = node.children_by_field_name("right")
-    if left is None or sign is None or not rights:
-        raise NotKnownError(f"{_written(node)} is not read")
-    right = rights[0]
-    match text_of(sign):
-        case "&&" | "-a":
-            return not _either(left, right, shell, patterns=patterns, sought=False)
-        case "||" | "-o":
-            return _either(left, right, shell, patterns=patterns, sought=True)
-        case "=" | "==" | "!=" as asked if patterns:
-            pattern = "".join(shell.pattern(each) for each in rights)
-            return fnmatchcase(shell.value(left).known(), pattern) == (asked != "!=")
-        case asked if asked in _TEXTS:
-            return _TEXTS[asked](shell.value(left).known(), shell.value(right).known())
-        case asked if asked in _NUMBERS:
-            return _NUMBERS[asked](_number(left, shell), _number(right, shell))
+def holds(condition: Condition, shell: Expander) -> bool:
+    """Whether [[ ]] succeeds. Raises NotKnownError, and RefusedError for what is no number."""
+    return _holds(condition.test, shell)
+
+
+def _holds(test: Test, shell: Expander) -> bool:
+    match test:
+        case Not(inner):
+            return not _holds(inner, shell)
+        case Both(left, right):
+            return not _either(
+                lambda: not _holds(left, shell), lambda: not _holds(right, shell), sought=True
+            )
+        case Either(left, right):
+            return _either(lambda: _holds(left, shell), lambda: _holds(right, shell), sought=True)
+        case Asked(sign, (word,)):
+            with shell.unset_is_empty():
+                return _unary(sign or "-n", shell.value(word), shell.state)
+        case Asked(sign, (one, two)):
+            return _compared(one, sign, two, shell)
         case _:
-            raise NotKnownError(f"{_written(node)} is not decided by the script")
+            raise NotKnownError("a condition is not read")
 
 
-def _either(left: Node, right: Node, shell: Expander, *, patterns: bool, sought: bool) -> bool:
-    """Whether one of two comes out as is sought, which may be known though the other is not."""
+def _compared(one: Word, sign: str, two: Word, shell: Expander) -> bool:
+    left = shell.value(one)
+    match sign:
+        case "=" | "==" | "!=":
+            pattern = shell.compiled(two, extended=True)
+            return matches(left.known(), pattern) == (sign != "!=")
+        case "=~":
+            return _matched(left, two, shell)
+        case "<" | ">":
+            return _sorted(left.known(), sign, shell.value(two).known())
+        case _ if sign in _OF_FILES:
+            raise NotKnownError(f"the files of a {sign} are not here")
+        case _:
+            numbers = [
+                shell.evaluated(text.known(), one.place) for text in (left, shell.value(two))
+            ]
+            return _NUMBERS[sign](numbers[0], numbers[1])
+
+
+def _sorted(one: str, sign: str, two: str) -> bool:
+    """The order of two texts, where no locale disputes it."""
+    found = _TEXTS[sign](one, two)
+    alike = one.isalnum() and two.isalnum() and one.isascii() and two.isascii()
+    if one and two and (not alike or found != _TEXTS[sign](one.lower(), two.lower())):
+        raise NotKnownError(f"the order of {one} and {two} is a matter of the locale")
+    return found
+
+
+def _matched(left: Text, right: Word, shell: Expander) -> bool:
+    """=~, which sets BASH_REMATCH."""
+    place = Piece("", right.place.file, right.place.line)
     try:
-        first = _holds(left, shell, patterns=patterns) == sought
-    except NotKnownError:
-        if _holds(right, shell, patterns=patterns) == sought:
-            return True
+        if shell.state.on("nocasematch"):
+            raise NotKnownError("a regular expression in which case does not count is not read")
+        found = regular.matched(left.known(), shell.pattern(right))
+    except NotKnownError as why:
+        lost = Text.at(place, "${BASH_REMATCH}", str(why))
+        shell.shell.assign("BASH_REMATCH", Text(lost.pieces, spreads=True), place)
         raise
-    return first or _holds(right, shell, patterns=patterns) == sought
+    if found is None:
+        shell.shell.assign("BASH_REMATCH", Array({}), place)
+        return False
+    groups = [
+        Text.at(place, text) if why is None else Text.at(place, "${BASH_REMATCH}", why)
+        for text, why in found
+    ]
+    shell.shell.assign("BASH_REMATCH", Array.of(groups), place)
+    return True
 
 
-def _number(node: Node, shell: Expander) -> int:
-    return arithmetic.number(shell.value(node).known())
-
-
-def _written(node: Node) -> str:
-    words = " ".join(text_of(node).split())
-    return words if len(words) <= 60 else f"{words[:57]}..."
+def _either(one: Callable[[], bool], two: Callable[[], bool], *, sought: bool) -> bool:
+    """Whether one of two holds, or with `sought` False both do, where that may be known though
+    one of them is not.
+    """
+    try:
+        first = one()
+    except NotKnownError:
+        if two() == sought:
+            return sought
+        raise
+    return first if first == sought else two()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-Status = bool | str
-"""Whether a command succeeds; a text says why that is not known."""
+Status = int | str
+"""The exit status of a command; a text says why it is not known."""
 
 
 class Way(Enum):
@@ -15,13 +15,17 @@ class Way(Enum):
     RETURN = auto()
     BREAK = auto()
     CONTINUE = auto()
+    DISCARD = auto()
+    """To the next line of the script: an expansion or an assignment that bash refuses."""
 
 
 class LeftError(Exception):
     """A statement leaves those around it; not a failure."""
 
-    def __init__(self, way: Way) -> None:
+    def __init__(self, way: Way, status: Status = 0, levels: int = 1) -> None:
         self.way = way
+        self.status = status
+        self.levels = levels
 
 
 class UnclearError(Exception):

@@ -2,267 +2,391 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from trainfit.launch.commands.shell import arithmetic
-from trainfit.launch.commands.shell.source import UNNAMED, text_of
-from trainfit.launch.commands.shell.text import Array, Fields, NotKnownError, Text
+from trainfit.launch.commands.shell import patterns
+from trainfit.launch.commands.shell.fields import Fields
+from trainfit.launch.commands.shell.state import DYNAMIC, LIVE
+from trainfit.launch.commands.shell.syntax import Parameter, Word
+from trainfit.launch.commands.shell.text import Array, NotKnownError, Text
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from trainfit.launch.commands.shell.expansion import Expander
 
-    from trainfit.launch.commands.shell.words import Expander, Values
+Values = Text | Sequence[Text]
+"""What an expansion stands for: one text, or the items of an array, each a word in quotes."""
 
-MAX_MATCHED = 4096
-"""Signs of a value that a pattern is matched with; paths and versions are far shorter."""
-
-_TARGETS = ("variable_name", "special_variable_name", "subscript")
-_DEFAULTS = ("-", ":-", "=", ":=", "+", ":+", "?", ":?")
+_DEFAULTS = frozenset(("-", ":-", "=", ":=", "+", ":+", "?", ":?"))
+_SPECIAL = frozenset("@*#?$!-")
+_REFERENCE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[(@|\*|\d+)\])?|\d+|[@*#]")
 _CASES: Mapping[str, Callable[[str], str]] = {
-    "^^": str.upper,
-    ",,": str.lower,
-    "^": lambda text: text[:1].upper() + text[1:],
-    ",": lambda text: text[:1].lower() + text[1:],
+    "^": str.upper,
+    ",": str.lower,
+    "U": str.upper,
+    "L": str.lower,
 }
 
 
-class _Parts(NamedTuple):
-    """${prefix target operator rest}."""
+def expanded(part: Parameter, shell: Expander, fields: Fields, *, quoted: bool) -> Values | None:
+    """What an expansion stands for; None where it is put behind `fields` already.
 
-    prefix: str
-    target: Node
-    operator: str
-    rest: Sequence[Node]
-
-
-def expanded(node: Node, shell: Expander, fields: Fields, *, quoted: bool) -> Values:
-    """What an expansion stands for. A default that counts is put behind `fields` itself."""
-    parts = _parts(node)
-    if parts is None:
-        return shell.source.unknown(UNNAMED, node, f"{text_of(node)} is not read")
-    try:
-        if parts.operator in _DEFAULTS and not parts.prefix:
-            return _defaulted(parts, shell, fields, quoted=quoted)
-        found = _looked_up(parts.target, shell)
-        if parts.prefix == "#":
-            return _length(parts.target, found, shell)
-        if parts.prefix == "!":
-            return _indirect(parts.target, found, shell)
-        if found is None:
-            return shell.missing(_name(parts.target), parts.target)
-        if parts.operator == ":":
-            return _slice(parts, found, shell)
-        return _changed(parts, found, shell) if parts.operator else found
-    except NotKnownError as why:
-        return shell.source.unknown(text_of(node).strip(), node, str(why))
+    Raises NotKnownError.
+    """
+    if part.operator == "bad":
+        shell.shell.refused(part.place, f"{part.written} is no expansion")
+    if part.operator == "names":
+        raise NotKnownError(f"which variables {part.written} finds is known only when it runs")
+    if part.prefix == "!":
+        return _indirect(part, shell, fields, quoted=quoted)
+    return _expanded(part, shell, fields, quoted=quoted)
 
 
-def is_joined(node: Node) -> bool:
+def _expanded(part: Parameter, shell: Expander, fields: Fields, *, quoted: bool) -> Values | None:
+    if part.prefix == "#" and _is_all(part):
+        return _count(part, shell)
+    found = looked_up(part, shell)
+    if part.operator in _DEFAULTS:
+        return _defaulted(part, found, shell, fields, quoted=quoted)
+    if part.prefix == "#":
+        return _length(part, found, shell)
+    if found is None and isinstance(shell.state.get(part.name), Array):
+        if shell.state.on("nounset"):
+            shell.shell.ends(part.place, f"{part.written} is not set, and set -u is on")
+        found = Text.at(part.place, "")
+    if found is None:
+        found = shell.missing(part.name, part.place)
+        if part.operator and found.unknown is not None:
+            found.known()
+    if part.operator == ":":
+        return _slice(part, found, shell)
+    return _changed(part, found, shell) if part.operator else found
+
+
+def is_joined(part: Parameter) -> bool:
     """Whether an expansion in quotes is one word of all items: $* and ${X[*]}."""
-    parts = _parts(node)
-    if parts is None:
-        return False
-    target = parts.target
-    index = target.child_by_field_name("index") if target.type == "subscript" else target
-    return index is not None and text_of(index) == "*"
+    return (part.name if part.index is None else part.index.bare) == "*"
 
 
-def _parts(node: Node) -> _Parts | None:
-    inner = [
-        child
-        for child in node.children
-        if child.is_named or text_of(child).strip() not in ("$", "${", "}")
-    ]
-    places = [index for index, child in enumerate(inner) if child.type in _TARGETS]
-    if not places or places[0] > 1:
-        return None
-    target = places[0]
-    prefix = text_of(inner[0]) if target == 1 else ""
-    after = inner[target + 1 :]
-    if not after:
-        return _Parts(prefix, inner[target], "", ())
-    if after[0].is_named:
-        return None
-    return _Parts(prefix, inner[target], text_of(after[0]), after[1:])
+def _is_all(part: Parameter) -> bool:
+    """Whether an expansion is of all items: $@, $*, ${X[@]}, ${X[*]}."""
+    return (part.name if part.index is None else part.index.bare) in ("@", "*")
 
 
-def _name(target: Node) -> str:
-    name = target.child_by_field_name("name") if target.type == "subscript" else target
-    return text_of(name or target)
-
-
-def _index(target: Node, shell: Expander) -> str | None:
-    """The index of a subscript: @, * or a key; None for a plain variable. Raises NotKnownError."""
-    if target.type != "subscript":
-        return None
-    index = target.child_by_field_name("index")
-    if index is None or text_of(index) in ("@", "*"):
-        return "@" if index is None else text_of(index)
-    array = shell.state.get(_name(target))
-    if isinstance(array, Array) and any(not key.isdecimal() for key in array.items):
-        return shell.value(index).known()
-    number = arithmetic.evaluate(index, shell)
-    if number < 0 and isinstance(array, Array):
-        number += len(array.items)
-    return str(number)
-
-
-def _looked_up(target: Node, shell: Expander) -> Values | None:
+def looked_up(part: Parameter, shell: Expander) -> Values | None:
     """A variable as it stands, None where it is not set. Raises NotKnownError.
 
     An array cannot come from the environment: one that no file sets has no items.
     """
-    name = _name(target)
-    if target.type == "special_variable_name" and not name.isdecimal():
-        return _special(name, target, shell)
+    if part.name in _SPECIAL:
+        return _special(part, shell)
+    if part.name in DYNAMIC:
+        raise NotKnownError(f"${part.name} is known only while the script runs")
+    value = shell.state.get(part.name)
+    if part.index is None:
+        return value.item("0") if isinstance(value, Array) else value
+    if _is_all(part):
+        if isinstance(value, Array):
+            return value.listed()
+        if value is None:
+            if shell.state.missing and part.name not in shell.state.variables:
+                return None
+            return ()
+        return [value]
+    index = subscript(part.name, part.index, shell, reads=True)
+    if index.startswith("-") and (part.prefix or part.operator):
+        raise NotKnownError(f"{part.written} is before the first item")
+    if isinstance(value, Array):
+        return value.item(index)
+    if value is not None and value.spreads:
+        value.known()
+    return value if index == "0" else None
+
+
+def subscript(name: str, index: Word, shell: Expander, *, reads: bool = False) -> str:
+    """The index of an item, as an array keeps it; where it is only read, one before the first is
+    one that is not set. Raises NotKnownError.
+    """
+    variable = shell.state.variables.get(name)
+    text = shell.value(index).known()
+    if variable is not None and variable.keyed:
+        return text
+    number = shell.calculated(text, index.place)
     value = shell.state.get(name)
-    index = _index(target, shell)
-    if isinstance(value, Text):
-        return value if index in (None, "0", "@", "*") else None
-    if value is None:
-        of_array = index in ("@", "*") and not shell.state.missing
-        return () if of_array else None
-    if index in ("@", "*"):
-        return list(value.items.values())
-    found = value.items.get(index or "0")
-    if found is None and value.items:
-        found = _unknown_item(value)
-    return found
+    if number < 0:
+        if isinstance(value, Array):
+            value.count()
+            number += max(map(int, value.items), default=-1) + 1
+        if number < 0 and not reads:
+            shell.shell.refused(index.place, "an index is before the first item")
+    return str(number)
 
 
-def _unknown_item(array: Array) -> Text | None:
-    """An array that ends with what is not known may have an item at any index."""
-    last = list(array.items.values())[-1]
-    return last if last.unknown is not None else None
-
-
-def _special(name: str, target: Node, shell: Expander) -> Values:
-    if name in ("@", "*"):
+def _special(part: Parameter, shell: Expander) -> Values:
+    if part.name in ("@", "*"):
         return shell.state.parameters or ()
-    if name == "#":
-        return shell.source.text(str(shell.state.count()), target)
-    raise NotKnownError(f"${name} is known only while the script runs")
+    if part.name == "#":
+        return Text.at(part.place, str(shell.state.count()))
+    if part.name == "?":
+        return Text.at(part.place, shell.shell.status_text())
+    raise NotKnownError(f"${part.name} is known only while the script runs")
 
 
-def _defaulted(parts: _Parts, shell: Expander, fields: Fields, *, quoted: bool) -> Values:
+def _defaulted(
+    part: Parameter, found: Values | None, shell: Expander, fields: Fields, *, quoted: bool
+) -> Values | None:
     """${X:-default} and the like; without the colon, an empty value counts as set."""
-    found = _looked_up(parts.target, shell)
-    kind, empty_counts = parts.operator[-1], len(parts.operator) == 1
-    is_set = found is not None and (empty_counts or not _is_empty(found))
+    kind, operand = part.operator[-1], part.operand or Word((), part.place)
+    if found is None and part.name in LIVE and not shell.state.is_empty(part.name):
+        raise NotKnownError(shell.state.unset(part.name))
+    is_set = found is not None and not (isinstance(found, Sequence) and not found)
+    if is_set and found is not None and len(part.operator) == 2:
+        is_set = not _is_empty(found)
     if kind == "+":
         if is_set:
-            shell.between(parts.rest, fields, quoted=quoted)
-        return ()
-    if is_set and found is not None:
+            shell.operand(operand, fields, quoted=quoted)
+            return None
+        return () if _is_all(part) else Text.at(part.place, "")
+    if is_set:
         return found
     if kind == "?":
-        return shell.missing(_name(parts.target), parts.target)
-    inner = Fields()
-    shell.between(parts.rest, inner, quoted=quoted)
-    words = inner.words()
-    if kind == "=" and words:
-        shell.state.set(_name(parts.target), _with_blanks(words, parts.target, shell))
-    return words
+        text = shell.missing(part.name, part.place) if found is None else Text.at(part.place, "")
+        if text.unknown is None:
+            shell.shell.ends(part.place, f"{part.name} is not set")
+        shell.shell.supposed(part.place)
+        return text
+    if kind == "=":
+        return _assigned(part, operand, shell)
+    shell.operand(operand, fields, quoted=quoted)
+    return None
 
 
-def _with_blanks(words: Sequence[Text], node: Node, shell: Expander) -> Text:
-    blank = shell.source.text(" ", node)
-    pieces = list(words[0].pieces)
-    for word in words[1:]:
-        pieces += [*blank.pieces, *word.pieces]
-    return Text(tuple(pieces))
+def _assigned(part: Parameter, operand: Word, shell: Expander) -> Text:
+    """${X:=default}"""
+    if not re.fullmatch(r"[A-Za-z_]\w*", part.name) or _is_all(part):
+        shell.shell.refused(part.place, f"{part.name} cannot be assigned so")
+    index = None if part.index is None else subscript(part.name, part.index, shell)
+    shell.shell.assign(part.name, shell.value(operand), part.place, index)
+    value = shell.state.get(part.name)
+    if isinstance(value, Array):
+        value = value.item(index or "0")
+    return value if value is not None else Text.at(part.place, "")
 
 
 def _is_empty(values: Values) -> bool:
-    return str(values) == "" if isinstance(values, Text) else not values
+    """Raises NotKnownError."""
+    if isinstance(values, Text):
+        return values.is_empty()
+    return len(values) == 0 or (len(values) == 1 and values[0].is_empty())
 
 
-def _length(target: Node, found: Values | None, shell: Expander) -> Text:
+def _count(part: Parameter, shell: Expander) -> Text:
+    """${#X[@]} and ${#@}."""
+    if part.index is None:
+        return Text.at(part.place, str(shell.state.count()))
+    value = shell.state.get(part.name)
+    if isinstance(value, Array):
+        return Text.at(part.place, str(value.count()))
+    if value is None:
+        if shell.state.missing and part.name not in shell.state.variables:
+            raise NotKnownError(shell.state.unset(part.name))
+        return Text.at(part.place, "0")
+    if value.spreads:
+        value.known()
+    return Text.at(part.place, "1")
+
+
+def _length(part: Parameter, found: Values | None, shell: Expander) -> Text:
     if found is None:
-        raise NotKnownError(shell.state.unset(_name(target)))
-    if isinstance(found, Text):
-        length = len(found.known())
-    else:
-        length = len([text.known() for text in found])
-    return shell.source.text(str(length), target)
-
-
-def _indirect(target: Node, found: Values | None, shell: Expander) -> Values:
-    """${!X}: the variable that X names; ${!X[@]}: the keys of an array."""
-    if target.type == "subscript":
-        value = shell.state.get(_name(target))
-        keys = value.items if isinstance(value, Array) else ()
-        return [shell.source.text(key, target) for key in keys]
+        found = shell.missing(part.name, part.place)
     if not isinstance(found, Text):
-        raise NotKnownError(shell.state.unset(_name(target)))
-    return shell.variable(found.known(), target)
+        raise NotKnownError(f"{part.written} is not read")
+    return Text.at(part.place, str(len(found.known())))
 
 
-def _slice(parts: _Parts, found: Values, shell: Expander) -> Values:
+def _indirect(part: Parameter, shell: Expander, fields: Fields, *, quoted: bool) -> Values | None:
+    """${!X}: the variable that X names; ${!X[@]}: the keys of an array."""
+    if part.index is not None and _is_all(part):
+        value = shell.state.get(part.name)
+        if isinstance(value, Array):
+            value.count()
+            value.listed()
+            return [Text.at(part.place, key) for key in value.items]
+        if value is None:
+            return ()
+        return [Text.at(part.place, "0")]
+    variable = shell.state.variables.get(part.name)
+    if variable is not None and variable.reference:
+        raise NotKnownError(f"{part.written} of a name that stands for another is not read")
+    found = looked_up(part, shell)
+    if not isinstance(found, Text):
+        if shell.state.is_empty(part.name):
+            shell.shell.refused(part.place, f"{part.written} names no variable")
+        shell.shell.supposed(part.place)
+        raise NotKnownError(shell.state.unset(part.name))
+    if found.unknown is not None:
+        shell.shell.supposed(part.place)
+    named = _REFERENCE.fullmatch(found.known())
+    if named is None:
+        shell.shell.refused(part.place, f"{part.written} names no variable")
+    index = None
+    if named[2] is not None:
+        from trainfit.launch.commands.shell.syntax import Literal
+
+        literal = Literal(Text.at(part.place, named[2]).pieces, quoted=False)
+        index = Word((literal,), part.place)
+    meant = Parameter(
+        named[1] or named[0],
+        part.place,
+        part.written,
+        "",
+        index,
+        part.operator,
+        part.operand,
+        part.second,
+    )
+    return _expanded(meant, shell, fields, quoted=quoted)
+
+
+def _slice(part: Parameter, found: Values, shell: Expander) -> Values:
     """${X:start:length}."""
-    numbers = [arithmetic.evaluate(node, shell) for node in parts.rest if node.is_named]
-    if not numbers or not parts.rest[0].is_named:
-        numbers.insert(0, 0)
+    operand = part.operand or Word((), part.place)
+    start = shell.number(operand)
+    length = None if part.second is None else shell.number(part.second)
     if isinstance(found, Text):
         known = found.known()
-        return shell.source.text(known[_range(len(known), numbers)], parts.target)
-    if text_of(parts.target) in ("@", "*"):
-        numbers[0] = max(numbers[0] - 1, 0)
-    return found[_range(len(found), numbers)]
+        if start < 0:
+            start += len(known)
+            if start < 0:
+                return Text.at(part.place, "")
+        if start > len(known):
+            return Text.at(part.place, "")
+        end = len(known) if length is None else start + length
+        if length is not None and length < 0:
+            end = len(known) + length
+            if end < start:
+                shell.shell.refused(part.place, f"{part.written} ends before it begins")
+        return Text.at(part.place, known[start:end])
+    return _items(part, found, shell, start, length)
 
 
-def _range(length: int, numbers: Sequence[int]) -> slice:
-    start = numbers[0] if numbers[0] >= 0 else max(length + numbers[0], 0)
-    if len(numbers) == 1:
-        return slice(start, length)
-    end = start + numbers[1] if numbers[1] >= 0 else length + numbers[1]
-    return slice(start, end)
+def _items(
+    part: Parameter, found: Sequence[Text], shell: Expander, start: int, length: int | None
+) -> Sequence[Text]:
+    """Items from an index on; of the parameters, $0 is the first."""
+    if length is not None and length < 0:
+        shell.shell.refused(part.place, f"{part.written} ends before it begins")
+    if part.index is None:
+        zero = shell.state.name or Text.at(part.place, "$0", "$0 is known only when it runs")
+        numbered = list(enumerate([zero, *found]))
+    else:
+        value = shell.state.get(part.name)
+        keys = value.items if isinstance(value, Array) else ["0"]
+        if isinstance(value, Array) and value.keyed:
+            raise NotKnownError("a part of an associative array is not read")
+        numbered = list(zip(map(int, keys), found, strict=False))
+    spreads = next((at for at, (_, text) in enumerate(numbered) if text.spreads), None)
+    if start < 0:
+        if spreads is not None:
+            numbered[spreads][1].known()
+        start += (numbered[-1][0] if numbered else -1) + 1
+        if start < 0:
+            return ()
+    kept = [text for number, text in numbered if number >= start]
+    if spreads is not None and (length is not None or start > numbered[spreads][0]):
+        numbered[spreads][1].known()
+    return kept if length is None else kept[:length]
 
 
-def _changed(parts: _Parts, found: Values, shell: Expander) -> Values:
+def _changed(part: Parameter, found: Values, shell: Expander) -> Values:
     """${X%suffix}, ${X#prefix}, ${X/from/to}, ${X^^} of a text or of every item."""
     texts = [found] if isinstance(found, Text) else found
-    change = _change(parts, shell)
-    changed = [shell.source.text(change(text.known()), parts.target) for text in texts]
+    for text in texts:
+        text.known()
+    change = _change(part, shell)
+    changed = [Text.at(part.place, change(str(text))) for text in texts]
+    for text in changed:
+        shell.shell.budget.spend(len(str(text)))
     return changed[0] if isinstance(found, Text) else changed
 
 
-def _change(parts: _Parts, shell: Expander) -> Callable[[str], str]:
-    operator = parts.operator
-    if operator in _CASES and not parts.rest:
-        return _CASES[operator]
-    slash = next((at for at, node in enumerate(parts.rest) if not node.is_named), len(parts.rest))
-    pattern = "".join(shell.pattern(node) for node in parts.rest[:slash])
-    if operator in ("%", "%%"):
-        return lambda text: _cut(text, pattern, longest=operator == "%%", suffix=True)
-    if operator in ("#", "##"):
-        return lambda text: _cut(text, pattern, longest=operator == "##", suffix=False)
-    if operator in ("/", "//"):
-        to = "".join(shell.value(node).known() for node in parts.rest[slash + 1 :])
-        return lambda text: _replaced(text, pattern, to, every=operator == "//")
-    raise NotKnownError(f"the expansion with {operator} is not read")
+def _change(part: Parameter, shell: Expander) -> Callable[[str], str]:
+    operator, operand = part.operator, part.operand or Word((), part.place)
+    if operator[0] in "#%":
+        pattern = shell.compiled(operand)
+        return lambda text: _cut(text, pattern, operator)
+    if operator[0] == "/":
+        return _replacement(part, operand, shell)
+    if operator[0] in "^,":
+        convert = _CASES[operator[0]]
+        every = len(operator) == 2
+        wanted = shell.compiled(operand) if operand.parts else [patterns.Signs(lambda _: True)]
+        return lambda text: _cased(text, convert, wanted, every=every)
+    kind = operand.bare
+    if operator == "@" and kind in ("U", "L"):
+        return _CASES[kind]
+    if operator == "@" and kind == "u":
+        return lambda text: text[:1].upper() + text[1:]
+    if operator == "@" and kind == "Q":
+        return _requoted
+    raise NotKnownError(f"{part.written} is not read")
 
 
-def _cut(text: str, pattern: str, *, longest: bool, suffix: bool) -> str:
+def _requoted(text: str) -> str:
+    if not text.isprintable():
+        raise NotKnownError("how bash quotes such a text is not read")
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _cased(
+    text: str, convert: Callable[[str], str], wanted: patterns.Pattern, *, every: bool
+) -> str:
+    if not text.isascii():
+        raise NotKnownError("the case of letters that are not ASCII is a matter of the locale")
+    head, rest = (text, "") if every else (text[:1], text[1:])
+    found = (convert(sign) if patterns.matches(sign, wanted) else sign for sign in head)
+    return "".join(found) + rest
+
+
+def _cut(text: str, pattern: patterns.Pattern, operator: str) -> str:
     """A text without the part at one end that matches."""
-    _check_length(text)
-    sizes = range(len(text) + 1)
-    for size in sorted(sizes, reverse=longest):
-        matched = text[len(text) - size :] if suffix else text[:size]
-        if fnmatchcase(matched, pattern):
-            return text[: len(text) - size] if suffix else text[size:]
-    return text
+    choose = max if len(operator) == 2 else min
+    if operator[0] == "#":
+        found = patterns.lengths(text, pattern)
+        return text[choose(found) :] if found else text
+    found = patterns.lengths(text[::-1], patterns.reversed_(pattern))
+    return text[: len(text) - choose(found)] if found else text
 
 
-def _replaced(text: str, pattern: str, to: str, *, every: bool) -> str:
-    if any(sign in pattern for sign in "*?["):
-        raise NotKnownError("a replacement by a pattern is not read")
-    _check_length(text)
-    return text.replace(pattern, to, -1 if every else 1) if pattern else text
+def _replacement(part: Parameter, operand: Word, shell: Expander) -> Callable[[str], str]:
+    signs = shell.pattern(operand)
+    pattern = shell.compiled(operand)
+    to = _put_in(part, shell)
+    if part.operator in ("/#", "/%") and not signs:
+        return lambda text: to + text if part.operator == "/#" else text + to
+    if not signs:
+        return lambda text: text
+
+    def replaced(text: str) -> str:
+        if not text and patterns.matches("", pattern):
+            raise NotKnownError("a replacement in an empty text is not read")
+        if part.operator == "/#":
+            found = patterns.lengths(text, pattern)
+            return to + text[max(found) :] if found else text
+        if part.operator == "/%":
+            found = patterns.lengths(text[::-1], patterns.reversed_(pattern))
+            return text[: len(text) - max(found)] + to if found else text
+        return patterns.replaced(text, pattern, lambda _: to, every=part.operator == "//")
+
+    return replaced
 
 
-def _check_length(text: str) -> None:
-    if len(text) > MAX_MATCHED:
-        raise NotKnownError("a value this long is not matched with a pattern")
+def _put_in(part: Parameter, shell: Expander) -> str:
+    """The text of a replacement, in which & has a meaning from bash 5.2 on."""
+    if part.second is None:
+        return ""
+    signs = shell.pattern(part.second)
+    if any(sign in "&\\" and not quoted for sign, quoted in signs):
+        raise NotKnownError("a & in a replacement means another thing from bash 5.2 on")
+    return "".join(sign for sign, _ in signs)

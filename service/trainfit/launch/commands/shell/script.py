@@ -4,31 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import Any, NoReturn
 
-from trainfit.launch.commands.shell import arithmetic, conditions
-from trainfit.launch.commands.shell.assigned import assigned_names, own_names
+from trainfit.launch.commands.shell import arithmetic, conditions, files
+from trainfit.launch.commands.shell.arithmetic import RefusedError
 from trainfit.launch.commands.shell.builtins import BUILTINS, SUCCEEDING
+from trainfit.launch.commands.shell.declarations import declare
+from trainfit.launch.commands.shell.expansion import UNNAMED, Expander
 from trainfit.launch.commands.shell.flow import LeftError, Status, UnclearError, Way
-from trainfit.launch.commands.shell.here_documents import written
-from trainfit.launch.commands.shell.source import UNNAMED, Source, text_of
-from trainfit.launch.commands.shell.state import Budget, Function, State, Variable, merged, unknown
+from trainfit.launch.commands.shell.parameters import subscript
+from trainfit.launch.commands.shell.parser import DECLARING, Parser
+from trainfit.launch.commands.shell.patterns import matches
+from trainfit.launch.commands.shell.programs import PROGRAMS
+from trainfit.launch.commands.shell.source import Source
+from trainfit.launch.commands.shell.state import (
+    DYNAMIC,
+    Budget,
+    Function,
+    State,
+    Value,
+    Variable,
+    merged,
+    unknown,
+)
+from trainfit.launch.commands.shell.syntax import (
+    Assignment,
+    Background,
+    Block,
+    Calculation,
+    Case,
+    Chain,
+    Condition,
+    CountingFor,
+    Definition,
+    For,
+    If,
+    Items,
+    Node,
+    Pipeline,
+    Redirect,
+    Redirected,
+    Simple,
+    Subshell,
+    Substitution,
+    While,
+    Word,
+)
 from trainfit.launch.commands.shell.text import Array, NotKnownError, Text
-from trainfit.launch.commands.shell.words import Expander
-from trainfit.launch.program import Command, Word
+from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.program import Command
+from trainfit.launch.program import Word as Piece
+from trainfit.specs.launch import LaunchFile
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-    from trainfit.specs.launch import LaunchFile
-
-MAX_ROUNDS = 200
+MAX_ROUNDS = 1000
 """Of a loop; one that waits for something never ends."""
 
 MAX_CALLS = 20
 """Functions, files and evaluated texts within each other."""
+
+MAX_DEPTH = 80
+"""Statements within each other, through all calls."""
 
 
 class Script:
@@ -38,533 +75,1043 @@ class Script:
         self, state: State, budget: Budget, file: Callable[[str], LaunchFile | None]
     ) -> None:
         self.state = state
+        self.budget = budget
         self.file = file
         self.commands: list[Command] = []
-        self.ends: list[tuple[Word, str]] = []
+        self.ends_early: list[tuple[Piece, str]] = []
         """Where a script ends early or does not read as bash: why no command may be found."""
-        self.locals: list[dict[str, Variable | None]] = []
-        self._budget = budget
-        self._source = Source.of_script("", "argv", None)
+        self.assumed: list[Piece] = []
+        """Where a script may end, and is taken to go on."""
+        self.printed: list[Text] | None = None
+        """What is printed where that is taken up; None where it goes to the terminal."""
+        self.status: Status = 0
+        """$?"""
+        self.substituted: Status | None = None
+        """The status of the last substitution of the words that are expanded."""
         self._doubt: str | None = None
+        self._calls = 0
         self._depth = 0
         self._loops = 0
         """Loops around the statement, in its function."""
+        self._functions = 0
         self._returns = 0
         """Functions and sourced scripts around the statement."""
+        self._subshells = 0
+        self._guarded = 0
+        """Conditions around the statement: set -e does not end the script in them."""
         self._loosely = False
+        self._active: list[int] = []
+        """The functions that are followed loosely."""
+        self._trapping = False
+        self._captures = 0
+
+    @property
+    def loosely(self) -> bool:
+        """Whether it is not known how often, and whether at all, the statements are run."""
+        return self._loosely
+
+    @property
+    def in_function(self) -> bool:
+        return bool(self.state.frames)
 
     def follow(self, source: Source) -> None:
-        """Follow a script or a command line from its beginning to its end."""
+        """Follow a script or a command line from its beginning to its end. Raises LaunchError."""
         try:
-            self.include(source)
-        except LeftError:
+            with self._ended():
+                self._include(source)
+        except RecursionError:
+            raise LaunchError(Complaint("its scripts are nested too deeply")) from None
+        except (UnclearError, NotKnownError) as why:
+            raise LaunchError(Complaint(f"its scripts are not followed: {why}")) from None
+
+    @contextmanager
+    def _ended(self) -> Iterator[None]:
+        """What is left by exit, and what a trap does then."""
+        try:
+            yield
+        except LeftError as left:
+            self.status = left.status
+            if left.way is Way.DISCARD and self._subshells:
+                self.status = 1
+        trap = self.state.traps.pop("EXIT", None)
+        if trap is not None:
+            try:
+                self.evaluate(trap)
+            except LeftError as left:
+                self.status = left.status
+
+    def _include(self, source: Source) -> None:
+        """The lines of a text as a part of this script."""
+        program = Parser(source).program()
+        self.state.own |= program.own
+        self.budget.spend(source.length)
+        for command, extended in zip(program.commands, program.extended, strict=True):
+            if extended is not None and not self.state.on("extglob"):
+                raise LaunchError(_complaint(extended, "has a pattern that asks for extglob"))
+            try:
+                self.run(command)
+            except LeftError as left:
+                if left.way is not Way.DISCARD or self._calls or self._subshells:
+                    raise
+                self.status = 1
+        if program.misread is None:
             return
+        place, message = program.misread
+        if self._calls or self._subshells:
+            raise LaunchError(_complaint(place, message))
+        self.ends_early.append((place, f"does not read as bash: it {message}"))
+        raise LeftError(Way.EXIT, 2)
 
-    def include(self, source: Source) -> None:
-        """Follow a text as a part of this script."""
-        self.state.own |= own_names(source.root)
-        with self._within(source):
-            self._sequence(source.root)
+    def evaluate(self, text: Text) -> Status:
+        """Follow a text that the shell has put together."""
+        place = text.word()
+        source = Source.of(text)
+        with self._called(place):
+            before, self.status = self.status, 0
+            if not source.content.strip():
+                return 0
+            self.status = before
+            self._include(source)
+        return self.status
 
-    def run(self, source: Source) -> None:
+    def source(self, source: Source, arguments: Sequence[Text]) -> Status:
         """Follow a script that this one sources."""
-        self.state.own |= own_names(source.root)
-        self._until_returned(source, source.root)
+        outer = self.state.parameters
+        if arguments:
+            self.state.parameters = tuple(arguments)
+        place = source.place(0)
 
-    def call(self, function: Function, arguments: Sequence[Text]) -> Status:
-        """Call a function of the script."""
-        outer, self.state.parameters = self.state.parameters, tuple(arguments)
-        self.locals.append({})
-        try:
-            self._until_returned(function.source, function.body)
-        finally:
+        def follow() -> Status:
+            self.status = 0
+            self._include(source)
+            return self.status
+
+        status = self._until_returned(place, follow)
+        if arguments:
             self.state.parameters = outer
-            for name, variable in self.locals.pop().items():
-                self._restore(name, variable)
-        return True
+        return status
 
-    def _until_returned(self, source: Source, body: Node) -> None:
+    def call(self, name: str, arguments: Sequence[Text], place: Piece) -> Status:
+        """Call a function of the script."""
+        body = self.state.functions[name].body
+        if body is None:
+            raise LaunchError(
+                _complaint(place, f"calls {name}, of which it is not known what it is")
+            )
+        if self._loosely and id(body) in self._active:
+            return f"what {name} does is not known"
+        outer, self.state.parameters = self.state.parameters, tuple(arguments)
+        self.state.frames.append({})
+        self._functions += 1
+        self._active.append(id(body))
+        depth = len(self.state.frames)
+        try:
+            return self._until_returned(place, lambda: self.run(body))
+        finally:
+            self._active.pop()
+            self._functions -= 1
+            self.state.parameters = outer
+            if len(self.state.frames) >= depth:
+                for each, variable in self.state.frames.pop().items():
+                    self.restore(each, variable)
+
+    def _until_returned(self, place: Piece, follow: Callable[[], Status]) -> Status:
         loops, self._loops = self._loops, 0
         self._returns += 1
         try:
-            with self._within(source):
-                self._until_clear(body, lambda: self._once(body))
+            with self._called(place):
+                return self._until_clear(place, follow)
         except LeftError as left:
             if left.way is not Way.RETURN:
                 raise
+            return left.status
         finally:
             self._loops = loops
             self._returns -= 1
 
-    def leave(self, way: Way) -> None:
-        """Leave the loop, the function or the script, unless all of it is to be seen. Where there
+    @contextmanager
+    def _called(self, place: Piece) -> Iterator[None]:
+        if self._calls >= MAX_CALLS:
+            message = f"calls functions and scripts more than {MAX_CALLS} levels deep"
+            raise LaunchError(_complaint(place, message))
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._calls -= 1
+
+    def leave(self, way: Way, status: Status = 0, levels: int = 1) -> None:
+        """Leave loops, the function or the script, unless all of it is to be seen. Where there
         is none to leave bash says so, and goes on.
         """
         around = {Way.BREAK: self._loops, Way.CONTINUE: self._loops, Way.RETURN: self._returns}
         if around.get(way, 1) and not self._loosely:
-            raise LeftError(way)
+            raise LeftError(way, status, min(levels, self._loops or 1))
+
+    def refused(self, place: Piece, why: str) -> NoReturn:
+        """Bash goes on with the next line behind an expansion that it refuses."""
+        if self._loosely:
+            raise NotKnownError(why)
+        self.ends_early.append((place, f"bash stops here: {why}"))
+        raise LeftError(Way.DISCARD, 1)
+
+    def ends(self, place: Piece, why: str) -> NoReturn:
+        """The script ends with an error."""
+        if self._loosely:
+            raise NotKnownError(why)
+        self.ends_early.append((place, f"the script ends here: {why}"))
+        raise LeftError(Way.EXIT, f"which status it ends with is known only when it runs: {why}")
+
+    def supposed(self, place: Piece) -> None:
+        """The script may end here, and is taken to go on."""
+        self.assumed.append(place)
+
+    def not_followed(self, place: Piece, what: str) -> NoReturn:
+        """Something of the shell that may change what comes, and is not followed."""
+        raise LaunchError(_complaint(place, f"{what} is not followed"))
 
     def expander(self) -> Expander:
-        return Expander(self._source, self.state, self._budget)
+        return Expander(self)
 
-    def forget(self, names: Mapping[str, None], node: Node, why: str) -> None:
+    def forget(self, names: Sequence[str], place: Piece, why: str) -> None:
         """Take these variables to be set to something that is not known."""
-        at = self._source.piece(node)
         for name in names:
-            self.state.set(name, unknown(name, at, why))
+            self.assign(name, Text(unknown(name, place, why).pieces, spreads=True), place)
 
-    def place(self, node: Node) -> str:
-        at = self._source.piece(node)
-        return at.file if at.line is None else f"{at.file}:{at.line}"
+    def where(self, place: Piece) -> str:
+        return place.file if place.line is None else f"{place.file}:{place.line}"
 
-    def note_end(self, node: Node, message: str) -> None:
-        self.ends.append((self._source.piece(node), message))
+    def note_end(self, place: Piece, message: str) -> None:
+        self.ends_early.append((place, message))
+
+    def emit(self, text: Text) -> None:
+        """Print a text."""
+        if self.printed is not None:
+            self.budget.spend(len(str(text)))
+            self.printed.append(text)
+
+    def status_text(self) -> str:
+        if isinstance(self.status, str):
+            raise NotKnownError(self.status)
+        return str(self.status)
+
+    # Statements
+
+    def run(self, node: Node) -> Status:
+        """Follow one statement."""
+        self.budget.spend()
+        if self._depth >= MAX_DEPTH:
+            raise LaunchError(Complaint(f"its statements are nested more than {MAX_DEPTH} deep"))
+        self._depth += 1
+        try:
+            status = _STATEMENTS[type(node)](self, node)
+        finally:
+            self._depth -= 1
+        self.status = "it runs in a way that is not known" if self._loosely else status
+        return self.status
+
+    def _checked(self, status: Status, place: Piece) -> Status:
+        """The status of a command that set -e ends the script for, where it fails."""
+        if self._guarded or self._loosely:
+            return status
+        trap = self.state.traps.get("ERR")
+        heard = (not self._functions and not self._subshells) or self.state.on("errtrace")
+        if trap is not None and heard and status != 0 and not self._trapping:
+            self._trapped(trap, status, place)
+        if isinstance(status, int) and status != 0 and self.state.on("errexit"):
+            self.note_end(place, "the script ends here, as set -e says")
+            raise LeftError(Way.EXIT, status)
+        if isinstance(status, str) and self.state.on("errexit"):
+            self.assumed.append(place)
+            return 0
+        return status
+
+    def _trapped(self, trap: Text, status: Status, place: Piece) -> None:
+        self._trapping = True
+        try:
+            if isinstance(status, str):
+                self._either([lambda: self.evaluate(trap), lambda: 0], place, status)
+            else:
+                self.status = status
+                self.evaluate(trap)
+        finally:
+            self._trapping = False
 
     @contextmanager
-    def _within(self, source: Source) -> Iterator[None]:
-        if self._depth >= MAX_CALLS:
-            raise source.complaint(source.root, f"calls more than {MAX_CALLS} levels deep")
-        self._budget.spend(source.length)
-        outer, self._source = self._source, source
-        self._depth += 1
+    def _guard(self) -> Iterator[None]:
+        self._guarded += 1
         try:
             yield
         finally:
-            self._source = outer
-            self._depth -= 1
+            self._guarded -= 1
 
-    def _sequence(self, node: Node) -> Status:
-        return self._all(node.children)
-
-    def _all(self, nodes: Sequence[Node]) -> Status:
-        status: Status = True
-        for child in nodes:
-            if child.is_named:
-                status = self._statement(child)
+    def _block(self, node: Block) -> Status:
+        status: Status = 0
+        for command in node.commands:
+            status = self.run(command)
         return status
 
-    def _statement(self, node: Node) -> Status:
-        self._budget.spend()
-        follow = _STATEMENTS.get(node.type)
-        if follow is not None:
-            return follow(self, node)
-        if node.type == "ERROR":
-            self._error(node)
-        return True
+    def _simple(self, node: Simple) -> Status:
+        return self._command(node, ())
 
-    def _error(self, node: Node) -> None:
-        """What does not read as bash may set what it names."""
-        message = "does not read as bash"
-        self.forget(assigned_names(node), node, f"{self.place(node)} {message}")
-        self.note_end(node, message)
-
-    def _command(self, node: Node, more: Sequence[Node] = ()) -> Status:
+    def _command(self, node: Simple, redirects: Sequence[Redirect]) -> Status:
+        """A simple command. Its words are expanded first, then what is redirected and assigned."""
+        self.substituted = None
+        first = node.words[0] if node.words else None
+        name = "" if first is None else _bare(first)
+        if name in DECLARING and name not in self.state.functions:
+            with self._redirecting(redirects):
+                return self._checked(declare(self, name, node), node.place)
+        plain = [each for each in node.words if isinstance(each, Word)]
         expander = self.expander()
-        name = node.child_by_field_name("name")
-        named = [] if name is None else [name]
-        words = expander.words([*named, *node.children_by_field_name("argument"), *more])
-        if node.has_error and words:
-            why = f"{self.place(node)} does not read as bash"
-            words.append(self._source.unknown(UNNAMED, node, why))
-        prefix = [child for child in node.children if child.type == "variable_assignment"]
-        if not words:
-            return self._all(prefix)
-        names = [text_of(assignment.children[0]) for assignment in prefix]
-        before = {each: self.state.variables.get(each) for each in names}
-        for assignment in prefix:
-            self._assign(assignment, exported=True)
-        try:
-            return self._invoke(words, node)
-        finally:
-            for each, variable in before.items():
-                self._restore(each, variable)
+        tests = name in ("[", "test") and name not in self.state.functions
+        words = expander.asked(plain) if tests else expander.words(plain)
+        if words:
+            return self._checked(self._with(node.assignments, words, redirects), node.place)
+        with self._redirecting(redirects):
+            for assignment in node.assignments:
+                self.assigned(assignment)
+        return self._checked(self._last_substituted(), node.place)
 
-    def _restore(self, name: str, variable: Variable | None) -> None:
+    def _last_substituted(self) -> Status:
+        return 0 if self.substituted is None else self.substituted
+
+    def _with(
+        self,
+        assignments: Sequence[Assignment],
+        words: Sequence[Text],
+        redirects: Sequence[Redirect],
+    ) -> Status:
+        """Run a command with variables that are its own."""
+        before = {each.name: self.state.variables.get(each.name) for each in assignments}
+        for assignment in assignments:
+            self.assigned(assignment)
+            variable = self.state.variables.get(assignment.name)
+            if variable is not None:
+                self.state.variables[assignment.name] = variable._replace(exported=True, doubt="")
+        try:
+            with self._redirecting(redirects):
+                return self.invoke(words, _place_of(words))
+        finally:
+            for each, outer in before.items():
+                self.restore(each, outer)
+
+    def restore(self, name: str, variable: Variable | None) -> None:
+        """Give a variable back what it was; what another hid is what it was before that."""
         self.state.variables.pop(name, None)
         if variable is not None:
             self.state.variables[name] = variable
 
-    def _invoke(self, words: Sequence[Text], node: Node) -> Status:
+    def invoke(self, words: Sequence[Text], place: Piece, *, functions: bool = True) -> Status:
+        """Run a command of these words: a function, the shell's own, or a program."""
         name = str(words[0])
-        function = self.state.functions.get(name)
-        if function is not None:
-            return self.call(function, words[1:])
-        if name in BUILTINS:
-            return BUILTINS[name](self, words[1:], node)
-        if name in SUCCEEDING:
-            return True
-        self._budget.spend(len(self.state.variables) + len(self.state.files))
+        if words[0].unknown is None:
+            if functions and name in self.state.functions:
+                return self.call(name, words[1:], place)
+            if name in BUILTINS:
+                return BUILTINS[name](self, words[1:], place)
+            if name in DECLARING:
+                self.not_followed(place, f"{name} in other words")
+            known = PROGRAMS.get(name)
+            if known is not None:
+                status = known(self, words[1:], place)
+                if status is not None:
+                    return status
+        return self.start(words, place)
+
+    def start(self, words: Sequence[Text], place: Piece) -> Status:
+        """A program, whose words are kept."""
+        name = str(words[0])
+        why = f"{name} is not run; write what it prints in its place"
+        succeeds = name in SUCCEEDING and words[0].unknown is None
+        if self.printed is not None and not (succeeds and name not in ("date", "ls")):
+            self.printed.append(Text.at(place, UNNAMED, why))
+        files.touched(self.state, words, place)
+        self.budget.spend(8 * self.state.size)
         listed = tuple(text.word() for text in words)
         if words[0].unknown is not None:
-            self.ends.append((listed[0], f"what {name} starts is not known: {words[0].unknown}"))
-        environment, files = self.state.environment(), dict(self.state.files)
-        self.commands.append(Command(listed, environment, self._doubt, files))
-        return f"whether {name} succeeds at {self.place(node)} is known only when it runs"
+            self.note_end(listed[0], f"what {name} starts is not known: {words[0].unknown}")
+        if succeeds:
+            return 0
+        self.commands.append(
+            Command(
+                listed,
+                self.state.environment(),
+                self._doubt,
+                dict(self.state.files),
+                captured=bool(self._captures),
+            )
+        )
+        return f"whether {name} succeeds at {self.where(place)} is known only when it runs"
 
-    def _assignments(self, node: Node) -> Status:
-        return self._all(node.children)
+    # Assignments
 
-    def _assignment(self, node: Node) -> Status:
-        self._assign(node)
-        return True
+    def assigned(self, node: Assignment) -> None:
+        """Follow an assignment."""
+        variable = self.state.variables.get(node.name, Variable(None))
+        start = 0
+        if node.adds and isinstance(variable.value, Array) and not variable.keyed:
+            start = max(map(int, variable.value.items), default=-1) + 1
+        elif node.adds and isinstance(variable.value, Text):
+            start = 1
+        value = self.value_of(node.value, keyed=variable.keyed, start=start)
+        index = None
+        if node.index is not None:
+            try:
+                index = subscript(node.name, node.index, self.expander())
+            except NotKnownError as why:
+                self.forget([node.name], node.place, str(why))
+                return
+        self.assign(node.name, value, node.place, index, adds=node.adds)
 
-    def _assign(self, node: Node, *, exported: bool = False) -> None:
-        target, value = node.children[0], node.child_by_field_name("value")
-        adds = any(child.type == "+=" for child in node.children)
-        name = text_of(target)
+    def value_of(self, node: Word | Items, *, keyed: bool, start: int = 0) -> Value:
+        """What is assigned; items without an index stand from `start` on."""
         expander = self.expander()
-        new = self._value(value, node, expander)
-        if target.type == "subscript":
-            name, new = self._with_item(target, new, expander, adds=adds)
-        elif adds:
-            new = self._sum(self.state.get(name), new)
-        self.state.set(name, new, exported=exported)
-
-    def _value(self, node: Node | None, at: Node, expander: Expander) -> Text | Array:
-        if node is None:
-            return self._source.text("", at)
-        if node.type != "array":
+        if isinstance(node, Word):
             return expander.value(node)
-        inner = [child for child in node.children if child.is_named and child.type != "comment"]
-        keyed = [found for child in inner if (found := _keyed(child)) is not None]
-        if len(keyed) < len(inner) or not inner:
-            return Array.of(expander.words(inner))
-        items = {}
-        for key, begins, rest in keyed:
-            text = self._source.text(begins, at)
-            for child in rest:
-                text += expander.value(child)
-            items[key] = text
-        return Array(items)
-
-    def _with_item(
-        self, target: Node, value: Text | Array, expander: Expander, *, adds: bool
-    ) -> tuple[str, Text | Array]:
-        """An array with one item set."""
-        name, index = text_of(target.children[0]), target.child_by_field_name("index")
-        before = self.state.get(name)
-        items = dict(before.items) if isinstance(before, Array) else {}
-        self._budget.spend(len(items))
-        try:
-            key = "" if index is None else expander.value(index).known()
-        except NotKnownError as why:
-            return name, self._source.unknown(f"${{{name}}}", target, str(why))
-        text = value if isinstance(value, Text) else self._source.text("", target)
-        items[key] = items[key] + text if adds and key in items else text
-        return name, Array(items)
-
-    def _sum(self, before: Text | Array | None, added: Text | Array) -> Text | Array:
-        if isinstance(added, Array):
-            held = before if isinstance(before, Array) else Array.of([before] if before else [])
-            self._budget.spend(len(held.items))
-            return held.extended(added.items.values())
-        if isinstance(before, Array):
-            first = before.items.get("0")
-            return Array({**before.items, "0": first + added if first else added})
-        if before is None:
-            return added
-        self._budget.spend(len(str(before)) + len(before.pieces))
-        return before + added
-
-    def _declaration(self, node: Node) -> Status:
-        """export, declare, typeset, local, readonly."""
-        kind, *rest = node.children
-        options = "".join(text_of(each) for each in rest if text_of(each).startswith("-"))
-        exported = text_of(kind) == "export" or "x" in options
-        local = self.locals and text_of(kind) in ("local", "declare", "typeset")
-        for each in rest:
-            name = text_of(each.children[0] if each.children else each).partition("[")[0]
-            if each.type not in ("variable_assignment", "variable_name"):
+        items: dict[str, Text] = {}
+        following = start
+        for item in node.items:
+            if isinstance(item, Word):
+                if keyed:
+                    self.not_followed(item.place, "an associative array without keys")
+                for text in expander.words([item]):
+                    items[str(following)] = text
+                    following += 1
                 continue
-            if local:
-                self.locals[-1].setdefault(name, self.state.variables.get(name))
-            if each.type == "variable_assignment":
-                self._assign(each, exported=exported)
-            elif exported and (value := self.state.get(name)) is not None:
-                self.state.set(name, value, exported=True)
-            elif local:
-                self.state.variables.pop(name, None)
-        return True
+            value = self.value_of(item.value, keyed=False)
+            assert isinstance(value, Text)
+            assert item.index is not None
+            try:
+                text = expander.value(item.index)
+                key = text.known() if keyed else str(expander.calculated(text.known(), item.place))
+            except NotKnownError as why:
+                return Text(unknown("array", item.place, str(why)).pieces, spreads=True)
+            items[key] = items[key] + value if item.adds and key in items else value
+            if not keyed:
+                following = int(key) + 1
+        return Array({}, keyed).with_items(items)
 
-    def _unset(self, node: Node) -> Status:
-        for child in node.children:
-            self.state.variables.pop(text_of(child), None)
-        return True
+    def assign(
+        self,
+        name: str,
+        value: Value,
+        place: Piece,
+        index: str | None = None,
+        *,
+        adds: bool = False,
+    ) -> None:
+        """Give a variable, or an item of it, a value."""
+        name = self._meant(name, place)
+        variable = self.state.variables.get(name, Variable(None))
+        if variable.readonly:
+            self.refused(place, f"{name} cannot be changed")
+        if name in DYNAMIC:
+            return
+        if self._loosely or variable.case == "?":
+            why = "it runs in a way that is not known" if self._doubt is None else self._doubt
+            self.state.put(name, Text(unknown(name, place, why).pieces, spreads=True))
+            return
+        if isinstance(value, Text):
+            value = self._one(name, variable, value, place, index, adds=adds)
+        elif adds:
+            value = self._more(variable, value)
+        self.budget.spend(len(value.items) if isinstance(value, Array) else len(value.pieces))
+        self.state.put(name, value)
 
-    def _function(self, node: Node) -> Status:
-        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
-        if name is not None and body is not None:
-            self.state.functions[text_of(name)] = Function(self._source, body)
-        return True
+    def _meant(self, name: str, place: Piece) -> str:
+        """The name of the variable that another one stands for."""
+        try:
+            return self.state.meant(name)
+        except NotKnownError as why:
+            self.not_followed(place, str(why))
 
-    def _list(self, node: Node) -> Status:
-        """a && b, a || b."""
-        left, sign, right = node.children[0], node.children[1], node.children[-1]
-        status = self._statement(left)
-        if isinstance(status, str):
-            self._either([lambda: self._statement(right), lambda: True], node, status)
-            return status
-        return self._statement(right) if status == (text_of(sign) == "&&") else status
+    def _one(
+        self,
+        name: str,
+        variable: Variable,
+        text: Text,
+        place: Piece,
+        index: str | None,
+        *,
+        adds: bool,
+    ) -> Value:
+        """The value with one text assigned to it or to an item of it."""
+        held = variable.value
+        if adds and name not in self.state.variables and not self.state.is_empty(name):
+            held = unknown(name, place, self.state.unset(name))
+        if isinstance(held, Text) and held.spreads and (index is not None or adds):
+            return Text(unknown(name, place, str(held.unknown)).pieces, spreads=True)
+        key = index or "0"
+        before: Text | None
+        try:
+            before = held.item(key) if isinstance(held, Array) else held
+        except NotKnownError as why:
+            return Text(unknown(name, place, str(why)).pieces, spreads=True)
+        if index not in (None, "0") and not isinstance(held, Array):
+            before = None
+        text = self._converted(variable, text, before if adds else None, place)
+        if isinstance(held, Array):
+            return held.with_items({key: text})
+        if index is None and not variable.keyed:
+            return text
+        items = {"0": held} if isinstance(held, Text) else {}
+        return Array({}, variable.keyed).with_items({**items, key: text})
 
-    def _negated(self, node: Node) -> Status:
-        status = self._statement(node.children[-1])
-        return status if isinstance(status, str) else not status
+    def _converted(self, variable: Variable, text: Text, before: Text | None, place: Piece) -> Text:
+        """A text as an integer or in small letters, where a variable is declared so."""
+        if variable.integer:
+            try:
+                expander = self.expander()
+                number = expander.calculated(text.known(), place)
+                if before is not None:
+                    number += expander.calculated(before.known(), place)
+                return Text.at(place, str(arithmetic.wrapped(number)))
+            except NotKnownError as why:
+                return Text.at(place, UNNAMED, str(why))
+        if before is not None:
+            self.budget.spend(len(str(before)) + len(before.pieces))
+            text = before + text
+        if variable.case and variable.case in "ul":
+            if text.unknown is not None:
+                return Text.at(place, UNNAMED, text.unknown)
+            known = str(text)
+            text = Text.at(place, known.upper() if variable.case == "u" else known.lower())
+        return text
 
-    def _pipeline(self, node: Node) -> Status:
-        """Each part runs in a shell of its own."""
-        status: Status = True
-        for child in node.children:
-            if child.is_named:
-                status = self._subshell(child)
+    def _more(self, variable: Variable, added: Array) -> Value:
+        """An array with more items behind it."""
+        held = variable.value
+        if isinstance(held, Text) and held.spreads:
+            return held
+        if held is None:
+            return added
+        before = held if isinstance(held, Array) else Array.of([held])
+        self.budget.spend(len(before.items))
+        return before.with_items(added.items)
+
+    # Functions, chains, shells within the shell
+
+    def _definition(self, node: Definition) -> Status:
+        if self._loosely and node.name in self.state.functions:
+            self.state.functions[node.name] = Function(None, node.place)
+        else:
+            self.state.functions[node.name] = Function(node.body, node.place)
+        return 0
+
+    def _chain(self, node: Chain) -> Status:
+        """a && b || c"""
+        with self._guard():
+            status = self.run(node.first)
+        for index, (sign, command) in enumerate(node.others):
+            last = index == len(node.others) - 1
+            status = self._then(status, sign, command, node.place, guarded=not last)
         return status
 
-    def _subshell(self, node: Node) -> Status:
+    def _then(
+        self, status: Status, sign: str, command: Node, place: Piece, *, guarded: bool
+    ) -> Status:
+        def run() -> Status:
+            if not guarded:
+                return self.run(command)
+            with self._guard():
+                return self.run(command)
+
+        if isinstance(status, int):
+            return run() if (status == 0) == (sign == "&&") else status
+        skipped: Status = 0 if sign == "||" else status
+        return self._either([run, lambda: skipped], place, status)
+
+    def _pipeline(self, node: Pipeline) -> Status:
+        """Each part runs in a shell of its own, and reads what the one before prints."""
+        *others, last = node.commands
+        statuses: list[Status] = []
+        outer = self.state.stdin
+        with self._guard() if node.negated else _nothing():
+            for command in others:
+                with self._guard():
+                    text, status = self._captured(command, node.place)
+                statuses.append(status)
+                self.state.stdin = text
+            if others and not self.state.on("lastpipe"):
+                status = self._apart(lambda: self.run(last), node.place)
+            else:
+                status = self.run(last)
+            statuses.append(status)
+        if others:
+            self.state.stdin = outer
+        status = _of_pipeline(statuses) if self.state.on("pipefail") else statuses[-1]
+        if node.negated:
+            return status if isinstance(status, str) else int(status == 0)
+        return self._checked(status, node.place)
+
+    def _background(self, node: Background) -> Status:
+        def run() -> Status:
+            self.state.stdin = Text.at(node.place, "")
+            return self.run(node.command)
+
+        outer = self.state.stdin
+        self._apart(run, node.place)
+        self.state.stdin = outer
+        return 0
+
+    def _subshell(self, node: Subshell) -> Status:
+        status = self._apart(lambda: self.run(node.body), node.place)
+        return self._checked(status, node.place)
+
+    def _apart(self, follow: Callable[[], Status], place: Piece) -> Status:
+        """Follow something in a shell of its own: it changes nothing but what is left to read."""
         outer, self.state = self.state, self.state.copy()
-        self._budget.spend(len(self.state.variables))
+        self.budget.spend(outer.size)
+        self.state.traps.pop("EXIT", None)
+        status_before, loops = self.status, self._loops
+        self._subshells += 1
+        self._loops = 0
+
+        def ended() -> Status:
+            with self._ended():
+                self.status = status_before
+                self.status = follow()
+            return self.status
+
         try:
-            return self._sequence(node) if node.type == "subshell" else self._statement(node)
-        except LeftError:
-            return "the status of a subshell is known only when it runs"
+            return self._until_clear(place, ended)
         finally:
+            self._subshells -= 1
+            self._loops = loops
+            if self.state.stdin is not outer.stdin:
+                outer.stdin = self.state.stdin
+            outer.files = self.state.files
             self.state = outer
 
-    def _compound(self, node: Node) -> Status:
-        if text_of(node.children[0]) != "((":
-            return self._sequence(node)
+    def _captured(self, command: Node, place: Piece) -> tuple[Text, Status]:
+        """What a command prints in a shell of its own, and its status."""
+        outer, self.printed = self.printed, []
         try:
-            return arithmetic.evaluate(node, self.expander()) != 0
-        except NotKnownError as why:
-            self.forget(assigned_names(node), node, str(why))
-            return str(why)
+            status = self._apart(lambda: self.run(command), place)
+            pieces = [piece for text in self.printed for piece in text.pieces]
+        finally:
+            self.printed = outer
+        if self._loosely:
+            pieces = [Piece(UNNAMED, place.file, place.line, "it runs in a way that is not known")]
+        return Text(tuple(pieces) or (place,)), status
 
-    def _test(self, node: Node) -> Status:
+    def output(self, substitution: Substitution) -> Text:
+        """What the commands of a substitution print, or why that is not known."""
+        place = substitution.place
+        self._captures += 1
+        options, self.state.options = self.state.options, self.state.options - {"errexit"}
+        if "inherit_errexit" in options:
+            self.state.options = options
+        stdin = self.state.stdin
         try:
-            return conditions.holds(node, self.expander())
-        except NotKnownError as why:
-            return str(why)
+            if substitution.arrow == ">":
+                self.state.stdin = None
+            read = self._read_whole(substitution.body)
+            text, status = read or self._captured(substitution.body, place)
+        finally:
+            self.state.options = options
+            self._captures -= 1
+            if substitution.arrow == ">":
+                self.state.stdin = stdin
+        if substitution.arrow:
+            why = f"{_short(substitution.written)} is a file only while the script runs"
+            return Text.at(place, UNNAMED, why)
+        self.substituted = status
+        if text.unknown is not None:
+            why = text.unknown
+            if why.endswith(_NOT_RUN):
+                why = f"{_short(substitution.written)}{_NOT_RUN}"
+            return Text.at(place, UNNAMED, why)
+        return text.without_last_lines()
 
-    def _redirected(self, node: Node) -> Status:
-        """A command with redirections; words may stand behind them, and a pipe behind <<."""
-        body = node.child_by_field_name("body")
-        more: list[Node] = []
-        pipes: list[Node] = []
-        for redirect in node.children_by_field_name("redirect"):
-            if redirect.type == "file_redirect":
-                more += redirect.children_by_field_name("destination")[1:]
-            elif redirect.type == "heredoc_redirect":
-                more += redirect.children_by_field_name("argument")
-                pipes += [child for child in redirect.children if child.type in _STATEMENTS]
-        file = written(node, self.expander())
-        if file is not None:
-            self.state.files[file.path] = file.content
-        status: Status = True
-        if body is not None:
-            status = self._command(body, more) if body.type == "command" else self._statement(body)
-        for pipe in pipes:
-            status = self._statement(pipe)
-        return status
+    def _read_whole(self, body: Block) -> tuple[Text, Status] | None:
+        """$(< file) of a file that is known."""
+        match body.commands:
+            case (Redirected(Simple((), ()), (Redirect("<", "") as redirect,)),):
+                text = files.read(self, redirect)
+                return None if text is None else (text, 0)
+            case _:
+                return None
 
-    def _if(self, node: Node) -> Status:
-        return self._branches(_branches(node), node)
-
-    def _branches(
-        self, branches: Sequence[tuple[Sequence[Node] | None, Sequence[Node]]], node: Node
-    ) -> Status:
-        """The first branch whose condition holds; a condition of None always holds."""
-        if not branches:
-            return True
-        (condition, body), *others = branches
-        status = True if condition is None else self._all(condition)
-        if isinstance(status, str):
-            ways = [lambda: self._all(body), lambda: self._branches(others, node)]
-            self._either(ways, node, status)
-            return status
-        return self._all(body) if status else self._branches(others, node)
-
-    def _case(self, node: Node) -> Status:
-        value = node.child_by_field_name("value")
-        items = [child for child in node.children if child.type == "case_item"]
+    def printed_by(self, substitution: Substitution) -> Text:
+        """What the commands of <(...) print."""
+        self._captures += 1
         try:
-            word = "" if value is None else self.expander().value(value).known()
-            chosen = next((item for item in items if self._matches(item, word)), None)
+            return self._captured(substitution.body, substitution.place)[0]
+        finally:
+            self._captures -= 1
+
+    def _calculation(self, node: Calculation) -> Status:
+        expander = self.expander()
+        text = expander.value(node.expression, quoted=True)
+        try:
+            status: Status = int(expander.evaluated(text.known(), node.place) == 0)
+        except RefusedError:
+            status = 1
         except NotKnownError as why:
-            ways = [lambda item=item: self._all(_body(item)) for item in items]
-            self._either([*ways, lambda: True], node, str(why))
-            return str(why)
-        return True if chosen is None else self._all(_body(chosen))
+            self.forget(arithmetic.assigned(str(text)), node.place, str(why))
+            status = str(why)
+        return self._checked(status, node.place)
 
-    def _matches(self, item: Node, word: str) -> bool:
-        """Whether one of the patterns before the bracket matches."""
-        patterns = [""]
-        for child in item.children:
-            if child.type == ")":
-                break
-            if child.type == "|":
-                patterns.append("")
-            elif child.is_named:
-                patterns[-1] += self.expander().pattern(child)
-        self._budget.spend(len(word) + sum(map(len, patterns)))
-        return any(fnmatchcase(word, pattern) for pattern in patterns)
+    def _condition(self, node: Condition) -> Status:
+        try:
+            status: Status = int(not conditions.holds(node, self.expander()))
+        except RefusedError:
+            status = 1
+        except NotKnownError as why:
+            status = str(why)
+        return self._checked(status, node.place)
 
-    def _for(self, node: Node) -> Status:
-        variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
-        if variable is None or body is None:
-            return True
-        values = node.children_by_field_name("value")
-        has_list = any(child.type == "in" for child in node.children)
-        words = self.expander().words(values) if has_list else self.state.parameters or ()
-        unclear = next((text.unknown for text in words if text.unknown is not None), None)
-        if unclear is not None or node.children[0].type == "select":
-            self._loose(node, body, unclear or "what is selected is known only when it runs")
-            return True
+    # Redirections
 
-        def rounds() -> None:
-            for number, text in enumerate(words, 1):
-                self.state.set(text_of(variable), text)
-                if not self._round(body, number):
-                    break
+    def _redirected(self, node: Redirected) -> Status:
+        if isinstance(node.command, Simple):
+            return self._command(node.command, node.redirects)
+        with self._redirecting(node.redirects):
+            return self.run(node.command)
 
-        self._until_clear(node, rounds, body)
-        return True
+    @contextmanager
+    def _redirecting(self, redirects: Sequence[Redirect]) -> Iterator[None]:
+        """What is read and printed goes where the redirections of a command say."""
+        if not redirects:
+            yield
+            return
+        stdin, printed = self.state.stdin, self.printed
+        reads, target = False, None
+        for redirect in redirects:
+            if redirect.descriptor not in ("", "0", "1", "2"):
+                continue
+            if redirect.operator.startswith("<"):
+                if redirect.descriptor in ("", "0"):
+                    reads = True
+                    self.state.stdin = files.read(self, redirect)
+                continue
+            target = files.written_to(self, redirect, target)
+        if target is not None:
+            self.printed = target.printed
+        try:
+            yield
+        finally:
+            if reads:
+                self.state.stdin = stdin
+            self.printed = printed
+            if target is not None:
+                target.close(self)
 
-    def _c_style_for(self, node: Node) -> Status:
-        body = node.child_by_field_name("body")
-        if body is None:
-            return True
-        start, condition, step = (
-            node.child_by_field_name(name) for name in ("initializer", "condition", "update")
+    # Branches
+
+    def _if(self, node: If) -> Status:
+        return self._branches(list(node.branches), node)
+
+    def _branches(self, branches: Sequence[tuple[Block, Block]], node: If) -> Status:
+        """The first branch whose condition holds."""
+        for index, (condition, body) in enumerate(branches):
+            with self._guard():
+                status = self.run(condition)
+            if isinstance(status, str):
+                ways = [
+                    partial(self.run, body),
+                    partial(self._branches, branches[index + 1 :], node),
+                ]
+                return self._either(ways, node.place, status)
+            if status == 0:
+                return self.run(body)
+        return 0 if node.otherwise is None else self.run(node.otherwise)
+
+    def _case(self, node: Case) -> Status:
+        if any(item.end != ";;" for item in node.items):
+            return self._case_running_on(node)
+        expander = self.expander()
+        try:
+            if self._loosely:
+                raise NotKnownError("it runs in a way that is not known")
+            word = expander.value(node.word).known()
+            return self._cases(node, 0, word)
+        except NotKnownError as why:
+            ways = [partial(self._items, node, start) for start in range(len(node.items))]
+            return self._either([*ways, lambda: 0], node.place, str(why))
+
+    def _case_running_on(self, node: Case) -> Status:
+        """A case of which one item may run on into the next."""
+
+        def once() -> Status:
+            ways = [partial(self.run, item.body) for item in node.items]
+            return self._either([*ways, lambda: 0], node.place, "it runs in an unknown way")
+
+        def follow() -> Status:
+            return self._cases(node, 0, self.expander().value(node.word).known())
+
+        return self._until_clear(node.place, follow, once)
+
+    def _cases(self, node: Case, start: int, word: str) -> Status:
+        """Every item from this one on that is chosen. Raises NotKnownError before any is."""
+        chosen = next(
+            (at for at in range(start, len(node.items)) if self._matches(node, at, word)), None
         )
+        if chosen is None:
+            return 0
+        status: Status = self.run(node.items[chosen].body)
+        while node.items[chosen].end == ";&" and chosen + 1 < len(node.items):
+            chosen += 1
+            status = self.run(node.items[chosen].body)
+        if node.items[chosen].end != ";;&":
+            return status
+        found = next(
+            (at for at in range(chosen + 1, len(node.items)) if self._matches(node, at, word)),
+            None,
+        )
+        return status if found is None else self._cases(node, found, word)
 
-        def rounds() -> None:
+    def _items(self, node: Case, start: int) -> Status:
+        """An item that may be chosen."""
+        return self.run(node.items[start].body)
+
+    def _matches(self, node: Case, at: int, word: str) -> bool:
+        expander = self.expander()
+        for pattern in node.items[at].patterns:
+            self.budget.spend(len(word))
+            if matches(word, expander.compiled(pattern)):
+                return True
+        return False
+
+    # Loops
+
+    def _for(self, node: For) -> Status:
+        if node.words is None:
+            words: Sequence[Text] = self.state.parameters or ()
+        else:
+            words = self.expander().words(node.words)
+        unclear = next((text.unknown for text in words if text.spreads), None)
+        if self.state.parameters is None and node.words is None:
+            unclear = self.state.unset("1")
+        if node.selects:
+            unclear = "what is selected is known only when it runs"
+
+        def once() -> Status:
+            self.assign(node.name, unknown(node.name, node.place, str(unclear)), node.place)
+            return self.run(node.body)
+
+        def rounds() -> Status:
+            if unclear is not None:
+                raise UnclearError(unclear)
+            status: Status = 0
+            for number, text in enumerate(words, 1):
+                self.assign(node.name, Text(text.pieces), node.place)
+                status, goes_on = self._round(node.body, number)
+                if not goes_on:
+                    break
+            return status
+
+        return self._until_clear(node.place, rounds, once)
+
+    def _counting_for(self, node: CountingFor) -> Status:
+        def calculated(word: Word, default: int) -> int:
             expander = self.expander()
-            if start is not None:
-                arithmetic.evaluate(start, expander)
+            text = expander.value(word, quoted=True).known()
+            return expander.evaluated(text, word.place) if text.strip() else default
+
+        def rounds() -> Status:
+            status: Status = 0
+            try:
+                calculated(node.start, 0)
+                for number in count(1):
+                    if not calculated(node.condition, 1):
+                        break
+                    status, goes_on = self._round(node.body, number)
+                    if not goes_on:
+                        break
+                    calculated(node.step, 0)
+            except RefusedError:
+                return 1
+            return status
+
+        def once() -> Status:
+            texts = (
+                self.expander().value(each) for each in (node.start, node.condition, node.step)
+            )
+            for text in texts:
+                self.forget(arithmetic.assigned(str(text)), node.place, "a loop counts with it")
+            return self.run(node.body)
+
+        return self._until_clear(node.place, rounds, once)
+
+    def _while(self, node: While) -> Status:
+        def rounds() -> Status:
+            last: Status = 0
             for number in count(1):
-                if condition is not None and not arithmetic.evaluate(condition, expander):
-                    break
-                if not self._round(body, number):
-                    break
-                expander = self.expander()
-                if step is not None:
-                    arithmetic.evaluate(step, expander)
-
-        self._until_clear(node, rounds, body)
-        return True
-
-    def _while(self, node: Node) -> Status:
-        body = node.child_by_field_name("body")
-        if body is None:
-            return True
-        asked = [each for each in node.children_by_field_name("condition") if each.is_named]
-        goes_on = node.children[0].type == "while"
-
-        def rounds() -> None:
-            for number in count(1):
-                status = self._all(asked)
+                self._loops += 1
+                try:
+                    with self._guard():
+                        status = self.run(node.condition)
+                except LeftError as left:
+                    if left.way not in (Way.BREAK, Way.CONTINUE):
+                        raise
+                    if left.levels > 1:
+                        raise LeftError(left.way, levels=left.levels - 1) from None
+                    if left.way is Way.BREAK:
+                        return 0
+                    continue
+                finally:
+                    self._loops -= 1
                 if isinstance(status, str):
-                    raise NotKnownError(status)
-                if status != goes_on or not self._round(body, number):
-                    return
+                    raise UnclearError(status)
+                if (status == 0) == node.until:
+                    return last
+                last, goes_on = self._round(node.body, number)
+                if not goes_on:
+                    return last
+            return last
 
-        self._until_clear(node, rounds, body)
-        return True
+        def once() -> Status:
+            with self._guard():
+                self.run(node.condition)
+            return self.run(node.body)
 
-    def _round(self, body: Node, number: int) -> bool:
-        """One round of a loop; whether it may go on."""
+        return self._until_clear(node.place, rounds, once)
+
+    def _round(self, body: Node, number: int) -> tuple[Status, bool]:
+        """One round of a loop: its status, and whether it may go on."""
         if number > MAX_ROUNDS:
             raise UnclearError(f"it goes round more than {MAX_ROUNDS} times")
         self._loops += 1
         try:
-            self._sequence(body)
+            return self.run(body), True
         except LeftError as left:
             if left.way not in (Way.BREAK, Way.CONTINUE):
                 raise
-            return left.way is Way.CONTINUE
+            if left.levels > 1:
+                raise LeftError(left.way, levels=left.levels - 1) from None
+            return 0, left.way is Way.CONTINUE
         finally:
             self._loops -= 1
-        return True
+
+    # What is not known
 
     def _until_clear(
-        self, node: Node, follow: Callable[[], object], body: Node | None = None
-    ) -> None:
-        """Follow a loop or a function; if it is not clear how it goes on, see what it may set."""
+        self,
+        place: Piece,
+        follow: Callable[[], Status],
+        once: Callable[[], Status] | None = None,
+    ) -> Status:
+        """Follow something; if it is not clear how it goes on, see what it may set."""
         if self._loosely:
-            self._once(body or node)
-            return
-        before, commands = self.state.copy(), len(self.commands)
-        self._budget.spend(len(before.variables))
+            return (once or follow)()
+        before, commands, ends = self.state.copy(), len(self.commands), len(self.ends_early)
+        printed = None if self.printed is None else len(self.printed)
+        self.budget.spend(before.size)
+        loops, returns, guarded = self._loops, self._returns, self._guarded
+        subshells, functions, captures = self._subshells, self._functions, self._captures
+        active, depth, calls = list(self._active), self._depth, self._calls
         try:
-            follow()
+            return follow()
         except (UnclearError, NotKnownError) as why:
             self.state = before
             del self.commands[commands:]
-            self._loose(node, body or node, str(why))
+            del self.ends_early[ends:]
+            if self.printed is not None and printed is not None:
+                del self.printed[printed:]
+            self._loops, self._returns, self._guarded = loops, returns, guarded
+            self._subshells, self._functions, self._captures = subshells, functions, captures
+            self._active, self._depth, self._calls = active, depth, calls
+            return self._loose(place, once or follow, str(why))
 
-    def _loose(self, node: Node, body: Node, why: str) -> None:
-        """See every statement of a body once; what it sets is not known afterwards."""
-        why = _root(f"{self.place(node)} runs in a way that is not known", why)
-        self.forget(assigned_names(node), node, why)
-        before = self.state
+    def _loose(self, place: Piece, once: Callable[[], Status], why: str) -> Status:
+        """See every statement once; what they set is not known afterwards.
+
+        They are seen twice, so that what is set at the end is not known at the beginning either.
+        """
+        why = _root(f"{self.where(place)} runs in a way that is not known", why)
         outer = self._loosely, self._doubt
-        self.state, self._loosely, self._doubt = before.copy(), True, self._doubt or why
+        self._loosely, self._doubt = True, self._doubt or why
+        commands = len(self.commands)
+        self.state.stdin = None
         try:
-            self._once(body)
+            for _ in range(2):
+                del self.commands[commands:]
+                before, self.state = self.state, self.state.copy()
+                self.budget.spend(before.size)
+                try:
+                    once()
+                except NotKnownError:
+                    self.not_followed(place, "what is neither known nor clear")
+                self.state = merged([before, self.state], place, why)
         finally:
             self._loosely, self._doubt = outer
-        self.state = merged([before, self.state], self._source.piece(node), why)
+        if self.printed is not None:
+            self.printed.append(Text.at(place, UNNAMED, why))
+        return why
 
-    def _once(self, body: Node) -> None:
-        if body.type in ("do_group", "program"):
-            self._sequence(body)
-        else:
-            self._statement(body)
-
-    def _either(self, ways: Sequence[Callable[[], Status]], node: Node, why: str) -> None:
+    def _either(self, ways: Sequence[Callable[[], Status]], place: Piece, why: str) -> Status:
         """Follow each of several ways, of which the script takes one that is not known."""
-        why = _root(f"{self.place(node)} depends on what is not known", why)
-        before, outer = self.state, self._doubt
+        why = _root(f"{self.where(place)} depends on what is not known", why)
+        before, outer, status_before = self.state, self._doubt, self.status
         states: list[State] = []
+        statuses: list[Status] = []
         unclear = False
+        printed = None if self.printed is None else list(self.printed)
+        outputs: list[str] = []
         self._doubt = outer or why
         for way in ways:
-            self._budget.spend(len(before.variables))
-            self.state = before.copy()
+            self.budget.spend(before.size)
+            self.state, self.status = before.copy(), status_before
+            if printed is not None:
+                self.printed = list(printed)
             try:
-                way()
+                statuses.append(way())
             except LeftError as left:
-                unclear = unclear or left.way is not Way.EXIT
+                unclear = unclear or left.way is not Way.EXIT or self._subshells > 0
+                self.assumed.append(place)
             else:
                 states.append(self.state)
+            outputs.append("".join(map(str, self.printed or ())))
         self._doubt = outer
         self.state = before
         if unclear:
             raise UnclearError(why)
         if not states:
-            raise LeftError(Way.EXIT)
-        self.state = merged(states, self._source.piece(node), why)
+            raise LeftError(Way.EXIT, why)
+        if printed is not None:
+            if len(set(outputs)) > 1 or len(self.printed or ()) > len(printed):
+                self.printed = [*printed, Text.at(place, UNNAMED, why)]
+            else:
+                self.printed = printed
+        self.state = merged(states, place, why)
+        return statuses[0] if all(each == statuses[0] for each in statuses) else why
 
 
-_STATEMENTS: Mapping[str, Callable[[Script, Node], Status]] = {
-    "c_style_for_statement": Script._c_style_for,
-    "case_statement": Script._case,
-    "command": Script._command,
-    "compound_statement": Script._compound,
-    "declaration_command": Script._declaration,
-    "for_statement": Script._for,
-    "function_definition": Script._function,
-    "if_statement": Script._if,
-    "list": Script._list,
-    "negated_command": Script._negated,
-    "pipeline": Script._pipeline,
-    "program": Script._sequence,
-    "redirected_statement": Script._redirected,
-    "subshell": Script._subshell,
-    "test_command": Script._test,
-    "unset_command": Script._unset,
-    "variable_assignment": Script._assignment,
-    "variable_assignments": Script._assignments,
-    "while_statement": Script._while,
+_NOT_RUN = " is not run; write what it prints in its place"
+
+_STATEMENTS: Mapping[type, Callable[[Script, Any], Status]] = {
+    Background: Script._background,
+    Block: Script._block,
+    Calculation: Script._calculation,
+    Case: Script._case,
+    Chain: Script._chain,
+    Condition: Script._condition,
+    CountingFor: Script._counting_for,
+    Definition: Script._definition,
+    For: Script._for,
+    If: Script._if,
+    Pipeline: Script._pipeline,
+    Redirected: Script._redirected,
+    Simple: Script._simple,
+    Subshell: Script._subshell,
+    While: Script._while,
 }
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _of_pipeline(statuses: Sequence[Status]) -> Status:
+    """The last of those that failed."""
+    for status in reversed(statuses):
+        if status != 0:
+            return status
+    return 0
 
 
 def _root(what: str, why: str) -> str:
@@ -572,38 +1119,20 @@ def _root(what: str, why: str) -> str:
     return why if " not known: " in why else f"{what}: {why}"
 
 
-def _branches(node: Node) -> list[tuple[Sequence[Node] | None, Sequence[Node]]]:
-    """The condition and the body of each branch of an if; None for the last one's else."""
-    clauses = [child for child in node.children if child.type in ("elif_clause", "else_clause")]
-    own = [child for child in node.children if child not in clauses]
-    found: list[tuple[Sequence[Node] | None, Sequence[Node]]] = [_halves(own)]
-    for clause in clauses:
-        if clause.type == "else_clause":
-            found.append((None, clause.children))
-        else:
-            found.append(_halves(clause.children))
-    return found
+def _place_of(words: Sequence[Text]) -> Piece:
+    first = words[0].word()
+    return Piece("", first.file, first.line)
 
 
-def _halves(nodes: Sequence[Node]) -> tuple[Sequence[Node], Sequence[Node]]:
-    """What stands before `then` and what behind."""
-    at = next((index for index, node in enumerate(nodes) if node.type == "then"), len(nodes))
-    return nodes[:at], nodes[at + 1 :]
+def _bare(word: Word | Assignment) -> str:
+    return "" if isinstance(word, Assignment) else word.bare or ""
 
 
-def _body(item: Node) -> Sequence[Node]:
-    """What stands behind the patterns of a case."""
-    ends = [index for index, child in enumerate(item.children) if child.type == ")"]
-    return item.children[ends[0] + 1 :] if ends else ()
+def _short(written: str) -> str:
+    command = " ".join(written.split())
+    return command if len(command) <= 60 else f"{command[:56]}...{command[-1]}"
 
 
-def _keyed(node: Node) -> tuple[str, str, Sequence[Node]] | None:
-    """The key of [key]=value in an array, how the value begins, and the rest of it."""
-    text = text_of(node)
-    if node.type != "concatenation" or not text.startswith("[") or "]=" not in text:
-        return None
-    for index, child in enumerate(node.children):
-        head, sign, begins = text_of(child).partition("=")
-        if sign and head in ("", "]"):
-            return text[1:].partition("]=")[0].strip("\"'"), begins, node.children[index + 1 :]
-    return None
+def _complaint(place: Piece, message: str) -> Complaint:
+    where = place.file if place.line is None else f"{place.file}:{place.line}"
+    return Complaint(f"{where}: {message}", place.file, place.line)

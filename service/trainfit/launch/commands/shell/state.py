@@ -1,19 +1,17 @@
-"""The variables, the parameters and the functions of a shell at one moment."""
+"""The variables, the parameters, the functions and the options of a shell at one moment."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from trainfit.launch.commands.shell.source import MAX_LENGTH, Source
+from trainfit.launch.commands.shell.source import MAX_LENGTH
+from trainfit.launch.commands.shell.syntax import Node
 from trainfit.launch.commands.shell.text import Array, NotKnownError, Text
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.program import Word
 from trainfit.launch.settings import Setting
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 T = TypeVar("T")
 
@@ -21,6 +19,32 @@ Value = Text | Array
 
 MAX_STEPS = 20_000
 """Statements that are followed and words that are put together; a long script has a thousand."""
+
+MAX_REFERENCES = 8
+"""Names that stand for each other."""
+
+LIVE = frozenset(
+    (
+        *("BASHOPTS", "BASHPID", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS"),
+        *("BASH_COMMAND", "BASH_LINENO", "BASH_SOURCE", "BASH_SUBSHELL", "BASH_VERSINFO"),
+        *("BASH_VERSION", "BASH", "COLUMNS", "COMP_WORDBREAKS", "DIRSTACK", "EPOCHREALTIME"),
+        *("EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS", "HISTCMD", "HOSTTYPE"),
+        *("LINENO", "LINES", "MACHTYPE", "OLDPWD", "OSTYPE", "PATH", "PIPESTATUS", "PPID"),
+        *("PWD", "RANDOM", "SECONDS", "SHELL", "SHELLOPTS", "SHLVL", "SRANDOM"),
+        *("TERM", "UID", "HOSTNAME", "HOME", "PS4", "_"),
+    )
+)
+"""Variables that the shell sets itself: what a script does not set may still have a value."""
+
+DYNAMIC = frozenset(
+    (
+        *("BASHPID", "BASH_ARGV0", "BASH_COMMAND", "BASH_SUBSHELL", "DIRSTACK", "EPOCHREALTIME"),
+        *("BASH_LINENO", "BASH_SOURCE", "BASHOPTS", "BASH_VERSINFO", "EPOCHSECONDS", "EUID"),
+        *("FUNCNAME", "GROUPS", "HISTCMD", "LINENO", "PIPESTATUS", "PPID", "RANDOM", "SECONDS"),
+        *("SHELLOPTS", "SRANDOM", "UID", "_", "BASH_ARGC", "BASH_ARGV", "BASH_CMDS"),
+    )
+)
+"""Those of them that do not keep what a script gives them."""
 
 
 class Budget:
@@ -34,18 +58,37 @@ class Budget:
         """One step, and the length of what it reads or puts together. Raises LaunchError."""
         self._steps += 1
         self._length += length
-        if self._steps > MAX_STEPS or self._length > MAX_LENGTH:
-            raise LaunchError(Complaint("its scripts ask for more steps than are followed"))
+        if self._steps > MAX_STEPS:
+            raise LaunchError(Complaint(f"its scripts ask for more than {MAX_STEPS} steps"))
+        if self._length > MAX_LENGTH:
+            message = f"its scripts put together more than {MAX_LENGTH} signs"
+            raise LaunchError(Complaint(message))
 
 
 class Variable(NamedTuple):
-    value: Value
+    """What a name stands for; None as its value where it is known not to be set."""
+
+    value: Value | None
     exported: bool = False
+    integer: bool = False
+    readonly: bool = False
+    case: str = ""
+    """u or l where what is assigned is put into capitals or small letters; ? where anything may
+    become of it.
+    """
+    reference: bool = False
+    """Whether the value is the name of another variable that is meant."""
+    keyed: bool = False
+    """Whether it is an associative array."""
+    doubt: str = ""
+    """Why it is not known whether it is exported."""
 
 
 class Function(NamedTuple):
-    source: Source
-    body: Node
+    """The body of a function; None where it is not known which of several it is."""
+
+    body: Node | None
+    place: Word
 
 
 @dataclass(slots=True)
@@ -54,7 +97,9 @@ class State:
 
     `missing` are files that it reads and that were not sent: they may set what is not set. `own`
     are names that the scripts themselves give values: where they have given none, there is none.
-    `files` are those that they have written, by their paths.
+    `files` are those that they have written, by their paths. `frames` hold, for each function
+    around, what its local variables hide. `options` are those of set and shopt that are on,
+    `unclear` those of which it is not known. `stdin` is what is left to be read, if that is known.
     """
 
     variables: dict[str, Variable] = field(default_factory=dict)
@@ -64,6 +109,11 @@ class State:
     missing: tuple[str, ...] = ()
     own: frozenset[str] = frozenset()
     files: dict[str, Word] = field(default_factory=dict)
+    frames: list[dict[str, Variable | None]] = field(default_factory=list)
+    options: frozenset[str] = frozenset()
+    unclear: frozenset[str] = frozenset()
+    traps: dict[str, Text] = field(default_factory=dict)
+    stdin: Text | None = None
 
     def copy(self) -> State:
         return replace(
@@ -71,19 +121,51 @@ class State:
             variables=dict(self.variables),
             functions=dict(self.functions),
             files=dict(self.files),
+            frames=[dict(frame) for frame in self.frames],
+            traps=dict(self.traps),
         )
+
+    @property
+    def size(self) -> int:
+        """How much a copy of this holds."""
+        return len(self.variables) + len(self.functions) + len(self.files)
 
     def get(self, name: str) -> Value | None:
         """A variable, or a parameter by its number; None where it is not set."""
         if name.isdecimal():
-            return self._parameter(int(name))
+            return self.parameter(int(name))
         variable = self.variables.get(name)
+        if variable is not None and variable.reference:
+            variable = self.variables.get(self.meant(name))
         return None if variable is None else variable.value
 
-    def set(self, name: str, value: Value, *, exported: bool = False) -> None:
-        before = self.variables.get(name)
-        was_exported = before is not None and before.exported
-        self.variables[name] = Variable(value, exported or was_exported)
+    def meant(self, name: str) -> str:
+        """The name of the variable that another one stands for. Raises NotKnownError."""
+        for _ in range(MAX_REFERENCES):
+            variable = self.variables.get(name)
+            if variable is None or not variable.reference:
+                return name
+            text = variable.value
+            if not isinstance(text, Text) or not text.known().isidentifier():
+                break
+            name = str(text)
+        raise NotKnownError(f"which variable {name} stands for is not read")
+
+    def put(self, name: str, value: Value) -> None:
+        """Give a variable a value; it stays what it is otherwise."""
+        before = self.variables.get(name, Variable(None))
+        exported = before.exported or self.on("allexport")
+        self.variables[name] = before._replace(value=value, exported=exported)
+
+    def drop(self, name: str) -> None:
+        """Unset a variable."""
+        self.variables[name] = Variable(None)
+
+    def on(self, option: str) -> bool:
+        """Whether an option is on. Raises LaunchError where that is not known."""
+        if option in self.unclear:
+            raise LaunchError(Complaint(f"whether the shell's option {option} is on is not known"))
+        return option in self.options
 
     def unset(self, name: str) -> str:
         """Why a name that is not set is not known, and what to give."""
@@ -95,48 +177,71 @@ class State:
     def is_empty(self, name: str) -> bool:
         """Whether it is known that a name that is not set stands for nothing."""
         if name.isdecimal():
-            return self.parameters is not None
-        return name in self.own and not self.missing
+            return self.parameters is not None and name != "0"
+        if name in self.variables:
+            return self.variables[name].value is None and name not in DYNAMIC
+        return name in self.own and not self.missing and name not in LIVE
+
+    def parameter(self, number: int) -> Text | None:
+        """A parameter; None where there is none. Raises NotKnownError."""
+        if number == 0:
+            return self.name
+        parameters = self.parameters or ()
+        for each in parameters[:number]:
+            if each.spreads:
+                raise NotKnownError(str(each.unknown))
+        return parameters[number - 1] if number <= len(parameters) else None
 
     def count(self) -> int:
         """The number of parameters. Raises NotKnownError."""
         if self.parameters is None:
             raise NotKnownError(self.unset("1"))
+        for each in self.parameters:
+            if each.spreads:
+                raise NotKnownError(str(each.unknown))
         return len(self.parameters)
 
     def environment(self) -> Mapping[str, Setting]:
         """The exported variables."""
         return {
-            name: variable.value.setting(name)
-            for name, variable in self.variables.items()
-            if variable.exported and isinstance(variable.value, Text)
+            name: Setting(name, str(value), each.file, each.line, each.unknown or doubt or None)
+            for name, (value, doubt) in {
+                name: (variable.value, variable.doubt)
+                for name, variable in self.variables.items()
+                if variable.exported
+            }.items()
+            if isinstance(value, Text)
+            for each in (value.word(),)
         }
-
-    def _parameter(self, number: int) -> Text | None:
-        if number == 0:
-            return self.name
-        parameters = self.parameters or ()
-        return parameters[number - 1] if number <= len(parameters) else None
 
 
 def merged(states: Sequence[State], at: Word, why: str) -> State:
     """What holds in each of several states, of which one came about; why it is not known which."""
     first, *others = states
     result = first.copy()
-    for name in dict.fromkeys(name for state in states for name in state.variables):
-        held = [state.variables.get(name) for state in states]
-        if any(each is not held[0] for each in held[1:]):
-            values = [None if each is None else each.value for each in held]
-            exported = any(each is not None and each.exported for each in held)
-            result.variables[name] = Variable(_common(name, values, at, why), exported)
+    _merge(result.variables, [state.variables for state in states], at, why)
+    for frame, *frames in zip(result.frames, *(state.frames for state in states), strict=False):
+        _merge_frames(frame, frames, at, why)
     if any(state.parameters != first.parameters for state in others):
-        result.parameters = (unknown("1", at, why),)
-    for state in others:
-        result.functions.update(state.functions)
+        result.parameters = (replace(unknown("1", at, why), spreads=True),)
+    for name in dict.fromkeys(name for state in states for name in state.functions):
+        bodies = {id(state.functions[name].body) for state in states if name in state.functions}
+        everywhere = all(name in state.functions for state in states)
+        if len(bodies) > 1 or not everywhere:
+            result.functions[name] = Function(None, at)
     for path in dict.fromkeys(path for state in states for path in state.files):
         written = {state.files.get(path) for state in states}
         if len(written) > 1:
             result.files[path] = Word("", at.file, at.line, f"{path} is written or not: {why}")
+    union = frozenset[str]().union(*(state.options for state in states))
+    common = union.intersection(*(state.options for state in states))
+    unclear = (state.unclear for state in states)
+    result.unclear = (union - common).union(*unclear)
+    result.options = common
+    _merge_traps(result, states, at, why)
+    if any(state.stdin is not first.stdin for state in others):
+        result.stdin = None
+    result.missing = tuple(dict.fromkeys(path for state in states for path in state.missing))
     return result
 
 
@@ -145,7 +250,55 @@ def unknown(name: str, at: Word, why: str) -> Text:
     return Text.of(f"${{{name}}}", at.file, at.line, why)
 
 
-def _common(name: str, values: Sequence[Value | None], at: Word, why: str) -> Value:
+def _merge_traps(result: State, states: Sequence[State], at: Word, why: str) -> None:
+    for signal in dict.fromkeys(signal for state in states for signal in state.traps):
+        held = [state.traps.get(signal) for state in states]
+        if any(each is None or str(each) != str(held[0]) for each in held):
+            result.traps[signal] = Text.at(at, "$(...)", why)
+
+
+def _merge(
+    into: dict[str, Variable], variables: Sequence[Mapping[str, Variable]], at: Word, why: str
+) -> None:
+    for name in dict.fromkeys(name for each in variables for name in each):
+        held = [each.get(name) for each in variables]
+        if any(each is not held[0] for each in held[1:]):
+            into[name] = _common(name, held, at, why)
+
+
+def _merge_frames(
+    into: dict[str, Variable | None],
+    frames: Sequence[Mapping[str, Variable | None]],
+    at: Word,
+    why: str,
+) -> None:
+    for name in dict.fromkeys(name for each in frames for name in each):
+        held = [each.get(name) for each in frames]
+        if any(each is not held[0] for each in held[1:]):
+            into[name] = _common(name, held, at, why)
+
+
+def _common(name: str, held: Sequence[Variable | None], at: Word, why: str) -> Variable:
+    """What several variables have in common; the value of one that is not set is its absence."""
+    values = [None if each is None else each.value for each in held]
+    kinds = {None if each is None else each._replace(value=None) for each in held}
+    any_exported = any(each is not None and each.exported for each in held)
+    found = next(each for each in held if each is not None)
+    plain = {kind._replace(exported=False, doubt="") for kind in kinds if kind is not None}
+    doubt = next((kind.doubt for kind in kinds if kind is not None and kind.doubt), "")
+    if any_exported and not all(kind is not None and kind.exported for kind in kinds):
+        doubt = why
+    if len(plain) > 1:
+        return Variable(unknown(name, at, why), any_exported, case="?", doubt=doubt)
+    value: Value | None
+    if None not in held and all(each is None for each in values):
+        value = None
+    else:
+        value = _common_value(name, values, at, why)
+    return found._replace(value=value, exported=any_exported, doubt=doubt)
+
+
+def _common_value(name: str, values: Sequence[Value | None], at: Word, why: str) -> Value:
     """What several values begin with, and the rest unknown."""
     first = values[0]
     rest = unknown(name, at, why)
@@ -156,16 +309,28 @@ def _common(name: str, values: Sequence[Value | None], at: Word, why: str) -> Va
                 return first
             pieces = _prefix([text.pieces for text in texts], _same_word)
             ends = [str(Text(text.pieces[len(pieces) :])) for text in texts]
-            apart = (Word(" ", at.file, at.line),) if _stand_apart(ends) else ()
+            begins = any(piece.text and piece.unknown is None for piece in pieces)
+            apart = (Word(" ", at.file, at.line),) if begins and _stand_apart(ends) else ()
             return Text((*pieces, *apart, *rest.pieces))
     elif isinstance(first, Array):
         arrays = [value for value in values if isinstance(value, Array)]
         if len(arrays) == len(values):
             if all(first.same(array) for array in arrays):
                 return first
-            items = _prefix([tuple(array.items.values()) for array in arrays], Text.same)
-            return Array.of((*items, rest))
-    return rest
+            if not any(array.keyed for array in arrays):
+                items = _prefix([_in_order(array) for array in arrays], Text.same)
+                return Array.of((*items, replace(rest, spreads=True)))
+    return replace(rest, spreads=True)
+
+
+def _in_order(array: Array) -> Sequence[Text]:
+    """The items from 0 on, up to the first index that has none."""
+    items: list[Text] = []
+    for index, item in array.items.items():
+        if index != str(len(items)):
+            break
+        items.append(item)
+    return items
 
 
 def _stand_apart(ends: Sequence[str]) -> bool:
@@ -174,7 +339,7 @@ def _stand_apart(ends: Sequence[str]) -> bool:
 
 
 def _same_word(one: Word, two: Word) -> bool:
-    return one == two
+    return one == two and one.unknown is None
 
 
 def _prefix(rows: Sequence[Sequence[T]], same: Callable[[T, T], bool]) -> Sequence[T]:

@@ -1,0 +1,1 @@
+"""The reader of shell scripts, held to bash itself."""
