@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +21,7 @@ from trainfit.api.several import (
 )
 from trainfit.cli.entries import Entry, UnreadFile, read_entries
 from trainfit.cli.errors import REFUSED, RefusedCommandError
+from trainfit.cli.flags import takes_flags_over_files
 from trainfit.cli.gate.table import STYLES
 from trainfit.cli.gate.words import WORDS, wrong
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions, on_card
@@ -47,6 +48,7 @@ BASELINE = Parameter(help="The job that the others differ from, by its name. Uns
 JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
 
 
+@takes_flags_over_files
 def compare(
     files: Annotated[list[Path], FILES],
     /,
@@ -56,12 +58,13 @@ def compare(
     server: Annotated[str | None, SERVER] = None,
     as_json: Annotated[bool, JSON] = False,
     launch: LaunchOptions = NOTHING_SAID,
+    **flags: Any,
 ) -> int:
     """Put the jobs of the files side by side. The exit code is 2 where one of them is refused, 5
     where a service gives no answer.
     """
     ask = _ask_here if server is None else _service(server)
-    entries = _entries(files, launch)
+    entries = _entries(files, launch, flags)
     jobs = [NamedJob.model_validate({"id": name, **job}) for name, job in _named(entries, gpu)]
     if len(jobs) > MAX_JOBS:
         raise RefusedCommandError(f"trainfit: there are {len(jobs)} jobs; at most {MAX_JOBS} go")
@@ -97,8 +100,10 @@ def _unanswered(problem: Problem, *, as_json: bool) -> int:
     return UNAVAILABLE if is_unanswered(problem) else REFUSED
 
 
-def _entries(files: Sequence[Path], options: LaunchOptions) -> Iterator[Entry]:
-    for entry in read_entries(files, options):
+def _entries(
+    files: Sequence[Path], options: LaunchOptions, given: Mapping[str, Any]
+) -> Iterator[Entry]:
+    for entry in read_entries(files, options, given):
         if isinstance(entry, UnreadFile):
             error = entry.error
             raise RefusedCommandError(f"trainfit: {entry.path}:{error.line}: {error}")

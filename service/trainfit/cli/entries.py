@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from trainfit.cli.files import read_text
 from trainfit.cli.job_files import jobs_of, readable
 from trainfit.cli.launches import LaunchOptions, sorted_out
+from trainfit.cli.overriding import over
 from trainfit.documents.document import FileError
 
 IN_A_FILE = re.compile(r"/launch/files/(\d+)/")
@@ -70,8 +71,12 @@ class UnreadFile:
     error: FileError
 
 
-def read_entries(files: Sequence[Path], options: LaunchOptions) -> Iterator[Entry | UnreadFile]:
-    """The jobs in the order of their files, then the launches."""
+def read_entries(
+    files: Sequence[Path], options: LaunchOptions, given: Mapping[str, Any]
+) -> Iterator[Entry | UnreadFile]:
+    """The jobs in the order of their files, then the launches, with the values of flags in the
+    place of what they say.
+    """
     texts: dict[Path, str] = {}
     unread: dict[Path, FileError] = {}
     for path in files:
@@ -84,14 +89,15 @@ def read_entries(files: Sequence[Path], options: LaunchOptions) -> Iterator[Entr
         if path in unread:
             yield UnreadFile(path, unread[path])
         elif path in jobs:
-            yield from _jobs(path, texts[path])
+            yield from _jobs(path, texts[path], given)
     for group in launches:
         launch = options.launch([(path, texts[path]) for path in group])
-        yield LaunchEntry(group, {"launch": launch})
+        yield LaunchEntry(group, over({"launch": launch}, given))
 
 
-def _jobs(path: Path, text: str) -> Iterator[Entry | UnreadFile]:
+def _jobs(path: Path, text: str, given: Mapping[str, Any]) -> Iterator[Entry | UnreadFile]:
     try:
-        yield from jobs_of(path, text)
+        for entry in jobs_of(path, text):
+            yield replace(entry, job=over(entry.job, given))
     except FileError as error:
         yield UnreadFile(path, error)

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from trainfit.api.problems import INVALID_JSON, problem
 from trainfit.cli.entries import UnreadFile, read_entries
 from trainfit.cli.errors import RefusedCommandError
+from trainfit.cli.flags import takes_flags_over_files
 from trainfit.cli.gate.asking import Ask, asking_here, asking_service
 from trainfit.cli.gate.cases import Case, Gate
 from trainfit.cli.gate.document import document
@@ -60,6 +61,7 @@ ALLOW = _about("Let tight or unknown pass, and say why: tight=REASON.", name="--
 SUGGEST = Parameter(help="Look for changes that would help.", show_default=False)
 
 
+@takes_flags_over_files
 def fit_check(
     files: Annotated[list[Path], FILES],
     /,
@@ -76,6 +78,7 @@ def fit_check(
     allow: Annotated[list[str] | None, ALLOW] = None,
     suggest: Annotated[bool | None, SUGGEST] = None,
     launch: LaunchOptions = NOTHING_SAID,
+    **flags: Any,
 ) -> int:
     """Check every job of the files on every card, tell what came of it, and return the exit code.
 
@@ -91,7 +94,7 @@ def fit_check(
     gate = Gate(fail_on_tight=fail_on == "tight", fail_on_error=on_error == "fail")
     with looking_up(online=online) as look_up:
         ask = asking_here(look_up) if server is None else asking_service(server)
-        cases = list(_cases(files, gpu, policy, suggest, ask, launch))
+        cases = list(_cases(files, gpu, policy, suggest, ask, launch, flags))
     with suppress(BrokenPipeError):
         _tell(format, output, cases, gate)
     return gate.exit_code(cases)
@@ -104,8 +107,9 @@ def _cases(
     suggest: bool | None,
     ask: Ask,
     launch: LaunchOptions,
+    flags: Mapping[str, Any],
 ) -> Iterator[Case]:
-    for entry in read_entries(files, launch):
+    for entry in read_entries(files, launch, flags):
         if isinstance(entry, UnreadFile):
             yield _unreadable(entry.path, entry.error)
             continue

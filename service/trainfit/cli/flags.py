@@ -5,11 +5,11 @@ so that flag, JSON Pointer and explanation are defined once.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from cyclopts import Group, Parameter
 from pydantic import AliasChoices
@@ -33,6 +33,8 @@ from trainfit.specs.training import (
     Recompute,
     Training,
 )
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,9 @@ class Flag:
         return " ".join([name, *(str(each) for each in values)])
 
 
+SET = "set"
+"""The keyword of what sets any field by its pointer."""
+
 DISCRIMINATORS = (
     Flag(
         pointer="/framework/name",
@@ -126,11 +131,20 @@ DISCRIMINATORS = (
 )
 """Fields that say which kind of part they stand in."""
 
+VOCABULARY = Flag(
+    pointer="/model/spec/vocab_size",
+    names=("--vocab-size",),
+    spellings=("vocab_size",),
+    kind=int,
+    help="Rows of the embedding, before padding: over a launch whose tokenizer tells them.",
+    title="Training",
+)
+
 
 @cache
 def flags() -> Mapping[str, Flag]:
     """Every flag by the pointer of its field: of parts that share a field the first one's."""
-    found = {flag.pointer: flag for flag in DISCRIMINATORS}
+    found = {flag.pointer: flag for flag in (*DISCRIMINATORS, VOCABULARY)}
     for section in SECTIONS:
         for flag in _section(section):
             found.setdefault(flag.pointer, flag)
@@ -146,11 +160,29 @@ def flag_at(pointer: str) -> Flag | None:
     return None
 
 
-def takes_job_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Put a keyword for every flag in the place of a command's `**flags`."""
+FACTS = ("/parallelism/num_gpus", "/training/seq_length", VOCABULARY.pointer)
+"""What a launch file leaves to its surroundings more often than anything else."""
+
+
+def takes_job_flags(command: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Put a keyword for every flag of a job in the place of a command's `**flags`."""
+    return _with_flags(command, flags())
+
+
+def takes_flags_over_files(command: Callable[..., Answer]) -> Callable[..., Answer]:
+    """The same for a command that takes files, whose help shows the flags for what they lack."""
+    return _with_flags(command, FACTS)
+
+
+def _with_flags(command: Callable[..., Answer], shown: Container[str]) -> Callable[..., Answer]:
+    """Put a keyword for every flag, and for --set, in the place of a command's `**flags`. What the
+    command has of its own under such a keyword stays its own.
+    """
     signature = inspect.signature(command, eval_str=True)
     own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    parameters = [*own, *(_parameter(flag) for flag in flags().values())]
+    taken = {each.name for each in own}
+    others = (flag for flag in flags().values() if flag.keyword not in taken)
+    parameters = [*own, *(_parameter(flag, shown=shown) for flag in others), _SET]
     vars(command)["__signature__"] = signature.replace(parameters=parameters)
     return command
 
@@ -206,13 +238,14 @@ def _group(title: str) -> Group:
     return Group(title, sort_key=[section.title for section in SECTIONS].index(title))
 
 
-def _parameter(flag: Flag) -> inspect.Parameter:
+def _parameter(flag: Flag, *, shown: Container[str]) -> inspect.Parameter:
     listed = get_origin(flag.kind) is list
     about = Parameter(
         name=flag.names,
         help=flag.help,
         group=_group(flag.title),
         consume_multiple=listed,
+        show=flag.pointer in shown,
         negative=() if listed else None,
     )
     return inspect.Parameter(
@@ -221,3 +254,20 @@ def _parameter(flag: Flag) -> inspect.Parameter:
         default=None,
         annotation=Annotated[flag.kind | None, about],
     )
+
+
+_SET = inspect.Parameter(
+    SET,
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        list[str] | None,
+        Parameter(
+            name="--set",
+            help="/pointer=VALUE sets any field of a job, null takes it away: "
+            "/training/peft/r=16. The value is JSON, or else a text. May be repeated.",
+            group=_group("Parallelism"),
+            negative=(),
+        ),
+    ],
+)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import yaml
 from cyclopts import App, Parameter
@@ -15,9 +15,10 @@ from trainfit.api.launches import Asked, read_asked
 from trainfit.api.problems import Problem
 from trainfit.cli.entries import Entry, UnreadFile, read_entries
 from trainfit.cli.errors import RefusedCommandError
+from trainfit.cli.flags import takes_flags_over_files
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
 from trainfit.cli.lookup import looking_up
-from trainfit.cli.refusals import refusal
+from trainfit.cli.refusals import as_flag, refusal
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.launch.account import Account
 from trainfit.launch.reading import JobFromLaunch
@@ -35,15 +36,17 @@ app = App(name="job", help="Read jobs out of launch files, and write them as suc
 
 
 @app.command
+@takes_flags_over_files
 def from_launch(
     files: Annotated[list[Path], FILES],
     /,
     *,
     as_json: Annotated[bool, JSON] = False,
     launch: LaunchOptions = NOTHING_SAID,
+    **flags: Any,
 ) -> None:
     """Print the job that launch files describe, and what became of every key of theirs."""
-    asked = _read(files, launch)
+    asked = _read(files, launch, flags)
     assert asked.reading is not None
     if as_json:
         print_json(to_json(JobFromLaunch.of(asked.reading)))
@@ -53,6 +56,7 @@ def from_launch(
 
 
 @app.command
+@takes_flags_over_files
 def convert(
     files: Annotated[list[Path], JOBS],
     /,
@@ -60,12 +64,13 @@ def convert(
     to: Annotated[LaunchTarget, TO],
     as_json: Annotated[bool, JSON] = False,
     launch: LaunchOptions = NOTHING_SAID,
+    **flags: Any,
 ) -> None:
     """Print a job in the keys of its framework: arguments to paste, or files.
 
     What those keys cannot say is refused by name; the number of GPUs is the launcher's to say.
     """
-    asked = _read(files, launch)
+    asked = _read(files, launch, flags)
     with looking_up(online=True) as look_up:
         find = look_up([asked.job.model])
     result = asked.answered(lambda job, _: written(job, to, find))
@@ -82,10 +87,10 @@ def convert(
         print(shlex.join(result.arguments).replace(" --", " \\\n  --"))
 
 
-def _read(files: list[Path], options: LaunchOptions) -> Asked[Job]:
+def _read(files: list[Path], options: LaunchOptions, given: Mapping[str, Any]) -> Asked[Job]:
     """The one job of the files."""
     entries: list[Entry] = []
-    for each in read_entries(files, options):
+    for each in read_entries(files, options, given):
         if isinstance(each, UnreadFile):
             raise RefusedCommandError(f"trainfit: {each.path}:{each.error.line}: {each.error}")
         entries.append(each)
@@ -109,6 +114,11 @@ def _tables(account: Account) -> Iterator[Table]:
         became = ", ".join(f"{each.pointer} {each.value}" for each in key.became)
         rows.add_row(key.where, str(key.value), became)
     yield rows
+    if account.replaced:
+        rows = table(["replaced", "value", "by"])
+        for replaced in account.replaced:
+            rows.add_row(replaced.pointer, str(replaced.value), as_flag(replaced.by))
+        yield rows
     rows = table(["default", "value", "whose"])
     for default in account.defaulted:
         rows.add_row(default.pointer, str(default.value), default.whose)

@@ -9,14 +9,10 @@ from typing import Any
 
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.files import read_config, read_documents, read_text
-from trainfit.cli.flags import Flag, flags
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions, sorted_out
+from trainfit.cli.overriding import over, over_job
 from trainfit.documents.document import FileError
 from trainfit.specs.model import HF_ID
-
-Kinds = Mapping[str, Mapping[str, str]]
-DEFAULT_KINDS: Kinds = {"framework": {"name": "megatron"}, "peft": {"method": "lora"}}
-"""What a part is where only some other field of it is given."""
 
 
 def question(
@@ -43,9 +39,8 @@ def question(
     wrong = [each for each in models if not re.fullmatch(HF_ID, each)] or models[1:]
     if wrong:
         raise RefusedCommandError(f"trainfit: {wrong[0]}: there is no such file")
-    overrides: dict[str, Any] = {"model": _model(models[0])} if models else {}
-    _put_all(overrides, given, {})
-    return {"launch": {**options.launch([*files.items()]), "overrides": overrides}}
+    model = {"overrides": {"model": _model(models[0])}} if models else {}
+    return over({"launch": {**options.launch([*files.items()]), **model}}, given)
 
 
 def job_document(
@@ -59,8 +54,7 @@ def job_document(
         raise RefusedCommandError(
             "trainfit: name a model: a Hub id, the path of a config.json, or a job with --job"
         )
-    _put_all(document, given, DEFAULT_KINDS)
-    return document
+    return over_job(document, given)
 
 
 def _text(path: Path) -> str:
@@ -68,26 +62,6 @@ def _text(path: Path) -> str:
         return read_text(path)
     except FileError as error:
         raise RefusedCommandError(f"trainfit: {path}: {error}") from None
-
-
-def _put_all(document: dict[str, Any], given: Mapping[str, Any], kinds: Kinds) -> None:
-    for flag in flags().values():
-        if given.get(flag.keyword) is not None:
-            _put(document, flag, given[flag.keyword], kinds)
-
-
-def _put(document: dict[str, Any], flag: Flag, value: Any, kinds: Kinds) -> None:
-    """Set a field in the place of what a job file says of it, under whichever of its names."""
-    *parents, _ = flag.pointer.strip("/").split("/")
-    part: Any = document
-    for parent in parents:
-        inner = part.setdefault(parent, dict(kinds.get(parent, {})))
-        if not isinstance(inner, dict):
-            return  # validation tells what is wrong with it
-        part = inner
-    for spelling in flag.spellings:
-        part.pop(spelling, None)
-    part[flag.spellings[0]] = value
 
 
 def _model(named: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class LaunchOptions:
             "env": dict(map(_variable, self.env or ())),
             "accept_unsupported": self.accept_unsupported,
         }
-        return {name: value for name, value in said.items() if value}
+        return {name: value for name, value in said.items() if value or value == ""}
 
 
 NOTHING_SAID = LaunchOptions()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trainfit.api.launches import LAUNCH
 from trainfit.api.problems import Problem
-from trainfit.cli.flags import Flag, flag_at
+from trainfit.cli.flags import Flag, flag_at, flags
 from trainfit.resolve.findings import Change, Finding
 
 MODEL = "/model"
@@ -19,8 +20,46 @@ def refusal(problem: Problem, job: Mapping[str, Any]) -> str:
     return "\n".join(lines or [f"trainfit: {problem.detail}"])
 
 
+def in_flags(message: str) -> str:
+    """What is said of a launch over HTTP, in the words of a command line."""
+    for pattern, words in IN_FLAGS:
+        message = pattern.sub(words, message)
+    return message
+
+
+def as_flag(pointer: str) -> str:
+    """What one types to set the field at a pointer."""
+    if pointer in ("/model", "/model/hf_id", "/model/hf_config"):
+        return "MODEL"
+    flag = flags().get(pointer)
+    return flag.names[0] if flag is not None else f"--set {pointer}"
+
+
+def _asked_for(found: re.Match[str]) -> str:
+    typed = as_flag(found["pointer"])
+    return f"{typed}=..." if typed.startswith("--set") else typed
+
+
+def _named(found: re.Match[str]) -> str:
+    return as_flag(found["pointer"])
+
+
+IN_FLAGS: Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = (
+    (re.compile(r"(?P<pointer>/\w[\w/]*) in overrides"), _asked_for),
+    (re.compile(r"^(?P<pointer>/\w[\w/]*) of the (?:job|overrides)(?=: )"), _named),
+    (re.compile(r"give the arguments of the script in argv, \[\] for"), "give --argv, '' for"),
+    (re.compile(r"give (it|the command) in argv"), r"give \1 as --argv"),
+    (
+        re.compile(r"\b(\w+) is not set(.*); give it in env"),
+        r"\1 is not set\2; give it as --env \1=...",
+    ),
+    (re.compile(r"give it in env\b"), "give it as --env NAME=VALUE"),
+)
+"""What a message says of overrides, argv and env, and what these are at a terminal."""
+
+
 def _lines(finding: Finding, job: Mapping[str, Any]) -> Iterator[str]:
-    yield f"trainfit: {_place(finding.pointer)}{finding.message}"
+    yield f"trainfit: {_place(finding.pointer)}{in_flags(finding.message)}"
     if finding.suggestion:
         yield f"  {_advice(finding.suggestion, job)}"
     if finding.code == "unknown_name" and finding.pointer.startswith(MODEL):
@@ -29,8 +68,7 @@ def _lines(finding: Finding, job: Mapping[str, Any]) -> Iterator[str]:
 
 def _place(pointer: str) -> str:
     if pointer.startswith(LAUNCH):
-        flag = flag_at(pointer.removeprefix(f"{LAUNCH}/overrides"))
-        return f"{flag.names[0]}: " if flag is not None else ""
+        return ""  # the message names the place
     flag = flag_at(pointer)
     if flag is not None:
         return f"{flag.names[0]}: "

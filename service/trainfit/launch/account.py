@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from typing import Any
 
 
@@ -60,6 +61,17 @@ class Defaulted:
 
 
 @dataclass(frozen=True, slots=True)
+class Replaced:
+    """A field that the launch sets and that does not count, its value there, and the field of the
+    overrides that took its place: the same, or one that it cannot stand beside.
+    """
+
+    pointer: str
+    value: Any
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unsupported:
     """A key that may change memory in a way that is not modelled, and why it is not read."""
 
@@ -78,12 +90,15 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Every key of a launch, in the order of the files, and every default that decides memory."""
+    """Every key of a launch, in the order of the files, every default that decides memory, and what
+    overrides took the place of.
+    """
 
     recognised: list[Recognised]
     irrelevant: list[Irrelevant]
     defaulted: list[Defaulted]
     unsupported: list[Unsupported]
+    replaced: list[Replaced] = dataclass_field(default_factory=list)
 
 
 def with_unsupported(account: Account, others: Iterable[Account]) -> Account:

@@ -15,8 +15,9 @@ from trainfit.launch.account import (
     Unsupported,
 )
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.fields import as_field
+from trainfit.launch.fields import as_field, named_as_fields
 from trainfit.launch.fork import Fork
+from trainfit.launch.overriding import at, replaces, settles
 from trainfit.launch.settings import Setting
 
 EVERY_KEY = "*"
@@ -41,7 +42,7 @@ class Draft:
         self.job: dict[str, Any] = {}
         self.origins: dict[str, Setting] = {}
         self._accepted = accepted
-        self._overrides = overrides or {}
+        self._overrides = named_as_fields(overrides or {})
         self._recognised: dict[Setting, list[Became]] = {}
         self._irrelevant: list[Setting] = []
         self._defaulted: dict[str, Defaulted] = {}
@@ -52,14 +53,17 @@ class Draft:
         """Set a field, as these settings together say; what is put later counts."""
         unknown = [each for each in settings if each.unknown is not None]
         if unknown:
-            tell = self.ignore if self.overridden(pointer) is not None else self.recognise
+            tell = self.ignore if settles(self._overrides, pointer) else self.recognise
             for setting in unknown:
                 tell(setting)
             return
         try:
             value = as_field(pointer, value)
         except ValueError as error:
-            self.complain(settings[0], str(error))
+            if settles(self._overrides, pointer):
+                self.ignore(settings[0])
+            else:
+                self.complain(settings[0], str(error))
             return
         self._set(pointer, value)
         self.origins[pointer] = settings[0]
@@ -77,17 +81,17 @@ class Draft:
 
     def get(self, pointer: str) -> Any:
         """The field as it stands; None where it is not set."""
-        return _at(self.job, pointer)
+        return at(self.job, pointer)
 
     def overridden(self, pointer: str) -> Any:
         """The field as the overrides of the launch set it; None where they do not."""
-        return _at(self._overrides, pointer)
+        return at(self._overrides, pointer)
 
     def require(self, pointer: str, message: str, setting: Setting | None = None) -> None:
         """Complain, at a setting if there is one, where neither the launch nor its overrides set
         this field.
         """
-        if self.get(pointer) is None and self.overridden(pointer) is None:
+        if self.get(pointer) is None and not settles(self._overrides, pointer):
             place = Complaint(message) if setting is None else Complaint.at(setting, message)
             self._complaints.append(place)
 
@@ -133,7 +137,7 @@ class Draft:
             defaulted=[
                 each
                 for each in self._defaulted.values()
-                if not _replaces(self._overrides, each.pointer)
+                if not replaces(self._overrides, each.pointer)
             ],
             unsupported=[
                 Unsupported(each.file, each.line, each.key, _shown(each), why, self._accepts(each))
@@ -158,24 +162,6 @@ _SECRET = re.compile(r"(token|secret|password|passwd|credential|(api|access)[-_]
 def _shown(setting: Setting) -> Any:
     """The value as an account repeats it: not what a key keeps secret, known or not."""
     return None if _SECRET.search(setting.key) else setting.value
-
-
-def _at(part: Any, pointer: str) -> Any:
-    for name in pointer.strip("/").split("/"):
-        part = part.get(name) if isinstance(part, Mapping) else None
-    return part
-
-
-def _replaces(patch: Mapping[str, Any], pointer: str) -> bool:
-    """Whether a merge patch sets the field, takes it away, or does so to what it is part of."""
-    part: Any = patch
-    for name in pointer.strip("/").split("/"):
-        if not isinstance(part, Mapping):
-            return True
-        if name not in part:
-            return False
-        part = part[name]
-    return True
 
 
 class Reading:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, reduce
 from operator import or_
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AliasChoices, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType
 
 from trainfit.specs.job import Job
@@ -60,3 +60,23 @@ def _parts(annotation: Any) -> Iterator[type[Part]]:
         annotation is not NoneType and isinstance(annotation, type) and issubclass(annotation, Part)
     ):
         yield annotation
+
+
+def named_as_fields(patch: Mapping[str, Any], kinds: Sequence[Any] = (Job,)) -> dict[str, Any]:
+    """A part of a job with every field under its own name, whichever it is given by."""
+    parts = [each for kind in kinds for each in _parts(kind)]
+    names = {
+        alias: name
+        for part in parts
+        for name, field in part.model_fields.items()
+        if isinstance(field.validation_alias, AliasChoices)
+        for alias in field.validation_alias.choices
+    }
+    result: dict[str, Any] = {}
+    for key, value in patch.items():
+        name = names.get(key, key)
+        if isinstance(value, dict):
+            fields = [each.model_fields[name] for each in parts if name in each.model_fields]
+            value = named_as_fields(value, [each.annotation for each in fields])
+        result[name] = value
+    return result

@@ -14,6 +14,7 @@ from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.fork import Fork, every_way
 from trainfit.launch.formats import FORMATS, Format
+from trainfit.launch.overriding import overridden
 from trainfit.launch.program import Program
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.launch.variants import variants
@@ -62,8 +63,8 @@ def _one_way(launch: Launch, found: Format, program: Program, fork: Fork) -> Rea
         draft.ignore(setting)
     for setting, why in program.unsupported:
         draft.leave_out(setting, why)
-    account = draft.close()
-    job = merged(draft.job, launch.overrides)
+    job, taken_over = overridden(draft.job, launch.overrides)
+    account = replace(draft.close(), replaced=taken_over)
     if (gpu := _gpu(launch.gpu, draft.job.get("gpu"), job.get("gpu"))) is not None:
         job["gpu"] = gpu
     return Read(draft, account, job)
@@ -79,20 +80,6 @@ def _gpu(given: JobGpu | None, found: Any, merged: Any) -> Any:
     if isinstance(name, str) and isinstance(merged, dict) and merged.keys() == {OTHERS}:
         return {"name": name, **merged}
     return given or merged
-
-
-def merged(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """A JSON Merge Patch (RFC 7396) applied: null takes a field away."""
-    result = dict(target)
-    for name, value in patch.items():
-        before = result.get(name)
-        if value is None:
-            result.pop(name, None)
-        elif isinstance(value, dict):
-            result[name] = merged(before if isinstance(before, dict) else {}, value)
-        else:
-            result[name] = value
-    return result
 
 
 def recognised(

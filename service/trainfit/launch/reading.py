@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 from trainfit.launch.account import Account
+from trainfit.launch.fields import named_as_fields
+from trainfit.launch.overriding import replaces
 from trainfit.launch.settings import Setting
 from trainfit.launch.variants import Variant
 from trainfit.specs.job import AS_JOB
@@ -70,6 +72,8 @@ class LaunchReading:
         if pointer.startswith("/gpu") and self.source.gpu is not None:
             given = "/gpu" if isinstance(self.source.gpu, str) else pointer
             return Place(given, None, given)
+        if replaces(named_as_fields(self.source.overrides), pointer):
+            return Place(f"/overrides{pointer}", None, f"{pointer} of the overrides")
         nearest = pointer
         while nearest:
             if setting := self.origins.get(nearest):

@@ -114,7 +114,7 @@ def test_a_release_that_is_not_known_is_an_error() -> None:
 
 
 def test_what_a_tokenizer_decides_is_demanded() -> None:
-    without = SMALL.replace("--vocab-size 32000", "--tokenizer-type GPT2BPETokenizer")
+    without = SMALL.replace("--vocab-size 32000", "--tokenizer-type GPTSentencePieceTokenizer")
     with pytest.raises(LaunchError, match="the size of the vocabulary is the tokenizer's"):
         read(without)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from trainfit.api.launches import LAUNCH
 from trainfit.api.problems import Problem
 from trainfit.cli.gate.cases import Case
+from trainfit.cli.refusals import in_flags
 from trainfit.decisions.words import VERDICTS, changes, suggested
 from trainfit.estimator.results import Binding
 from trainfit.fit import FitCheckAnswer
@@ -45,7 +46,7 @@ def notes(case: Case) -> list[Note]:
     return [
         *(_note(case, "", None, text) for text in needed),
         *(
-            _note(case, each.pointer, each.line, _at(each.pointer, each.message))
+            _note(case, each.pointer, each.line, _at(each.pointer, in_flags(each.message)))
             for each in answer.not_modelled
         ),
     ]
@@ -83,7 +84,7 @@ def advice(case: Case) -> Iterator[str]:
 
 def wrong(finding: Finding) -> str:
     """What is wrong, where, and what would be right."""
-    words = _at(finding.pointer, finding.message)
+    words = _at(finding.pointer, in_flags(finding.message))
     if finding.suggestion:
         words += f"; {changes(finding.suggestion)}"
     if finding.code == "missing" and finding.pointer == "/gpu":

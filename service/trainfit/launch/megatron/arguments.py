@@ -31,9 +31,11 @@ from trainfit.launch.megatron.step import read_step
 from trainfit.launch.megatron.switches import read_switches
 
 
-def read_arguments(reading: Reading, defaults: Defaults, *, hybrid: bool = False) -> None:
+def read_arguments(
+    reading: Reading, defaults: Defaults, *, hybrid: bool = False, tokenizer: str | None = None
+) -> None:
     """Put a reading's arguments into its draft, and sort out those that are not read. The program
-    may be one for `hybrid` models.
+    may be one for `hybrid` models, and have a kind of `tokenizer` of its own where none is named.
     """
     spelled_out = not is_of_the_hub(reading.draft)
     if spelled_out:
@@ -45,7 +47,7 @@ def read_arguments(reading: Reading, defaults: Defaults, *, hybrid: bool = False
     read_step(reading, defaults)
     read_switches(reading, defaults)
     if spelled_out:
-        read_vocabulary(reading, defaults)
+        read_vocabulary(reading, defaults, tokenizer)
     latest = Parser(None).defaults()
     without_effect = {
         name: (defaults.get(name), latest.get(name), *WITHOUT_EFFECT.get(name, ()))

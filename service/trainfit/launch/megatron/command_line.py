@@ -19,6 +19,11 @@ _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 """What begins with a dash and is a value, as argparse has it."""
 
 
+_SCHEDULE = "--step-batch-size-schedule"
+_STEP = re.compile(r"[\d.]+[KMBT]?:\d+")
+"""A batch size from a number of tokens or samples on; several are one value with spaces in it."""
+
+
 @dataclass(slots=True)
 class Arguments:
     """Settings by their names in Megatron-LM's namespace, and the values that they set there."""
@@ -31,6 +36,7 @@ def read_words(words: Sequence[Word], parser: Parser, draft: Draft) -> Arguments
     """The arguments of a command line. Options that the parser does not have, and words that
     belong to none, are unsupported; values that it would not take are complained of.
     """
+    words = _rejoined(words)
     arguments = Arguments()
     position = 0
     while position < len(words):
@@ -51,6 +57,20 @@ def read_words(words: Sequence[Word], parser: Parser, draft: Draft) -> Arguments
         elif not taken:
             draft.complain(_setting(option, given), "takes no value")
     return arguments
+
+
+def _rejoined(words: Sequence[Word]) -> Sequence[Word]:
+    """The words, with a schedule in one where a shell split it, as one that is written without
+    quotes around the array that holds it.
+    """
+    joined: list[Word] = []
+    for word in words:
+        scheduled = len(joined) > 1 and joined[-2].text == _SCHEDULE
+        if scheduled and word.unknown is None and _STEP.fullmatch(word.text):
+            joined[-1] = replace(joined[-1], text=f"{joined[-1].text} {word.text}")
+        else:
+            joined.append(word)
+    return joined
 
 
 def _stray(word: Word, draft: Draft) -> None:

@@ -129,8 +129,8 @@ def demand_dimensions(fields: Iterable[Field], draft: Draft, base: str) -> None:
     missing = [f"model.{name}" for name in dimensions if name not in given]
     if missing and not is_of_the_hub(draft):
         message = (
-            f"{', '.join(missing)} would come from {base}, which is not read; give them, or the "
-            'model as overrides {"model": {"hf_id": ...}}'
+            f"{', '.join(missing)} would come from {base}, which is not read; give them, "
+            "or give /model/hf_id in overrides"
         )
         draft.require("/model/spec/num_layers", message)
 

@@ -9,6 +9,7 @@ from trainfit.launch.megatron.fields import copy, put_default
 from trainfit.launch.megatron.hybrid import MAMBA, PATTERNS, has_latent_attention
 from trainfit.launch.megatron.layer_flags import layer_flags
 from trainfit.launch.megatron.options import Defaults
+from trainfit.launch.megatron.tokenizers import vocabulary_of
 
 MODEL = {
     "num_layers": "num_layers",
@@ -140,8 +141,10 @@ def _read_positions(reading: Reading) -> None:
             reading.draft.leave_out(window, "is not the size of a causal window")
 
 
-def read_vocabulary(reading: Reading, defaults: Defaults) -> None:
-    """The rows of the embedding are the tokenizer's, which only a null tokenizer counts itself.
+def read_vocabulary(reading: Reading, defaults: Defaults, tokenizer: str | None) -> None:
+    """The rows of the embedding are the tokenizer's, which only a null tokenizer counts itself;
+    of one that is made for one vocabulary they are known. `tokenizer` is what the program takes
+    where none is named.
 
     Pai-Megatron-Patch adds rows to those, and pads them no further.
     """
@@ -157,12 +160,14 @@ def read_vocabulary(reading: Reading, defaults: Defaults) -> None:
     elif size is not None:
         end_of_document = null and defaults.before("core_v0.18.0")
         draft.put("/model/spec/vocab_size", reading.value("vocab_size") + end_of_document, size)
+    elif (known := vocabulary_of(reading, tokenizer)) is not None:
+        draft.default("/model/spec/vocab_size", known.size, known.whose)
     if added is not None:
         draft.put(divisor, 1, added)
     if unpadded is not None and not reading.value("pad_vocab_size"):
         draft.put(divisor, 1, unpadded)
     draft.require(
         "/model/spec/vocab_size",
-        "the size of the vocabulary is the tokenizer's, which is not read; give it as "
-        'overrides {"model": {"spec": {"vocab_size": ...}}}, or as --vocab-size',
+        "the size of the vocabulary is the tokenizer's, which is not read; "
+        "give /model/spec/vocab_size in overrides",
     )

@@ -17,6 +17,8 @@ HYBRID = frozenset(["pretrain_mamba.py", "pretrain_hybrid.py"])
 MCORE_ONLY = HYBRID | {"pretrain_gpt_core.py"}
 """Programs that never had other layers than those of megatron-core."""
 PROGRAMS = MCORE_ONLY | {"pretrain_gpt.py"}
+TOKENIZER = "GPT2BPETokenizer"
+"""Of these programs where none is named (args_defaults in pretrain_gpt.py)."""
 REFUSED = {
     "pretrain_bert.py": "a model that reads both ways",
     "pretrain_ict.py": "two encoders",
@@ -50,7 +52,9 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     reading = Reading(arguments.settings, draft, arguments.values)
     if _file_name(program) not in MCORE_ONLY:
         _leave_out_legacy_model(reading, parser.defaults(), program)
-    read_arguments(reading, parser.defaults(), hybrid=_file_name(program) in HYBRID)
+    name = _file_name(program)
+    tokenizer = TOKENIZER if name in PROGRAMS else None
+    read_arguments(reading, parser.defaults(), hybrid=name in HYBRID, tokenizer=tokenizer)
     read_machine(program, draft)
 
 
@@ -91,8 +95,7 @@ def read_machine(program: Program, draft: Draft) -> None:
         draft.complain(settings[0], f"must be a number of GPUs, not {settings[0].value!r}")
     draft.require(
         pointer,
-        "the number of GPUs is not in what was sent; give it as overrides "
-        '{"parallelism": {"num_gpus": ...}}',
+        f"the number of GPUs is not in what was sent; give {pointer} in overrides",
     )
 
 

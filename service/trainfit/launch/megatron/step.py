@@ -52,8 +52,12 @@ def read_step(reading: Reading, defaults: Defaults) -> None:
     if experts:
         for name in ("moe_token_dispatcher_type", "moe_grouped_gemm", "moe_permute_fusion"):
             put_default(reading, defaults, name, f"/training/moe/{MOE[name]}")
-    draft.require("/training/micro_batch_size", "there is no micro-batch size")
-    draft.require("/training/seq_length", "there is no sequence length")
+    for field, name in (
+        ("micro_batch_size", "micro-batch size"),
+        ("seq_length", "sequence length"),
+    ):
+        message = f"there is no {name}; give /training/{field} in overrides"
+        draft.require(f"/training/{field}", message)
 
 
 def _read_padding(reading: Reading) -> None:

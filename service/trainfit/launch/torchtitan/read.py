@@ -160,7 +160,7 @@ def _model(run: Run) -> Flavor | None:
     if any(setting.unknown for setting in given):
         return None
     why = NO_LANGUAGE_MODELS.get(name)
-    message = f"{run.whose} has no {name} {flavor} that is known; describe model in overrides"
+    message = f"{run.whose} has no {name} {flavor} that is known; describe /model in overrides"
     run.draft.require("/model", f"{name} {why}" if why else message, given[0] if given else None)
     return None
 

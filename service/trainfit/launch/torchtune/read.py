@@ -186,7 +186,7 @@ def _share_out(reading: Reading, draft: Draft, command: Command) -> None:
             draft.default(pointer, 1, f"torchtune's {command.recipe}")
     except ValueError as error:
         draft.complain(command.num_gpus[0], str(error))
-    message = "the number of GPUs is not said: give the command, or parallelism.num_gpus"
+    message = "the number of GPUs is not said: give the command, or /parallelism/num_gpus"
     draft.require(pointer, f"{message} in overrides")
     world = draft.overridden(pointer) or draft.get(pointer)
     replicas_key, shard_key = "data_parallel_replicate_dim", "data_parallel_shard_dim"
@@ -230,7 +230,10 @@ def _model(reading: Reading, draft: Draft) -> None:
         return
     found = builder_named(str(component.value)) if component is not None else None
     if component is None or found is None:
-        message = "no list has this builder; describe model (and training.peft) in overrides"
+        message = (
+            "no list has this builder; describe /model in overrides, and /training/peft in "
+            "overrides where it adapts"
+        )
         draft.require("/model", f"{key}: {message}" if component is None else message, component)
         return
     draft.put("/model", {"hf_id": found.hf_id}, component)
@@ -276,7 +279,7 @@ def _sequence(reading: Reading, draft: Draft) -> None:
     reading.get("dataset.packed")
     if reading.value(key) is not None:
         reading.copy(key, pointer)
-    message = "how long a sample may be is not said; give training.seq_length in overrides"
+    message = "how long a sample may be is not said; give /training/seq_length in overrides"
     draft.require(pointer, f"{message}, or tokenizer.max_seq_len", reading.get(key))
 
 

@@ -52,7 +52,7 @@ TRLS = re.compile(
 """TRL's command, its scripts, and those of alignment-handbook and open-r1 over its configs."""
 NOT_KNOWN = (
     "whether this script trains adapters is not known: only TRL's scripts have no adapters without "
-    "use_peft; give use_peft, or training.peft in overrides"
+    "use_peft; give use_peft, or /training/peft in overrides"
 )
 ASSUMED = "an assumption, which costs memory, where the script does not say"
 

@@ -153,7 +153,7 @@ swanlab_api_key swanlab_logdir
     {
         "use_dora": "the norms of decomposed weights are not modelled",
         "lora_target_parameters": "adapters of stacked experts are not modelled",
-        "config_overrides": "give the changed config.json as model.hf_config in overrides",
+        "config_overrides": "give the changed config.json as /model/hf_config in overrides",
         "config_name": "give the config.json itself",
         "dataset_kwargs.skip_prepare_dataset": "samples are then not cut to max_length",
         "accelerate_config": "send that config, and accelerate launch in the place of trl",

@@ -71,7 +71,7 @@ WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = {
     f"{MODEL}.override_config.moe_config.freeze_moe_router": (False,),
 }
 UNSUPPORTED: Mapping[str, str] = {
-    f"{MEGATRON}.override_mcore_model_config": "give the changed model in overrides",
+    f"{MEGATRON}.override_mcore_model_config": "give /model in overrides",
     f"{MEGATRON}.use_remove_padding": "logits of padded samples are not modelled",
     f"{MEGATRON}.vanilla_mbridge": "what Megatron-Bridge sets by itself is not known",
     f"{MODEL}.lora_rank": "adapters under Megatron are not modelled",

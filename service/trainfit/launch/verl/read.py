@@ -39,7 +39,7 @@ from trainfit.specs.launch import LaunchFile
 TRAINER = re.compile(r"(.*[./])?verl[./]trainer[./](?P<name>\w+?)(\.py)?|main_ppo\.py")
 PPO = "main_ppo"
 RESERVED = "/gpu/reserved_other_bytes"
-ON_THE_CARD = "is on the card and not modelled; give gpu.reserved_other_bytes in overrides"
+ON_THE_CARD = "is on the card and not modelled; give /gpu/reserved_other_bytes in overrides"
 
 
 def recognises(program: Program) -> bool:
@@ -193,7 +193,7 @@ def _put_model(reading: Reading, draft: Draft, program: Program) -> None:
     if draft.overridden("/model") is None:
         if path is not None:
             put_model(draft, program, path)
-        draft.require("/model", f"{MODEL}.path names no model; give model in overrides", path)
+        draft.require("/model", f"{MODEL}.path names no model; give /model in overrides", path)
 
 
 def _model(reading: Reading, draft: Draft, program: Program, whose: str) -> None:
