@@ -27,6 +27,8 @@ def clean_environ() -> Iterator[None]:
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setenv("HF_HOME", os.devnull)
         patch.setenv("TRAINFIT_CACHE_DIR", "")
+        # Starting processes takes longer than most tests; those of workers have them.
+        patch.setenv("TRAINFIT_WORKER_PROCESSES", "0")
         yield
 
 

@@ -33,7 +33,7 @@ def asked(
 
     async def ask() -> Response:
         given = {"hf_hub_offline": True, "cache_dir": "", **(settings or {})}
-        transport = ASGITransport(create_app(Settings(**given)))
+        transport = ASGITransport(create_app(Settings(**{"worker_processes": 0, **given})))
         async with AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
             headers = {"content-type": content_type} if body is not None else {}
             headers["x-request-id"] = "example"

@@ -29,6 +29,7 @@ from trainfit.api.problems import (
     problem,
     problem_of,
 )
+from trainfit.api.replies import fit_check_tally, job_tally
 from trainfit.api.settings import Settings
 from trainfit.fit import check_fit
 from trainfit.hub.errors import (
@@ -126,10 +127,11 @@ def families() -> list[Metric]:
     metrics = Metrics()
     job = Job.model_validate(DEEPSEEK_V3)
     metrics.request_answered("estimate", "POST", HTTPStatus.OK, 0.001)
-    metrics.job_asked(job, answer(job))
+    metrics.job_asked(job_tally(job, answer(job)))
     metrics.object_reviewed("does_not_fit", allowed=False)
     metrics.hub_asked("found", 0.1)
-    metrics.fit_checked(job, check_fit(FitCheckRequest.model_validate(DEEPSEEK_V3)))
+    check = check_fit(FitCheckRequest.model_validate(DEEPSEEK_V3))
+    metrics.job_asked(fit_check_tally(job, check))
     return [each for each in metrics.registry.collect() if each.name.startswith("trainfit_")]
 
 
@@ -232,6 +234,11 @@ def examples() -> dict[str, Request]:
             note="TRAINFIT_RATE_LIMIT=1, asked twice",
             settings={"rate_limit": 1},
             times=2,
+        ),
+        "too-costly": Request(
+            _job(model=model),
+            note="TRAINFIT_MAX_ANSWER_BYTES=1024",
+            settings={"max_answer_bytes": 1024},
         ),
         "timed-out": Request(
             _job(model=model),

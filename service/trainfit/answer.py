@@ -48,9 +48,10 @@ def answer(
     activations: bool = True,
     find: Find = from_package,
     reading: LaunchReading | None = None,
+    plan: Plan | None = None,
 ) -> EstimateAnswer:
-    """The estimate of a job, as it is sent. Errors are those of `plan_of`."""
-    plan = plan_of(job, find)
+    """The estimate of a job, as it is sent. Errors are those of `plan_of`, unless that is known."""
+    plan = plan or plan_of(job, find)
     result = estimate_over_releases(job, plan, reading, activations=activations, find=find)
     return signed(job, plan, result, activations=activations, reading=reading)
 

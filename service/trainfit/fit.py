@@ -16,6 +16,11 @@ from trainfit.releases import estimated
 from trainfit.specs.job import AS_JOB, Job
 from trainfit.specs.policy import FitCheckOptions, FitCheckRequest
 
+SUGGESTING_WORK = 3_000_000
+"""Work for changes that would help, some seconds at most: a job with a long pipeline is offered
+those of the first that there are.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class FitCheckAnswer(FitCheck):
@@ -42,9 +47,18 @@ def check_fit(
     """The verdict on a job, as it is sent. Errors are those of `plan_of`; a job that is refused
     for nothing but what is not modelled is answered. `price` estimates it and changes to it.
     """
-    each = price or Pricing(find).estimate
+    pricing = Pricing(find)
     variants = reading.launch.variants if reading is not None else []
-    decision = fit_check(request, lambda job: estimated(job, variants, each), _unread(reading))
+
+    def spanning(each: Callable[[Job], Estimate]) -> Callable[[Job], Estimate]:
+        return lambda job: estimated(job, variants, each)
+
+    decision = fit_check(
+        request,
+        spanning(price or pricing.estimate),
+        _unread(reading),
+        suggesting=spanning(price or pricing.within(SUGGESTING_WORK)),
+    )
     plan = plan_of(request, find) if decision.estimate is not None else None
     document = normalised(request, plan)
     options = request.model_dump(mode="json", include=set(FitCheckOptions.model_fields))

@@ -1,9 +1,13 @@
 """Pricing jobs: what those that were asked about lately have in common is worked out once."""
 
+from collections.abc import Callable
+
 from trainfit.answer import MEMOS, plan_of
 from trainfit.dimensions import Find, ResolvedModel, from_package
 from trainfit.estimator.estimate import estimate, needs
 from trainfit.estimator.results import Estimate, Needs
+from trainfit.estimator.work import work
+from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
@@ -19,6 +23,20 @@ class Pricing:
 
     def estimate(self, job: Job) -> Estimate:
         return estimate(self._plan_of(job), memo=self._memo)
+
+    def within(self, units: int) -> Callable[[Job], Estimate]:
+        """Prices as many jobs as come to this work in all, and refuses the others."""
+        left = units
+
+        def priced(job: Job) -> Estimate:
+            nonlocal left
+            plan = self._plan_of(job)
+            left -= work(plan)
+            if left < 0:
+                raise RefusedError(())
+            return estimate(plan, memo=self._memo)
+
+        return priced
 
     def needs(self, job: Job) -> Needs:
         return needs(self._plan_of(job), self._memo)

@@ -28,14 +28,14 @@ from tests.hub.fake_hub import (
     says,
 )
 from trainfit.answer import EstimateAnswer, answer
+from trainfit.api import replies
 from trainfit.api.answers import Answer, Answers, Sent
 from trainfit.api.app import create_app
 from trainfit.api.examples import LLAMA_8B
-from trainfit.api.routes import estimate
 from trainfit.api.settings import Settings
 from trainfit.dimensions import Find
 from trainfit.launch.reading import LaunchReading
-from trainfit.resolve.plan import Source
+from trainfit.resolve.plan import Plan, Source
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
 
@@ -49,12 +49,12 @@ def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     calls: list[str] = []
 
     def counted(
-        job: Job, *, activations: bool, find: Find, reading: LaunchReading | None
+        job: Job, *, activations: bool, find: Find, reading: LaunchReading | None, plan: Plan | None
     ) -> EstimateAnswer:
         calls.append(job.framework.name)
-        return answer(job, activations=activations, find=find, reading=reading)
+        return answer(job, activations=activations, find=find, reading=reading, plan=plan)
 
-    monkeypatch.setattr(estimate, "answer", counted)
+    monkeypatch.setattr(replies, "answer", counted)
     return calls
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from trainfit.api import launches, unread_bodies
+from tests.processes import children, cpu_seconds
+from trainfit.api import unread_bodies
 from trainfit.api.app import create_app
-from trainfit.api.deadline import Deadline, DeadlinePassedError, check_deadline
+from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.examples import LLAMA_8B
-from trainfit.api.jobs import answered
-from trainfit.api.routes import estimate
+from trainfit.api.routes import estimate, fit_check
 from trainfit.api.settings import Settings
-from trainfit.specs.job import Job
 
 JSON = {"content-type": "application/json"}
 
@@ -77,56 +77,57 @@ async def test_what_a_body_takes_to_arrive_is_not_left_for_the_answer(
     assert response.json()["type"] == "/problems/timed-out"
 
 
-async def test_work_in_a_thread_is_not_waited_for_and_ends_at_the_next_job(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    begun, ended = 0, asyncio.Event()
-    loop = asyncio.get_running_loop()
+def never_ends(*_: object) -> None:
+    while True:
+        pass
 
-    def several_slow_jobs(job: Job, answer: Callable[[Job], object]) -> object:
-        nonlocal begun
-        try:
-            for _ in range(100):
-                begun += 1
-                time.sleep(0.05)
-                answered(job, answer)
-        finally:
-            loop.call_soon_threadsafe(ended.set)
-        return None
 
-    monkeypatch.setattr(launches, "answered", several_slow_jobs)
-    async with asking(Settings(request_timeout_seconds=0.2)) as client:
+async def test_work_that_is_late_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_check, "fit_check_reply", never_ends)
+    settings = Settings(request_timeout_seconds=6, worker_processes=1, worker_cpu_seconds=60)
+    async with asking(settings) as client:
         begin = time.monotonic()
         response = await client.post("/v1/fit-check", json=LLAMA_8B)
-        assert time.monotonic() - begin < 2
-        await ended.wait()
-    assert response.status_code == 503
-    assert response.headers["retry-after"] == "1"
-    assert response.json()["type"] == "/problems/timed-out"
-    assert response.json()["detail"] == "there was no answer within 0.2 s"
-    assert begun < 50
+        assert 6 <= time.monotonic() - begin < 9
+        assert response.status_code == 503
+        assert response.headers["retry-after"] == "1"
+        assert response.json()["type"] == "/problems/timed-out"
+        assert response.json()["detail"] == "there was no answer within 6 s"
+    assert not busy_children()
 
 
-async def test_a_deadline_ends_with_its_request() -> None:
+def busy_children() -> list[int]:
+    """Processes of this one that compute."""
+    before = {each: cpu_seconds(each) for each in children(os.getpid())}
+    time.sleep(0.3)
+    return [each for each in children(os.getpid()) if cpu_seconds(each) - before[each] > 0.2]
+
+
+async def test_a_deadline_ends_what_it_encloses() -> None:
+    deadlines = Deadlines()
     with pytest.raises(DeadlinePassedError):
-        async with Deadline(0.01):
+        async with deadlines.within(0.01):
             await asyncio.sleep(10)
-    check_deadline()
-    async with Deadline(0.01):
-        time.sleep(0.02)
-        with pytest.raises(DeadlinePassedError):
-            check_deadline()
-    check_deadline()
 
 
 async def test_an_inner_deadline_does_not_put_off_an_outer_one() -> None:
-    async with Deadline(0.01), Deadline(10):
-        time.sleep(0.02)
-        with pytest.raises(DeadlinePassedError):
-            check_deadline()
+    deadlines = Deadlines()
+    with pytest.raises(DeadlinePassedError):
+        async with deadlines.within(0.01), deadlines.within(10):
+            await asyncio.sleep(1)
+
+
+async def test_deadlines_are_brought_forward() -> None:
+    deadlines = Deadlines()
+    begin = time.monotonic()
+    asyncio.get_running_loop().call_later(0.05, deadlines.bring_forward, 0.05)
+    with pytest.raises(DeadlinePassedError):
+        async with deadlines.within(20):
+            await asyncio.sleep(10)
+    assert time.monotonic() - begin < 5
 
 
 async def test_a_time_out_of_something_else_is_not_taken_for_a_deadline() -> None:
     with pytest.raises(TimeoutError):
-        async with Deadline(10):
+        async with Deadlines().within(10):
             raise TimeoutError

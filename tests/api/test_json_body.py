@@ -13,6 +13,9 @@ from trainfit.api.settings import Settings
 JSON = {"content-type": "application/json"}
 
 
+TOO_DEEP = "the body is nested too deeply; at most 64 levels are read"
+
+
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
@@ -28,8 +31,10 @@ JSON = {"content-type": "application/json"}
         (b'{"a": [-Infinity]}', "-Infinity is not a JSON number"),
         (b'{"a": 1e999}', "a number is out of range"),
         (b'{"a": ' + b"9" * 10_000 + b"}", "a number is out of range"),
-        (b"[" * 100_000, "the body is nested too deeply"),
-        (b'{"a":' * 100_000, "the body is nested too deeply"),
+        (b"[" * 100_000, TOO_DEEP),
+        (b'{"a":' * 100_000, TOO_DEEP),
+        (b"[" * 65 + b"]" * 65, TOO_DEEP),
+        (b'{"a":' * 300 + b"1" + b"}" * 300, TOO_DEEP),
         (b'{"a": 1, "b": [{"c/d": 1, "c/d": 2}]}', "/b/0/c~1d: is given twice in one object"),
         (b'[{"a": 1, "a": 2}, x', "the body: is given twice in one object"),
         (b'{"a": ["\\ud83d"]}', "a string has half a surrogate pair"),
@@ -107,9 +112,15 @@ async def test_a_body_of_too_many_values_is_refused(client: AsyncClient) -> None
 
 
 async def test_as_many_errors_are_listed_as_anyone_reads(client: AsyncClient) -> None:
-    body = {f"field{number}": 0 for number in range(9_000)}
+    body = {f"field{number}": 0 for number in range(500)}
     response = await client.post("/v1/estimate", json=body)
     problem = response.json()
     assert response.status_code == 422
     assert len(problem["errors"]) == 32
     assert len(response.content) < 16_384
+
+
+async def test_thousands_of_unknown_fields_are_one_error(client: AsyncClient) -> None:
+    body = {"model": {"hf_id": "gpt2"}, "training": dict.fromkeys(map(str, range(9_000)), 0)}
+    problem = (await client.post("/v1/estimate", json=body)).json()
+    assert problem["detail"] == "/training: has 9000 fields; at most 512 are looked at"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
+from trainfit.api import replies
 from trainfit.api.examples import DEEPSEEK_V3
 from trainfit.api.logs import configure_logs
 from trainfit.api.problems import KINDS, problem_of
-from trainfit.api.routes import estimate
 from trainfit.specs.job import Job
 
 CANARY = "hunter2"
@@ -49,7 +49,7 @@ async def test_a_fault_of_the_service_says_nothing_of_its_cause(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError(CANARY)
 
-    monkeypatch.setattr(estimate, "answer", fail)
+    monkeypatch.setattr(replies, "answer", fail)
     configure_logs("error")
     response = await client.post("/v1/estimate", json=DEEPSEEK_V3)
     assert response.status_code == 500

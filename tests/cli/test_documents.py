@@ -96,6 +96,14 @@ def aliases_of_aliases() -> str:
     return "\n".join(lines)
 
 
+def merges_of_merges() -> str:
+    lines = ["a0: &a0 {x: y}"]
+    lines += [
+        f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 20)}], b{n}: c}}" for n in range(1, 9)
+    ]
+    return "\n".join(lines)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "line", "message"),
     [
@@ -108,16 +116,31 @@ def aliases_of_aliases() -> str:
         ("a.json", '{"jobs": 3}', 1, "'jobs' is not a list"),
         ("a.json", "[3]", 1, "a job is not an object"),
         ("a.yaml", "a: 1\na: 2", 2, "'a' is given twice in one mapping"),
-        ("a.yaml", "a: [\nb: c", 2, "expected ',' or ']'"),
-        ("a.yaml", "a: \x01", 1, "special characters are not allowed"),
+        ("a.yaml", "a: [\nb: c", 2, "did not find expected ',' or ']'"),
+        ("a.yaml", "a: \x01", 1, "control characters are not allowed"),
         ("a.yaml", "a: 1\nb: 2026-01-01", 2, "is not a value of JSON; quote it"),
         ("a.yaml", "a: 2026-91-01", 1, "month must be in 1..12"),
         ("a.yaml", "a: .inf", 1, "/a: inf is not a value of JSON"),
         ("a.yaml", "2: a", 1, "the name 2 is not text"),
         ("a.yaml", "a: !!python/object:os.system x", 1, "could not determine a constructor"),
-        ("a.yaml", "a: &a [*a]", 1, "is nested too deeply"),
-        ("a.yaml", aliases_of_aliases(), 1, "has more than 100000 values"),
-        ("a.yaml", "[" * 100_000, 1, "is nested too deeply"),
+        ("a.yaml", "a: &a [*a]", 1, "an alias stands within what it names"),
+        ("a.yaml", aliases_of_aliases(), 5, "has more than 100000 values"),
+        ("a.yaml", merges_of_merges(), 5, "has more than 100000 values"),
+        ("a.yaml", f"a: &a {'x' * 100_000}\nb: [{'*a, ' * 99}]", 2, "has more than 8388608 chara"),
+        ("a.yaml", "\n[" * 100_000, 66, "is nested too deeply; at most 64 levels are read"),
+        ("a.yaml", "- " * 100_000, 1, "is nested too deeply"),
+        ("a.yaml", "- x\n" * 100_001, 100_000, "has more than 100000 values"),
+        ("a.yaml", f"a: {':'.join(['1'] * 50_000)}", 1, "a number has more than 128 characters"),
+        ("a.yaml", f"a: {':'.join(['1'] * 300)}.5", 1, "a number has more than 128 characters"),
+        ("a.yaml", f"a: 0x{'f' * 20_000}", 1, "a number has more than 128 characters"),
+        ("a.yaml", "a: 1.0e+400", 1, "/a: inf is not a value of JSON"),
+        ("a.json", f"[{'1,' * 100_000}1]", 1, "has more than 100000 values"),
+        ("a.json", f"{'[' * 65}{']' * 65}", 1, "is nested too deeply"),
+        ("a.toml", f"a = 1\n{'b.' * 50_000}b = 1", 2, "is nested too deeply"),
+        ("a.toml", f"[{'a.' * 50_000}a]", 1, "is nested too deeply"),
+        ("a.toml", f"a = {{{'a.' * 50_000}a = 1}}", 1, "is nested too deeply"),
+        ("a.toml", f"a = [{'1,' * 100_000}]", 1, "has more than 100000 values"),
+        ("a.toml", f"a = {'[' * 50_000}", 1, "is nested too deeply"),
         ("a.yaml", "", 1, "holds no job"),
         ("a.yaml", "jobs: []", 1, "holds no job"),
         ("a.yaml", "jobs: []\ngpu: B200", 2, "'gpu' stands beside 'jobs'"),

@@ -73,7 +73,10 @@ def test_what_a_file_lacks_is_told_with_its_place(run: Run, tmp_path: Path) -> N
     config.write_text("{", "utf-8")
     assert run(f"estimate {config}").err.startswith(f"trainfit: {config}: Expecting")
     config.write_text("[" * 100_000, "utf-8")
-    assert run(f"estimate {config}").err == f"trainfit: {config}: is nested too deeply\n"
+    assert (
+        run(f"estimate {config}").err
+        == f"trainfit: {config}: is nested too deeply; at most 64 levels are read\n"
+    )
     config.write_text("[]", "utf-8")
     assert run(f"estimate {config}").err == f"trainfit: {config}: holds no object\n"
 

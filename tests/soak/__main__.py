@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from statistics import median
 
 from tests.soak.soak import MAX_GROWTH, soak
 
@@ -14,6 +15,11 @@ def main() -> None:
     result = soak(parser.parse_args().seconds)
     for (client, status), count in sorted(result.outcomes.statuses.items()):
         print(f"{client:10s} {status or 'no answer':>9} {count:9d}")
+    seconds = sorted(result.outcomes.ordinary_seconds)
+    print(
+        f"ordinary questions: {1000 * median(seconds):.0f} ms at the median, "
+        f"{1000 * seconds[int(0.99 * len(seconds))]:.0f} ms for 99 in a hundred"
+    )
     growth = result.final_bytes / result.warm_bytes
     print(
         f"resident memory: {result.warm_bytes / 2**20:.1f} MiB warm, "

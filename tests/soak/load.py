@@ -13,12 +13,18 @@ from typing import Any
 
 import httpx
 
-from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
+from tests.hostile import HOSTILE
+from trainfit.api.examples import DEEPSEEK_V3, LAUNCH_EXAMPLES, LLAMA_8B
 from trainfit.api.problems import INTERNAL_ERROR, KINDS
 
 JSON = {"content-type": "application/json"}
 OPERATIONS = ("/v1/estimate", "/v1/fit-check", "/v1/estimate:batch", "/v1/compare")
 PAUSE_SECONDS = 0.02
+ORDINARY = (
+    ("/v1/estimate", DEEPSEEK_V3),
+    ("/v1/fit-check", LLAMA_8B),
+    ("/v1/jobs:from-launch", LAUNCH_EXAMPLES["megatron"]["value"]),
+)
 TOO_LONG = 2_000_000
 """Bytes of a body that is not read to its end."""
 
@@ -29,6 +35,7 @@ class Outcomes:
 
     statuses: Counter[tuple[str, int]] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
+    ordinary_seconds: list[float] = field(default_factory=list)
 
     def note(self, client: str, status: int, body: bytes) -> None:
         """Take down an answer. A status from 500 on is one that the documentation names."""
@@ -65,6 +72,8 @@ class Load:
                 "slow": self._slow,
                 "aborted": self._aborted,
                 "reading": self._reading,
+                "ordinary": self._ordinary,
+                "hostile": self._hostile,
             }
             async with asyncio.TaskGroup() as group:
                 for ask in kinds.values():
@@ -92,6 +101,21 @@ class Load:
         path = self.chance.choice(OPERATIONS)
         body = asked_by(path, [self._job() for _ in range(4)])
         await self._post("valid", client, path, json.dumps(body).encode())
+
+    async def _ordinary(self, client: httpx.AsyncClient) -> None:
+        """A question of which nothing may fail, whatever others ask meanwhile."""
+        path, body = self.chance.choice(ORDINARY)
+        begun = monotonic()
+        answer = await client.post(path, json=body)
+        self.outcomes.ordinary_seconds.append(monotonic() - begun)
+        self.outcomes.statuses["ordinary", answer.status_code] += 1
+        if answer.status_code != 200:
+            self.outcomes.faults.append(f"ordinary: {path}: {answer.text[:200]}")
+
+    async def _hostile(self, client: httpx.AsyncClient) -> None:
+        """What would take gigabytes or minutes, were it not bounded."""
+        path, body = self.chance.choice(list(HOSTILE.values()))
+        await self._post("hostile", client, path, json.dumps(body).encode())
 
     async def _again(self, client: httpx.AsyncClient) -> None:
         await self._post("again", client, "/v1/estimate", json.dumps(LLAMA_8B).encode())

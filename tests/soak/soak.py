@@ -23,7 +23,8 @@ MAX_GROWTH = 1.10
 """Resident memory at the end, as a multiple of that after the warm-up."""
 
 SETTINGS = {
-    "TRAINFIT_MAX_CONCURRENT_REQUESTS": "8",
+    "TRAINFIT_WORKER_PROCESSES": "2",
+    "TRAINFIT_WORKER_CPU_SECONDS": "2",
     "TRAINFIT_BODY_TIMEOUT_SECONDS": "0.5",
     "TRAINFIT_REQUEST_TIMEOUT_SECONDS": "5",
     # Full within the warm-up.

@@ -96,11 +96,6 @@ async def remember(request: JsonRequest, answer: Answer) -> None:
         answers.add(_sent(request, await request.body()), answer)
 
 
-def signed(document: bytes, digest: str) -> Response:
-    """The response that carries a document, with its digest for an ETag."""
-    return Response(document, headers={"etag": f'"{digest}"'}, media_type="application/json")
-
-
 def _still_holds(request: JsonRequest, answer: Answer) -> bool:
     """Whether the model is known to stand for what it did. One that the request describes always
     does.

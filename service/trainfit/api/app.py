@@ -12,6 +12,7 @@ import trainfit
 from trainfit.api import openapi
 from trainfit.api.admission import Admission
 from trainfit.api.answers import Answers
+from trainfit.api.deadline import Deadlines
 from trainfit.api.failures import answer_with_problems
 from trainfit.api.metrics import Metrics
 from trainfit.api.middleware import LastResort, Requests
@@ -32,6 +33,7 @@ from trainfit.api.routes import (
 from trainfit.api.settings import Settings
 from trainfit.api.traces import telemetry
 from trainfit.api.unread_bodies import UnreadBodies
+from trainfit.api.work import workers_of
 from trainfit.hub.hub import Hub
 from trainfit.lookup import Lookup
 from trainfit.web import page
@@ -66,6 +68,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.admission = Admission(settings.max_concurrent_requests)
     app.state.hub = Hub(settings, metrics)
     app.state.lookup = Lookup(app.state.hub, settings.hub_connect_timeout_seconds)
+    app.state.workers = workers_of(settings)
+    app.state.deadlines = Deadlines()
     app.state.answers = Answers(settings.answer_cache_bytes)
     metrics.watch(app.state.admission.under_way, app.state.answers.size_bytes)
     app.state.rate_limit = _rate_limit(settings)
@@ -96,8 +100,10 @@ def _routes(settings: Settings) -> list[BaseRoute]:
 
 @asynccontextmanager
 async def _closing(app: FastAPI) -> AsyncIterator[None]:
-    """Close what is open when the app stops. It was opened when it was needed."""
+    """Start the workers, and close what is open when the app stops."""
+    app.state.workers.fill()
     yield
+    await app.state.workers.aclose()
     await app.state.hub.aclose()
     if app.state.rate_limit is not None:
         await app.state.rate_limit.aclose()

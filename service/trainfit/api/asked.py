@@ -1,13 +1,13 @@
 """What a request asks about: a job, or the job of a launch in its place."""
 
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 
 from trainfit.api.failures import ProblemError
 from trainfit.api.jobs import AnyJob
 from trainfit.api.launches import Asked, job_of
 from trainfit.api.metrics import metrics_of
 from trainfit.api.problems import Problem
+from trainfit.api.work import in_worker
 from trainfit.specs.job import Job
 from trainfit.specs.launch import Launch, LaunchedJob
 
@@ -15,13 +15,11 @@ from trainfit.specs.launch import Launch, LaunchedJob
 async def asked_of(
     request: Request, question: Job | LaunchedJob, kind: type[AnyJob]
 ) -> Asked[AnyJob]:
-    """What a question is about. A launch is read in a thread, so that others are answered
-    meanwhile. Raises ProblemError.
-    """
+    """What a question is about. A launch is read in a worker. Raises ProblemError."""
     if isinstance(question, kind):
         return Asked(question)
     assert isinstance(question, LaunchedJob)
-    result = await run_in_threadpool(job_of, question, kind)
+    result = await in_worker(request, "reading", job_of, question, kind)
     return told(request, question.launch, result)
 
 

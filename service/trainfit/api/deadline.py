@@ -1,31 +1,46 @@
-"""When an answer is due. What runs in a thread cannot be stopped from outside, so it looks itself
-whether anybody still waits, between one job and the next.
-"""
+"""When an answer is due. What is late is cancelled, which ends what a worker does for it."""
 
 import asyncio
-from contextvars import ContextVar
-from time import monotonic
 from types import TracebackType
-
-_DUE: ContextVar[float] = ContextVar("due", default=float("inf"))
 
 
 class DeadlinePassedError(Exception):
     """Nobody waits for the answer any more."""
 
 
+class Deadlines:
+    """Those of the requests under way, which a service that stops brings forward."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Timeout] = set()
+
+    def within(self, seconds: float) -> "Deadline":
+        """Allows so much time for what it encloses."""
+        return Deadline(seconds, self._running)
+
+    def bring_forward(self, seconds: float) -> None:
+        """Leave no request more time than this."""
+        latest = asyncio.get_running_loop().time() + seconds
+        for timeout in self._running:
+            if timeout.expired():
+                continue
+            due = timeout.when()
+            timeout.reschedule(latest if due is None else min(due, latest))
+
+
 class Deadline:
     """Allows so much time for what it encloses. Raises DeadlinePassedError once it is over."""
 
-    __slots__ = ("_before", "_timeout", "seconds")
+    __slots__ = ("_running", "_seconds", "_timeout")
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float, running: set[asyncio.Timeout]) -> None:
+        self._seconds = seconds
+        self._running = running
 
     async def __aenter__(self) -> None:
-        self._before = _DUE.set(min(_DUE.get(), monotonic() + self.seconds))
-        self._timeout = asyncio.timeout(self.seconds)
+        self._timeout = asyncio.timeout(self._seconds)
         await self._timeout.__aenter__()
+        self._running.add(self._timeout)
 
     async def __aexit__(
         self,
@@ -33,14 +48,8 @@ class Deadline:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _DUE.reset(self._before)
+        self._running.discard(self._timeout)
         try:
             await self._timeout.__aexit__(kind, error, traceback)
         except TimeoutError:
             raise DeadlinePassedError from None
-
-
-def check_deadline() -> None:
-    """Go on, or raise DeadlinePassedError where the time that the request has is over."""
-    if monotonic() > _DUE.get():
-        raise DeadlinePassedError

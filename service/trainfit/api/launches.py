@@ -47,7 +47,7 @@ class Asked(Generic[AnyJob]):
     def answered(
         self, answer: Callable[[AnyJob, LaunchReading | None], Answer]
     ) -> Answer | Problem:
-        """The answer, or why there is none. Raises DeadlinePassedError where nobody waits."""
+        """The answer, or why there is none."""
         result = answered(self.job, lambda job: answer(job, self.reading))
         if isinstance(result, Problem) and self.reading is not None:
             return _placed(result, self.reading, self.prefix)

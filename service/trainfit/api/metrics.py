@@ -17,14 +17,11 @@ from prometheus_client import (
 )
 
 import trainfit
-from trainfit.api.problems import NOT_MODELLED, Problem
-from trainfit.decisions.fit_check import FitCheck
+from trainfit.api.replies import Tally
 from trainfit.decisions.verdict import Verdict
 from trainfit.digest import catalogue_version
-from trainfit.estimator.results import Estimate, Needs
 from trainfit.hub.entries import Layer
 from trainfit.hub.observer import Outcome
-from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchFormat
 
 GIB = 2**30
@@ -155,39 +152,25 @@ class Metrics:
         count.inc()
         durations.observe(seconds)
 
-    def job_asked(
-        self, job: Job, result: Estimate | Needs | Problem, *, activations: bool = True
-    ) -> None:
-        """Count a job and what came of it; without activations there is no peak to speak of."""
-        outcome = "answered"
-        if isinstance(result, Problem):
-            outcome = result.type.rpartition("/")[2]
-        elif activations:
-            self._peak_bytes.observe(result.binding.device_bytes.expected)
-        self._estimates.labels(outcome, job.framework.name).inc()
+    def job_asked(self, tally: Tally) -> None:
+        """Count a job and what came of it."""
+        if tally.peak_bytes is not None:
+            self._peak_bytes.observe(tally.peak_bytes)
+        if tally.verdict is not None:
+            self._verdicts.labels(tally.verdict).inc()
+        self._estimates.labels(tally.outcome, tally.framework).inc()
 
-    def repeating(self, framework: str, peak_bytes: int | None) -> Callable[[], None]:
-        """What counts that such an answer is given again; without a peak where none was asked."""
-        estimates = self._estimates.labels("answered", framework)
+    def repeating(self, tally: Tally) -> Callable[[], None]:
+        """What counts that such an answer is given again."""
+        estimates = self._estimates.labels(tally.outcome, tally.framework)
 
         def count() -> None:
             estimates.inc()
             self._answers_repeated.inc()
-            if peak_bytes is not None:
-                self._peak_bytes.observe(peak_bytes)
+            if tally.peak_bytes is not None:
+                self._peak_bytes.observe(tally.peak_bytes)
 
         return count
-
-    def fit_checked(self, job: Job, result: FitCheck | Problem) -> None:
-        """Count a job that was checked, and the verdict on it."""
-        if isinstance(result, Problem):
-            self.job_asked(job, result)
-            return
-        self._verdicts.labels(result.verdict).inc()
-        if result.estimate is not None:
-            self.job_asked(job, result.estimate)
-        else:
-            self._estimates.labels(NOT_MODELLED.slug, job.framework.name).inc()
 
     def launch_asked(
         self,

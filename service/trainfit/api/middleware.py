@@ -9,6 +9,7 @@ from time import perf_counter
 
 import structlog
 from fastapi import Request
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainfit.api.failures import ProblemResponse
@@ -77,7 +78,9 @@ class Requests:
 
 
 class LastResort:
-    """Logs an unexpected error and answers it with a problem that says nothing about it."""
+    """Logs an unexpected error and answers it with a problem that says nothing about it. That a
+    client has hung up is no error, and there is nobody to be answered.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -85,6 +88,8 @@ class LastResort:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self.app(scope, receive, send)
+        except ClientDisconnect:
+            log.info("the client has hung up")
         except Exception:
             if scope["type"] != "http" or "status" in scope["state"]:
                 raise

@@ -3,11 +3,9 @@
 from collections.abc import Iterable
 from typing import Annotated
 
-from anyio import from_thread
 from fastapi import Header, Request
 
-from trainfit.dimensions import Find
-from trainfit.lookup import Lookup
+from trainfit.lookup import Lookup, Models
 from trainfit.specs.model import Model
 
 TOKEN_HEADER = "X-HF-Token"
@@ -24,13 +22,13 @@ HfToken = Annotated[
 ]
 
 
-async def look_up(request: Request, models: Iterable[Model], token: str | None) -> Find:
+async def look_up(request: Request, models: Iterable[Model], token: str | None = None) -> Models:
     """What the models of a request are resolved to, or why not."""
     lookup: Lookup = request.app.state.lookup
     return await lookup.find(models, token)
 
 
-def known_models(request: Request) -> Find:
-    """Finds models without asking the Hub, for an operation that runs in a thread."""
+async def known_model(request: Request, model: Model) -> Models:
+    """A model as far as it is known without asking the Hub."""
     lookup: Lookup = request.app.state.lookup
-    return lambda model: from_thread.run(lookup.known, model)
+    return await lookup.known(model)

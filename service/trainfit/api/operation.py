@@ -12,7 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from trainfit.api.admission import RETRY_SECONDS
 from trainfit.api.api_keys import owner
-from trainfit.api.deadline import Deadline, DeadlinePassedError
+from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.failures import ProblemError
 from trainfit.api.problems import (
     INVALID_PARAMETER,
@@ -61,9 +61,11 @@ class Operation(APIRoute):
 
         async def answer_in_time(request: Request) -> Response:
             settings: Settings = request.app.state.settings
+            deadlines: Deadlines = request.app.state.deadlines
             seconds = settings.request_timeout_seconds
             try:
-                async with Deadline(seconds - (perf_counter() - request.state.begun)):
+                left = seconds - (perf_counter() - request.state.begun)
+                async with deadlines.within(left):
                     return await answer(request)
             except DeadlinePassedError:
                 detail = f"there was no answer within {seconds:g} s"

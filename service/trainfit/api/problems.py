@@ -168,6 +168,15 @@ NOT_MODELLED = Kind(
     "An option changes memory in a way that the estimator does not model. It is refused by name "
     "rather than priced wrongly.",
 )
+TOO_COSTLY = Kind(
+    "too-costly",
+    422,
+    "The question takes too much",
+    "To read or to answer it takes more memory or processor time than the service gives one "
+    "request (TRAINFIT_WORKER_MEMORY_BYTES, TRAINFIT_WORKER_CPU_SECONDS), or the answer would be "
+    "longer than it sends (TRAINFIT_MAX_ANSWER_BYTES). Ask for fewer jobs at once, or leave out of "
+    "a launch what does not decide memory.",
+)
 INVALID_PATCH = Kind(
     "invalid-patch",
     422,
@@ -304,6 +313,7 @@ BODY_PROBLEMS = (
     UNSUPPORTED_MEDIA_TYPE,
     INVALID_JOB,
     INVALID_PARAMETER,
+    TOO_COSTLY,
 )
 """What may be wrong with any request that has a body."""
 

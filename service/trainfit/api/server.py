@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from ssl import SSLContext
 from types import FrameType
@@ -17,6 +18,9 @@ from trainfit.api.logs import configure_logs
 from trainfit.api.settings import Settings, unknown_variables
 from trainfit.api.tls import renewed_context
 from trainfit.api.traces import name_service
+
+ANSWERED_WITHIN = 0.8
+"""The share of the grace in which what is under way is answered."""
 
 log = structlog.get_logger("trainfit")
 
@@ -105,6 +109,13 @@ class Server(uvicorn.Server):
             self._app.state.draining = True
             delay = self._delay_seconds if sig == signal.SIGTERM else 0
             self._exit_at = time.monotonic() + delay
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop. What is under way is answered, or refused shortly before the grace is over."""
+        grace = self.config.timeout_graceful_shutdown or 0
+        self._app.state.workers.stop()
+        self._app.state.deadlines.bring_forward(grace * ANSWERED_WITHIN)
+        await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         """Whether to stop now; asked ten times a second."""

@@ -67,9 +67,27 @@ class Settings(HubSettings):
         "closed, and then for its body; what comes later is answered with 408.",
     )
     request_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
-        30,
+        10,
         description="Time for a request to be answered, its body included; later the answer is "
         "503 and Retry-After.",
+    )
+    max_answer_bytes: Annotated[int, Field(ge=1)] = Field(
+        16_777_216, description="Largest answer; what would be longer is refused with 422."
+    )
+    worker_processes: Annotated[int, Field(ge=0, le=64)] = Field(
+        2,
+        description="Processes that read launches; half as many price what takes long, and one "
+        "answers what takes little. 0: threads of the service do all of it, which nothing can end: "
+        "for a debugger.",
+    )
+    worker_memory_bytes: Annotated[int, Field(ge=67_108_864)] = Field(
+        268_435_456,
+        description="Memory that one question may take in a worker; more is refused with 422.",
+    )
+    worker_cpu_seconds: Annotated[int, Field(ge=1)] = Field(
+        5,
+        description="Processor time that one question may take in a worker; more is refused with "
+        "422.",
     )
     api_keys: Annotated[tuple[ApiKey, ...], NoDecode, BeforeValidator(read_entries)] = Field(
         (),

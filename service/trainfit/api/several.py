@@ -26,7 +26,6 @@ from trainfit.pricing import Pricing
 from trainfit.releases import needed
 from trainfit.resolve.findings import Change, Finding
 from trainfit.specs.job import Job
-from trainfit.specs.model import Model
 from trainfit.specs.policy import Headroom
 from trainfit.specs.several import (
     UNCHANGED,
@@ -103,9 +102,9 @@ def read_comparison(request: CompareRequest) -> Opened:
     return {UNCHANGED: base, **changed}
 
 
-def models_of(opened: Opened) -> list[Model]:
-    """The models of the jobs, to be looked up before they are answered."""
-    return [each.job.model for each in opened.values() if isinstance(each, Asked)]
+def jobs_of(opened: Opened) -> list[Job]:
+    """The jobs that can be answered; their models are looked up before."""
+    return [each.job for each in opened.values() if isinstance(each, Asked)]
 
 
 def estimate_batch(

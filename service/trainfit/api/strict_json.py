@@ -12,6 +12,11 @@ from trainfit.resolve.findings import Finding
 MAX_VALUES = 10_000
 """A config.json has some hundred values; each that is wrong would cost an error report."""
 
+MAX_DEPTH = 64
+"""Lists and objects within one another; a job with a config.json has 12. What answers walks down
+them, and some hundred are too deep for that.
+"""
+
 HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 """What may be one: only then is it worth looking whether the other follows."""
 
@@ -39,6 +44,8 @@ def parse_json(body: bytes, max_values: int = MAX_VALUES) -> Any:
     try:
         text = body.decode()
         value = _STRICT.decode(text)
+        if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
+            _check_depth(value)
         if HALF_A_PAIR.search(text):
             json.dumps(value, ensure_ascii=False).encode()
         return value
@@ -57,7 +64,19 @@ def parse_json(body: bytes, max_values: int = MAX_VALUES) -> Any:
     except ValueError:
         raise JsonError(INVALID_JSON, "a number is out of range") from None
     except RecursionError:
-        raise JsonError(INVALID_JSON, "the body is nested too deeply") from None
+        detail = f"the body is nested too deeply; at most {MAX_DEPTH} levels are read"
+        raise JsonError(INVALID_JSON, detail) from None
+
+
+def _check_depth(value: Any) -> None:
+    """Raises RecursionError for a value with more levels than are read."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for part in inner for each in part if isinstance(each, dict | list)]
+        if not level:
+            return
+    raise RecursionError
 
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:

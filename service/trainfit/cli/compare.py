@@ -16,7 +16,7 @@ from trainfit.api.several import (
     ComparedJob,
     SideBySide,
     compare_jobs,
-    models_of,
+    jobs_of,
     read_comparison,
 )
 from trainfit.cli.entries import Entry, UnreadFile, read_entries
@@ -85,7 +85,7 @@ def compare(
 def _ask_here(request: CompareRequest) -> SideBySide | Problem:
     with looking_up(online=True) as look_up:
         opened = read_comparison(request)
-        find = look_up(models_of(opened))
+        find = look_up([each.model for each in jobs_of(opened)])
     return compare_jobs(request, opened, lambda *_: None, find=find)
 
 

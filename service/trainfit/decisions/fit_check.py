@@ -73,10 +73,11 @@ def fit_check(
     request: FitCheckRequest,
     price: Callable[[Job], Estimate],
     unread: Sequence[NotModelled] = (),
+    suggesting: Callable[[Job], Estimate] | None = None,
 ) -> FitCheck:
     """The verdict on a job. `price` estimates a job or raises RefusedError, which propagates
     unless all that is wrong is that something is not modelled. Of a job that leaves out what is
-    `unread`, nothing certain can be said.
+    `unread`, nothing certain can be said. `suggesting` prices suggestions, where it is given.
     """
     room = room_on(request.gpu, request.policy)
     try:
@@ -89,7 +90,7 @@ def fit_check(
     verdict = room.verdict(estimate) if not unread else "unknown"
     helpful: list[Suggestion] = []
     if request.suggest and verdict in ("tight", "does_not_fit"):
-        helpful = suggestions(request, estimate, price, room)
+        helpful = suggestions(request, estimate, suggesting or price, room)
     return _answer(
         request,
         room,

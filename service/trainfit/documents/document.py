@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Never
 
+from trainfit.documents.bounds import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    FileError,
+    too_deep,
+    too_many_values,
+)
 from trainfit.documents.json_pointer import json_pointer
 
 if TYPE_CHECKING:
     from yaml import Node
 
-MAX_VALUES = 100_000
-"""More than any file of jobs has; YAML's aliases can stand for far more than a file's length."""
-
-
-class FileError(ValueError):
-    """A file that cannot be read; `line` counts from 1."""
-
-    def __init__(self, message: str, line: int = 1) -> None:
-        super().__init__(message)
-        self.line = line
+__all__ = ["Document", "FileError", "parse_documents", "told_as_file_errors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ def told_as_file_errors() -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        raise FileError("is nested too deeply") from None
+        raise FileError(str(too_deep())) from None
     except json.JSONDecodeError as error:
         raise FileError(str(error), error.lineno) from None
     except FileError:
@@ -71,12 +68,16 @@ def _parse(suffix: str, text: str) -> Iterator[Document]:
         case ".json":
             yield _json(text)
         case ".toml":
-            yield _toml(text)
+            from trainfit.documents.toml_text import parse_toml
+
+            yield Document(*parse_toml(text))
         case _:
             yield from _yaml(text)
 
 
 def _json(text: str) -> Document:
+    if text.count(",") >= MAX_VALUES:
+        raise too_many_values()
     value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
     return Document(value, _json_lines(text))
 
@@ -98,8 +99,11 @@ def _json_lines(text: str) -> dict[str, int]:
     """JSON is YAML but for a few characters; with one of those, no lines are known."""
     import yaml
 
+    from trainfit.documents.strict_loader import check_events
+
     try:
-        node = yaml.compose(text, yaml.SafeLoader)
+        check_events(text)
+        node = yaml.compose(text, yaml.CSafeLoader)
     except yaml.YAMLError:
         return {}
     return _lines(node)
@@ -108,18 +112,16 @@ def _json_lines(text: str) -> dict[str, int]:
 def _yaml(text: str) -> Iterator[Document]:
     import yaml
 
-    from trainfit.documents.strict_loader import StrictLoader
+    from trainfit.documents.strict_loader import documents_in
 
     try:
-        loader = StrictLoader(text)
-        while loader.check_node():
-            node = loader.get_node()
-            value = loader.construct_document(node)
+        for value, node in documents_in(text):
             yield Document(value, _lines(node))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         words = " ".join(filter(None, (error.context, error.problem)))
-        raise FileError(words, mark.line + 1 if mark else 1) from None
+        lines = text.count("\n") + 1  # the mark of an end stands behind the last
+        raise FileError(words, min(mark.line + 1, lines) if mark else 1) from None
     except yaml.YAMLError as error:
         raise FileError(str(error)) from None
 
@@ -146,56 +148,11 @@ def _marks(node: Node, pointer: str) -> Iterator[tuple[str, int]]:
         yield from _marks(inner, below)
 
 
-_KEY = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
-_DOTTED = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
-_TOML_TABLE = re.compile(rf"\s*(\[\[?)\s*({_DOTTED})\s*\]")
-_TOML_KEY = re.compile(rf"\s*({_DOTTED})\s*=")
-
-
-def _toml(text: str) -> Document:
-    import tomllib
-
-    try:
-        return Document(tomllib.loads(text), _toml_lines(text))
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"at line (\d+)", str(error))
-        raise FileError(str(error), int(found[1]) if found else 1) from None
-
-
-def _toml_lines(text: str) -> dict[str, int]:
-    """The lines of tables and of keys that begin a line."""
-    lines = {"": 1}
-    latest: dict[str, int] = {}
-    table = ""
-    for number, line in enumerate(text.split("\n"), 1):
-        if header := _TOML_TABLE.match(line):
-            table = _table(re.findall(_KEY, header[2]), header[1] == "[[", latest)
-            lines.setdefault(table, number)
-        elif key := _TOML_KEY.match(line):
-            pointer = table
-            for part in re.findall(_KEY, key[1]):
-                pointer += json_pointer([part.strip("\"'")])
-                lines.setdefault(pointer, number)
-    return lines
-
-
-def _table(parts: list[str], array: bool, latest: dict[str, int]) -> str:
-    """The pointer of a table; `latest` counts the tables of each array so far."""
-    pointer = ""
-    for depth, part in enumerate(parts, 1):
-        pointer += json_pointer([part.strip("\"'")])
-        if array and depth == len(parts):
-            latest[pointer] = latest.get(pointer, -1) + 1
-        if pointer in latest:
-            pointer += f"/{latest[pointer]}"
-    return pointer
-
-
 def _check(document: Document) -> None:
     """Refuse what JSON cannot carry, and more than anyone writes."""
     for count, (pointer, value) in enumerate(_values(document.value, "")):
         if count > MAX_VALUES:
-            raise FileError(f"has more than {MAX_VALUES} values")
+            raise too_many_values()
         if not _is_json(value):
             words = f"{pointer}: {value!r} is not a value of JSON; quote it if it is text"
             raise FileError(words, document.line_of(pointer))
@@ -211,7 +168,9 @@ def _is_json(value: Any) -> bool:
             return isinstance(value, dict | list | int | None)
 
 
-def _values(value: Any, pointer: str) -> Iterator[tuple[str, Any]]:
+def _values(value: Any, pointer: str, level: int = 0) -> Iterator[tuple[str, Any]]:
+    if level > MAX_DEPTH:
+        raise too_deep()
     yield pointer, value
     if isinstance(value, dict):
         for name, inner in value.items():
@@ -219,7 +178,7 @@ def _values(value: Any, pointer: str) -> Iterator[tuple[str, Any]]:
                 raise FileError(
                     f"{pointer or 'the top level'}: the name {name!r} is not text; quote it"
                 )
-            yield from _values(inner, f"{pointer}{json_pointer([name])}")
+            yield from _values(inner, f"{pointer}{json_pointer([name])}", level + 1)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _values(inner, f"{pointer}/{index}")
+            yield from _values(inner, f"{pointer}/{index}", level + 1)

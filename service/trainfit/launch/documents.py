@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from trainfit.documents.document import Document, FileError, parse_documents
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.specs.launch import LaunchFile
 
+REMEMBERED = 8
+"""Every format looks at the documents of a launch; these are those of one with many."""
+
 
 def document_of(file: LaunchFile, suffix: str) -> Document:
     """The one document of a file in JSON, YAML or TOML. Raises LaunchError with the line."""
-    try:
-        documents = parse_documents(suffix, file.content)
-    except FileError as error:
-        where = f"{file.path}:{error.line}"
-        raise LaunchError(Complaint(f"{where}: {error}", file.path, error.line)) from None
+    documents = _parsed(suffix, file.content)
+    if isinstance(documents, FileError):
+        where = f"{file.path}:{documents.line}"
+        raise LaunchError(Complaint(f"{where}: {documents}", file.path, documents.line))
     if len(documents) != 1:
         raise LaunchError(Complaint(f"{file.path}: must hold one document", file.path, 1))
     return documents[0]
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _parsed(suffix: str, text: str) -> list[Document] | FileError:
+    """The documents, which nobody changes, or why there are none."""
+    try:
+        return parse_documents(suffix, text)
+    except FileError as error:
+        return FileError(str(error), error.line)

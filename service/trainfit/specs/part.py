@@ -1,17 +1,29 @@
 """What every part of a job has in common: it is immutable, strict and closed."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 MAX_SAFE_INTEGER = 2**53 - 1
 """Largest integer that a JSON client keeps exactly; every count and byte figure stays below it."""
+
+
+MAX_FIELDS = 512
+"""More than any part of a job has."""
 
 
 class Part(BaseModel):
     """A frozen piece of a specification. Unknown fields and silent conversions are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_no_flood(cls, value: Any) -> Any:
+        """Refuse in one error what would cost one for each of thousands of unknown fields."""
+        if isinstance(value, dict) and len(value) > MAX_FIELDS:
+            raise ValueError(f"has {len(value)} fields; at most {MAX_FIELDS} are looked at")
+        return value
 
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]

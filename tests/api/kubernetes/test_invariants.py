@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.api.kubernetes.objects import FITS, OBJECTS, UID
 from trainfit.api.kubernetes.annotations import MEANINGS
 from trainfit.api.kubernetes.review import AdmissionRequest
-from trainfit.api.kubernetes.reviewing import Decision, decide
+from trainfit.api.kubernetes.reviewing import Decision, asking_of, decide
 from trainfit.api.kubernetes.warnings import MAX_LENGTH
+from trainfit.dimensions import from_package
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -30,7 +31,8 @@ def decided(kind: str, document: Any) -> Decision:
     about = {"group": group, "version": "v1", "kind": kind}
     asked = {"uid": UID, "kind": about, "object": document}
     request = AdmissionRequest.model_validate(asked)
-    decision = decide(request, lambda *_: None, enforce=True)
+    asking = asking_of(request)
+    decision = asking if isinstance(asking, Decision) else decide(asking, from_package, True)
     assert all(len(warning) <= MAX_LENGTH for warning in decision.warnings)
     assert all("\n" not in warning for warning in decision.warnings)
     if decision.refusal is not None:

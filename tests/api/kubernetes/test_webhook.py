@@ -158,16 +158,23 @@ def test_headroom_is_kept_free(service: httpx.Client, headroom: dict[str, str]) 
 
 
 UNREADABLE = {
-    "no YAML": ("{model: [", {}, "trainfit.dev/job: expected the node content"),
+    "no YAML": ("{model: [", {}, "trainfit.dev/job: did not find expected node content"),
     "no object": ("meta-llama/Llama-3.1-8B", {}, "trainfit.dev/job: must hold one job, an object"),
     "a key twice": (
         "gpu: A\ngpu: B",
         {},
         "'gpu' is given twice in one mapping at line 2, column 1",
     ),
-    "aliases": ("a: &a [x]\nb: [*a, *a]", {}, "an alias is not taken at line 2, column 5"),
+    "an alias within itself": ("\na: &a [*a]", {}, "line 2: an alias stands within what it names"),
+    "aliases of aliases": (
+        "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 99)}]" for n in range(9)).replace(
+            "*a-1", "x"
+        ),
+        {},
+        "has more than 100000 values",
+    ),
     "a date": ("gpu: 2026-01-01", {}, "quote it if it is text"),
-    "too long": ("x: " + "y" * 40_000, {}, "may have at most 32768 characters"),
+    "a long number": (f"gpu: 0x{'f' * 20_000}", {}, "a number has more than 128 characters"),
     "nested": ("[" * 5_000, {}, "nested too deeply"),
     "an unknown field": ({**FITS, "gpus": "H100"}, {}, "/gpus: unknown field"),
     "no card": ({"model": FITS["model"]}, {}, "/gpu: is needed and missing"),

@@ -5,14 +5,14 @@ an estimator must not stop a cluster.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from time import monotonic
 from typing import Any, Literal
 
 from trainfit.api.jobs import answered
-from trainfit.api.kubernetes.annotations import JOB, AnnotationError, FailOn, question
+from trainfit.api.kubernetes.annotations import JOB, AnnotationError, FailOn, Question, question
 from trainfit.api.kubernetes.review import (
     AdmissionRequest,
     AdmissionResponse,
@@ -21,32 +21,30 @@ from trainfit.api.kubernetes.review import (
 )
 from trainfit.api.kubernetes.warnings import line, mismatch, not_checked, reasons
 from trainfit.api.problems import Problem
+from trainfit.api.replies import Tally, fit_check_tally
 from trainfit.decisions.verdict import Verdict
-from trainfit.dimensions import Find, from_package
+from trainfit.dimensions import Find
 from trainfit.estimator.results import Estimate
 from trainfit.fit import FitCheckAnswer, check_fit
-from trainfit.kubernetes.workloads import workload
+from trainfit.kubernetes.workloads import Workload, workload
 from trainfit.pricing import Pricing
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
-from trainfit.specs.policy import FitCheckRequest
 
 Outcome = Verdict | Literal["no_job", "not_checked"]
 SUGGESTING_SECONDS = 0.25
 """For changes that would help: a verdict takes a few milliseconds, and the API server a second."""
 
-Told = Callable[[FitCheckRequest, FitCheckAnswer | Problem], None]
-"""Is told what became of each well-formed job."""
-
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What came of one object."""
+    """What came of one object, and what is counted of its job, if that is well formed."""
 
     outcome: Outcome
     warnings: tuple[str, ...] = ()
     refusal: Refusal | None = None
     digest: str | None = None
+    tally: Tally | None = None
 
     def answer(self, uid: str) -> AdmissionReviewed:
         """The decision in the words of Kubernetes."""
@@ -69,32 +67,43 @@ def undecided(reason: str) -> Decision:
     return Decision("not_checked", (not_checked(reason),))
 
 
-def decide(
-    request: AdmissionRequest, told: Told, *, enforce: bool, find: Find = from_package
-) -> Decision:
-    """Whether an object may pass. Where nothing is enforced, all that speaks against it is a
-    warning.
-    """
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The question that an object asks, and what its pods ask for."""
+
+    question: Question
+    workload: Workload
+
+
+def asking_of(request: AdmissionRequest) -> Asking | Decision:
+    """What an object asks, or why nothing about it is decided."""
     document = request.object or {}
     annotations = _annotations(document)
     if JOB not in annotations:
         return Decision("no_job")
     asked = workload(request.kind.group, request.kind.kind, document)
     try:
-        asking = question(annotations, asked)
+        return Asking(question(annotations, asked), asked)
     except AnnotationError as error:
         return undecided(str(error))
+
+
+def decide(asking: Asking, find: Find, enforce: bool) -> Decision:
+    """Whether an object may pass. Where nothing is enforced, all that speaks against it is a
+    warning.
+    """
+    request, asked = asking.question.request, asking.workload
     price = hurried(SUGGESTING_SECONDS, Pricing(find))
-    check = answered(asking.request, partial(check_fit, find=find, price=price))
-    told(asking.request, check)
+    check = answered(request, partial(check_fit, find=find, price=price))
+    tally = fit_check_tally(request, check)
     if isinstance(check, Problem):
-        return undecided(check.detail)
+        return replace(undecided(check.detail), tally=tally)
     aside, why = mismatch(check, asked), reasons(check)
-    if enforce and _fails(check, asking.fail_on):
+    if enforce and _fails(check, asking.question.fail_on):
         refusal = Refusal("Failure", "\n".join(why), "Forbidden", HTTPStatus.FORBIDDEN)
-        return Decision(check.verdict, aside, refusal, check.request_digest)
+        return Decision(check.verdict, aside, refusal, check.request_digest, tally)
     warnings = (*map(line, why), *aside)
-    return Decision(check.verdict, warnings, None, check.request_digest)
+    return Decision(check.verdict, warnings, None, check.request_digest, tally)
 
 
 def hurried(seconds: float, pricing: Pricing) -> Callable[[Job], Estimate]:

@@ -1,25 +1,36 @@
 """POST /v1/admission and /v1/admission/enforce: jobs on their way into a Kubernetes cluster."""
 
+import re
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 import structlog
 from fastapi import APIRouter, Body, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.requests import ClientDisconnect
 
+from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.examples import ADMISSION_EXAMPLES
 from trainfit.api.failures import ProblemError
 from trainfit.api.invalid_fields import invalid_fields
 from trainfit.api.json_body import JsonRequest, JsonRoute
 from trainfit.api.kubernetes.review import AdmissionReview, AdmissionReviewed
-from trainfit.api.kubernetes.reviewing import decide, undecided
+from trainfit.api.kubernetes.reviewing import Decision, asking_of, decide, undecided
 from trainfit.api.metrics import metrics_of
-from trainfit.api.models import known_models
+from trainfit.api.models import known_model
 from trainfit.api.openapi import problem_responses
 from trainfit.api.problems import INVALID_REVIEW, MAX_ERRORS, REVIEW_PROBLEMS, problem, summary
+from trainfit.api.settings import Settings
+from trainfit.api.work import in_worker
 
 MAX_REVIEW_VALUES = 100_000
 """An object has managed fields, scripts and environments, none of which is checked."""
+
+TIMEOUT = re.compile(r"(\d{1,4}(?:\.\d{1,9})?)s")
+API_SERVER_SECONDS = 10.0
+"""How long an API server waits unless the webhook's configuration says otherwise."""
+WAITED_FOR = 0.8
+"""The share of that time in which an object is decided."""
 
 log = structlog.get_logger("trainfit")
 
@@ -63,19 +74,18 @@ router = APIRouter(
 )
 
 
-# Not coroutines: they run in a thread, so that the service answers others meanwhile.
 @router.post(
     "/admission",
     operation_id="admission",
     summary="Warn of a Kubernetes job that does not fit",
     response_description="The object is allowed, with warnings where its job does not simply fit.",
 )
-def admission(request: Request, review: Review) -> AdmissionReviewed:
+async def admission(request: Request, review: Review) -> AdmissionReviewed:
     """Answers an AdmissionReview of a validating webhook. The job stands in the annotation
     trainfit.dev/job of the object; without it, the object passes in silence. What cannot be
     checked passes with a warning.
     """
-    return _reviewed(request, review, enforce=False)
+    return await _reviewed(request, review, enforce=False)
 
 
 # A path of its own: Kubernetes allows no query in the address of a webhook.
@@ -85,21 +95,54 @@ def admission(request: Request, review: Review) -> AdmissionReviewed:
     summary="Refuse a Kubernetes job that does not fit",
     response_description="The object is refused where its job certainly does not fit.",
 )
-def enforce_admission(request: Request, review: Review) -> AdmissionReviewed:
+async def enforce_admission(request: Request, review: Review) -> AdmissionReviewed:
     """The same, but an object whose job does not fit is refused. With the annotation
     trainfit.dev/fail-on: tight, so is one whose job may not fit.
     """
-    return _reviewed(request, review, enforce=True)
+    return await _reviewed(request, review, enforce=True)
 
 
-def _reviewed(request: Request, review: AdmissionReview, *, enforce: bool) -> AdmissionReviewed:
+async def _reviewed(
+    request: Request, review: AdmissionReview, *, enforce: bool
+) -> AdmissionReviewed:
     metrics = metrics_of(request)
-    try:
-        find = known_models(request)
-        decision = decide(review.request, metrics.fit_checked, enforce=enforce, find=find)
-    except Exception:
-        request_id = request.state.request_id
-        log.exception("internal error", request_id=request_id)
-        decision = undecided(f"an internal error, in the service's log as request {request_id}")
+    decision = await _decision(request, review, enforce=enforce)
+    if decision.tally is not None:
+        metrics.job_asked(decision.tally)
     metrics.object_reviewed(decision.outcome, allowed=decision.refusal is None)
     return decision.answer(review.request.uid)
+
+
+async def _decision(request: Request, review: AdmissionReview, *, enforce: bool) -> Decision:
+    """The decision in the time that the API server has; otherwise none, which lets the object
+    pass.
+    """
+    seconds = _seconds_of(request)
+    deadlines: Deadlines = request.app.state.deadlines
+    try:
+        async with deadlines.within(seconds):
+            asking = await in_worker(request, "quick", asking_of, review.request)
+            if isinstance(asking, Decision):
+                return asking
+            find = await known_model(request, asking.question.request.model)
+            return await in_worker(request, "quick", decide, asking, find, enforce)
+    except DeadlinePassedError:
+        return undecided(f"there was no answer within {seconds:g} s")
+    except ProblemError as error:
+        return undecided(error.problem.detail)
+    except Exception as error:
+        if isinstance(error, ClientDisconnect):
+            raise
+        request_id = request.state.request_id
+        log.exception("internal error", request_id=request_id)
+        return undecided(f"an internal error, in the service's log as request {request_id}")
+
+
+def _seconds_of(request: Request) -> float:
+    """Most of the time that the API server waits, which it says in the query, so that the answer
+    is there before.
+    """
+    said = TIMEOUT.fullmatch(request.query_params.get("timeout", ""))
+    settings: Settings = request.app.state.settings
+    waits = float(said[1]) if said else API_SERVER_SECONDS
+    return WAITED_FOR * min(waits, settings.request_timeout_seconds)

@@ -1,27 +1,26 @@
 """POST /v1/estimate and /v1/estimate:batch: the memory that jobs need."""
 
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
-from trainfit.answer import EstimateAnswer, answer
-from trainfit.api.answers import Answer, RememberingRoute, remember, signed
+from trainfit.answer import EstimateAnswer
+from trainfit.api.answers import Answer, RememberingRoute, remember
 from trainfit.api.asked import asked_of
+from trainfit.api.cost import reading_lane
 from trainfit.api.examples import BATCH_EXAMPLES, ESTIMATE_EXAMPLES
-from trainfit.api.failures import ProblemError
 from trainfit.api.json_body import JsonRequest
 from trainfit.api.metrics import metrics_of
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
-from trainfit.api.problems import BODY_PROBLEMS, JOB_PROBLEMS, Problem
-from trainfit.api.several import Batch, estimate_batch, models_of, read_batch
+from trainfit.api.problems import BODY_PROBLEMS, JOB_PROBLEMS
+from trainfit.api.replies import batch_reply, estimate_at_once, estimate_reply
+from trainfit.api.several import Batch, jobs_of, read_batch
+from trainfit.api.work import checked, in_worker, lane_for, reply_from, sent
 from trainfit.specs.job import Job
 from trainfit.specs.launch import JobOrLaunch
 from trainfit.specs.several import BatchRequest
-from trainfit.wire import to_json
 
 router = APIRouter(prefix="/v1", tags=["estimates"], route_class=RememberingRoute)
 
@@ -55,22 +54,17 @@ async def estimate(
     answered like any other.
     """
     asked = await asked_of(request, question, Job)
-    job = asked.job
-    find = await look_up(request, [job.model], hf_token)
-    result = asked.answered(
-        lambda job, reading: answer(
-            job, activations=options.activations, find=find, reading=reading
-        )
-    )
-    metrics = metrics_of(request)
-    metrics.job_asked(job, result, activations=options.activations)
-    if isinstance(result, Problem):
-        raise ProblemError(result)
-    peak = result.binding.device_bytes.expected if options.activations else None
-    source = find(job.model).source
-    count = metrics.repeating(job.framework.name, peak)
-    response = signed(to_json(result), result.request_digest)
-    await remember(request, Answer(response, job.model, source, count))
+    find = await look_up(request, [asked.job.model], hf_token)
+    reply = estimate_at_once(asked, find, options.activations)
+    if reply is not None:
+        reply = checked(request, reply)
+    else:
+        sought = asked, find, options.activations
+        reply = await reply_from(request, "pricing", estimate_reply, *sought)
+    source = find(asked.job.model).source
+    count = metrics_of(request).repeating(*reply.tallies)
+    response = sent(reply)
+    await remember(request, Answer(response, asked.job.model, source, count))
     return response
 
 
@@ -78,6 +72,7 @@ async def estimate(
     "/estimate:batch",
     operation_id="estimateBatch",
     summary="Estimate up to 64 jobs",
+    response_model=Batch,
     response_description="For each job, in order, its estimate or a problem in its place.",
     responses=problem_responses(*BODY_PROBLEMS),
 )
@@ -86,14 +81,12 @@ async def batch(
     jobs: Annotated[BatchRequest, Body(openapi_examples=BATCH_EXAMPLES)],
     options: Annotated[EstimateOptions, Query()],
     hf_token: HfToken = None,
-) -> Batch:
+) -> Response:
     """Each job is answered as if it were sent alone. One that is refused spoils no other; the
     pointers of its problem lead into that job.
     """
-    opened = await run_in_threadpool(read_batch, jobs)
-    find = await look_up(request, models_of(opened), hf_token)
-    told = partial(metrics_of(request).job_asked, activations=options.activations)
-    # In a thread, so that the service answers others meanwhile.
-    return await run_in_threadpool(
-        estimate_batch, opened, told, activations=options.activations, find=find
-    )
+    opened = await in_worker(request, reading_lane(jobs), read_batch, jobs)
+    jobs_in = jobs_of(opened)
+    find = await look_up(request, [each.model for each in jobs_in], hf_token)
+    lane = lane_for(request, jobs_in, find)
+    return sent(await reply_from(request, lane, batch_reply, opened, find, options.activations))

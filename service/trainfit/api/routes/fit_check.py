@@ -3,17 +3,17 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
-from fastapi.concurrency import run_in_threadpool
 
 from trainfit.api.asked import asked_of
+from trainfit.api.cost import lane_of, size_of
 from trainfit.api.examples import FIT_CHECK_EXAMPLES
-from trainfit.api.failures import ProblemError
 from trainfit.api.json_body import JsonRoute
-from trainfit.api.metrics import metrics_of
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
-from trainfit.api.problems import JOB_PROBLEMS, Problem
-from trainfit.fit import FitCheckAnswer, check_fit
+from trainfit.api.problems import JOB_PROBLEMS
+from trainfit.api.replies import fit_check_reply
+from trainfit.api.work import reply_from, sent
+from trainfit.fit import FitCheckAnswer
 from trainfit.specs.launch import FitCheckOrLaunch
 from trainfit.specs.policy import FitCheckRequest
 
@@ -24,29 +24,22 @@ router = APIRouter(prefix="/v1", tags=["decisions"], route_class=JsonRoute)
     "/fit-check",
     operation_id="fitCheck",
     summary="Check whether a job fits its card, and what would help",
+    response_model=FitCheckAnswer,
     response_description="The verdict, with the margin of every stage and what it rests on.",
     responses=SIGNED | problem_responses(*JOB_PROBLEMS),
 )
 async def fit_check(
     request: Request,
-    response: Response,
     question: Annotated[
         FitCheckOrLaunch, Body(title="FitCheckOrLaunch", openapi_examples=FIT_CHECK_EXAMPLES)
     ],
     hf_token: HfToken = None,
-) -> FitCheckAnswer:
+) -> Response:
     """fits: even the high bound of every stage leaves the headroom free of what is usable of the
     card. does_not_fit: the low bound of some stage exceeds it. tight: between the two. unknown:
     something that changes memory is not modelled, and is named. Each is answered with status 200.
     """
     asked = await asked_of(request, question, FitCheckRequest)
     find = await look_up(request, [asked.job.model], hf_token)
-    # In a thread, so that the service answers others meanwhile.
-    result = await run_in_threadpool(
-        asked.answered, lambda job, reading: check_fit(job, find, reading=reading)
-    )
-    metrics_of(request).fit_checked(asked.job, result)
-    if isinstance(result, Problem):
-        raise ProblemError(result)
-    response.headers["etag"] = f'"{result.request_digest}"'
-    return result
+    lane = lane_of(size_of([asked.job], find))
+    return sent(await reply_from(request, lane, fit_check_reply, asked, find))

@@ -2,22 +2,20 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Request
-from fastapi.concurrency import run_in_threadpool
+from fastapi import APIRouter, Body, Request, Response
 
 from trainfit.api.asked import told
 from trainfit.api.examples import LAUNCH_EXAMPLES, TO_LAUNCH_EXAMPLES
-from trainfit.api.failures import ProblemError
-from trainfit.api.jobs import answered
 from trainfit.api.json_body import JsonRoute
 from trainfit.api.launches import job_from
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
-from trainfit.api.problems import BODY_PROBLEMS, INVALID_LAUNCH, JOB_PROBLEMS, Problem, within
+from trainfit.api.problems import BODY_PROBLEMS, INVALID_LAUNCH, JOB_PROBLEMS
+from trainfit.api.replies import launch_reply
+from trainfit.api.work import in_worker, reply_from, sent
 from trainfit.launch.convert.targets import WrittenLaunch
 from trainfit.launch.reading import JobFromLaunch
 from trainfit.specs.launch import Launch, ToLaunch
-from trainfit.written import written
 
 router = APIRouter(prefix="/v1", tags=["launches"], route_class=JsonRoute)
 
@@ -26,6 +24,7 @@ router = APIRouter(prefix="/v1", tags=["launches"], route_class=JsonRoute)
     "/jobs:to-launch",
     operation_id="jobToLaunch",
     summary="Write a job in the keys of its framework",
+    response_model=WrittenLaunch,
     response_description="Arguments to paste, and the files that go with them.",
     responses=problem_responses(*JOB_PROBLEMS),
 )
@@ -33,16 +32,13 @@ async def job_to_launch(
     request: Request,
     question: Annotated[ToLaunch, Body(openapi_examples=TO_LAUNCH_EXAMPLES)],
     hf_token: HfToken = None,
-) -> WrittenLaunch:
+) -> Response:
     """Read back with the same number of GPUs, they make the same job. What those keys cannot say is
     refused by name.
     """
     job = question.job
     find = await look_up(request, [job.model], hf_token)
-    result = await run_in_threadpool(answered, job, lambda job: written(job, question.to, find))
-    if isinstance(result, Problem):
-        raise ProblemError(within("/job", result))
-    return result
+    return sent(await reply_from(request, "quick", launch_reply, job, question.to, find))
 
 
 @router.post(
@@ -59,6 +55,6 @@ async def job_from_launch(
     change memory, or unsupported; a verdict on a job of which a key is unsupported is unknown,
     unless the launch accepts it.
     """
-    asked = told(request, launch, await run_in_threadpool(job_from, launch))
+    asked = told(request, launch, await in_worker(request, "reading", job_from, launch))
     assert asked.reading is not None
     return JobFromLaunch.of(asked.reading)

@@ -2,17 +2,16 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Request
-from fastapi.concurrency import run_in_threadpool
+from fastapi import APIRouter, Body, Request, Response
 
 from trainfit.api.examples import MODEL_EXAMPLES
-from trainfit.api.failures import ProblemError
-from trainfit.api.jobs import answered
 from trainfit.api.json_body import JsonRoute
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
-from trainfit.api.problems import BODY_PROBLEMS, MODEL_PROBLEMS, Problem
-from trainfit.model_summary import ModelSummary, summarise
+from trainfit.api.problems import BODY_PROBLEMS, MODEL_PROBLEMS
+from trainfit.api.replies import model_reply
+from trainfit.api.work import reply_from, sent
+from trainfit.model_summary import ModelSummary
 from trainfit.specs.model import ModelRequest
 
 router = APIRouter(prefix="/v1", tags=["catalogues"], route_class=JsonRoute)
@@ -22,6 +21,7 @@ router = APIRouter(prefix="/v1", tags=["catalogues"], route_class=JsonRoute)
     "/models:resolve",
     operation_id="resolveModel",
     summary="Show what a model resolves to: commit, dimensions, defaults",
+    response_model=ModelSummary,
     response_description="The model as a job with it would be priced now.",
     responses=problem_responses(*BODY_PROBLEMS, *MODEL_PROBLEMS),
 )
@@ -29,15 +29,10 @@ async def resolve_model(
     request: Request,
     question: Annotated[ModelRequest, Body(openapi_examples=MODEL_EXAMPLES)],
     hf_token: HfToken = None,
-) -> ModelSummary:
+) -> Response:
     """The commit that the revision names, how long ago the Hub confirmed it, what the config.json
     was read as, and the keys that it leaves to its architecture. Whoever prices jobs of this model
     later may be answered from another commit; a commit as revision stays what it is.
     """
     find = await look_up(request, [question.model], hf_token)
-    result = await run_in_threadpool(
-        answered, question, lambda asked: summarise(asked.model, find(asked.model))
-    )
-    if isinstance(result, Problem):
-        raise ProblemError(result)
-    return result
+    return sent(await reply_from(request, "quick", model_reply, question, find))

@@ -1,0 +1,68 @@
+"""What a question will take, known from its size before anything is priced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from trainfit.answer import plan_of
+from trainfit.api.problems import ANSWER_ERRORS, TOO_COSTLY, Problem, problem
+from trainfit.dimensions import Find
+from trainfit.estimator.work import CHEAP, work
+from trainfit.specs.job import Job
+from trainfit.specs.several import BatchRequest, CompareRequest
+
+Lane = Literal["quick", "reading", "pricing"]
+"""What is known to take some milliseconds is quick. It waits neither for the reading of texts, of
+which nothing is known before they are read, nor for what is known to take long to price.
+"""
+QUICK = 16 * CHEAP
+"""Work that is answered in the quick lane, in less than a sixth of a second."""
+RANK_BYTES = 1_000
+"""What a pipeline rank takes in an answer, at least."""
+
+
+class Size(NamedTuple):
+    """The work to price jobs once, in the units of `trainfit.estimator.work`, and how many pipeline
+    ranks they have in all.
+    """
+
+    work: int
+    ranks: int
+
+
+def size_of(jobs: Iterable[Job], find: Find) -> Size:
+    """The size of what is asked about these jobs. One that is refused takes nothing."""
+    units = ranks = 0
+    for job in jobs:
+        try:
+            plan = plan_of(job, find)
+        except ANSWER_ERRORS:
+            continue
+        units += work(plan)
+        ranks += plan.layout.pp
+    return Size(units, ranks)
+
+
+def lane_of(size: Size) -> Lane:
+    """Where jobs of this size are answered, and changes to them tried."""
+    return "quick" if size.work <= QUICK else "pricing"
+
+
+def too_long(size: Size, max_bytes: int) -> Problem | None:
+    """The problem that the answer would be, where it is longer than is sent."""
+    if size.ranks * RANK_BYTES <= max_bytes:
+        return None
+    detail = (
+        f"the jobs have {size.ranks} pipeline ranks in all, and answers to more than "
+        f"{max_bytes // RANK_BYTES} are not sent at once; ask for fewer jobs"
+    )
+    return problem(TOO_COSTLY, detail)
+
+
+def reading_lane(question: BatchRequest | CompareRequest) -> Lane:
+    """Where jobs are read: with texts, where one is a launch."""
+    launches = [each.launch for each in question.jobs or ()]
+    if isinstance(question, CompareRequest):
+        launches.append(question.launch)
+    return "quick" if all(each is None for each in launches) else "reading"

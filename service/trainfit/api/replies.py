@@ -1,0 +1,150 @@
+"""Answers as they are sent, with what is counted of them. Each function here may run in the service
+itself or in a worker: it is given all that it needs, and what it returns can be pickled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from trainfit.answer import EstimateAnswer, answer, plan_of
+from trainfit.api.jobs import answered
+from trainfit.api.launches import Asked
+from trainfit.api.problems import ANSWER_ERRORS, NOT_MODELLED, Problem, within
+from trainfit.api.several import Opened, compare_jobs, estimate_batch
+from trainfit.decisions.verdict import Verdict
+from trainfit.dimensions import Find
+from trainfit.estimator.results import Estimate, Needs
+from trainfit.estimator.work import is_cheap
+from trainfit.fit import FitCheckAnswer, check_fit
+from trainfit.launch.reading import LaunchReading
+from trainfit.model_summary import summarise
+from trainfit.rank_ledger import rank_ledger
+from trainfit.resolve.plan import Plan
+from trainfit.specs.job import Job
+from trainfit.specs.launch import LaunchTarget
+from trainfit.specs.ledger import LedgerRequest
+from trainfit.specs.model import ModelRequest
+from trainfit.specs.policy import FitCheckRequest
+from trainfit.specs.several import CompareRequest
+from trainfit.wire import to_json
+from trainfit.written import written
+
+
+class Tally(NamedTuple):
+    """What is counted of one well-formed job: what came of it, by the name of its framework. The
+    peak is that of an answered job, where it was asked for.
+    """
+
+    framework: str
+    outcome: str
+    peak_bytes: int | None = None
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer in JSON, the digest of what it is a function of, if it has one, and what is counted
+    of it; or a problem.
+    """
+
+    document: bytes
+    tallies: tuple[Tally, ...] = ()
+    digest: str | None = None
+    problem: Problem | None = None
+
+
+def estimate_at_once(asked: Asked[Job], find: Find, activations: bool) -> Reply | None:
+    """The estimate of one job that is priced in some milliseconds; None for any other."""
+    try:
+        plan = plan_of(asked.job, find)
+    except ANSWER_ERRORS:
+        return estimate_reply(asked, find, activations)
+    return estimate_reply(asked, find, activations, plan) if is_cheap(plan) else None
+
+
+def estimate_reply(
+    asked: Asked[Job], find: Find, activations: bool, plan: Plan | None = None
+) -> Reply:
+    """The estimate of one job, whose plan may be known."""
+
+    def ask(job: Job, reading: LaunchReading | None) -> EstimateAnswer:
+        return answer(job, activations=activations, find=find, reading=reading, plan=plan)
+
+    result = asked.answered(ask)
+    tally = job_tally(asked.job, result, activations=activations)
+    if isinstance(result, Problem):
+        return Reply(b"", (tally,), problem=result)
+    return Reply(to_json(result), (tally,), result.request_digest)
+
+
+def fit_check_reply(asked: Asked[FitCheckRequest], find: Find) -> Reply:
+    """The verdict on one job."""
+    result = asked.answered(lambda job, reading: check_fit(job, find, reading=reading))
+    tally = fit_check_tally(asked.job, result)
+    if isinstance(result, Problem):
+        return Reply(b"", (tally,), problem=result)
+    return Reply(to_json(result), (tally,), result.request_digest)
+
+
+def batch_reply(opened: Opened, find: Find, activations: bool) -> Reply:
+    """The estimates of several jobs."""
+    tallies: list[Tally] = []
+
+    def told(job: Job, result: Estimate | Needs | Problem) -> None:
+        tallies.append(job_tally(job, result, activations=activations))
+
+    batch = estimate_batch(opened, told, activations=activations, find=find)
+    return Reply(to_json(batch), tuple(tallies))
+
+
+def comparison_reply(question: CompareRequest, opened: Opened, find: Find) -> Reply:
+    """Several jobs side by side."""
+    tallies: list[Tally] = []
+
+    def told(job: Job, result: Estimate | Needs | Problem) -> None:
+        tallies.append(job_tally(job, result))
+
+    beside = compare_jobs(question, opened, told, find=find)
+    return Reply(to_json(beside), tuple(tallies))
+
+
+def ledger_reply(question: LedgerRequest, find: Find) -> Reply:
+    """The ledger of a rank."""
+    return _reply(answered(question, partial(rank_ledger, find=find)))
+
+
+def launch_reply(job: Job, to: LaunchTarget, find: Find) -> Reply:
+    """The keys that say a job."""
+    result = answered(job, lambda job: written(job, to, find))
+    return _reply(within("/job", result) if isinstance(result, Problem) else result)
+
+
+def model_reply(question: ModelRequest, find: Find) -> Reply:
+    """What a model resolves to."""
+    return _reply(answered(question, lambda asked: summarise(asked.model, find(asked.model))))
+
+
+def job_tally(job: Job, result: Estimate | Needs | Problem, *, activations: bool = True) -> Tally:
+    """What is counted of a job that was priced or refused."""
+    name = job.framework.name
+    if isinstance(result, Problem):
+        return Tally(name, result.type.rpartition("/")[2])
+    peak = result.binding.device_bytes.expected if activations else None
+    return Tally(name, "answered", peak)
+
+
+def fit_check_tally(job: Job, result: FitCheckAnswer | Problem) -> Tally:
+    """What is counted of a job that was checked or refused."""
+    if isinstance(result, Problem):
+        return job_tally(job, result)
+    if result.estimate is None:
+        return Tally(job.framework.name, NOT_MODELLED.slug, verdict=result.verdict)
+    return job_tally(job, result.estimate)._replace(verdict=result.verdict)
+
+
+def _reply(result: object) -> Reply:
+    if isinstance(result, Problem):
+        return Reply(b"", problem=result)
+    return Reply(to_json(result))

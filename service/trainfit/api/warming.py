@@ -1,0 +1,31 @@
+"""What a worker loads before it is asked for the first time."""
+
+from __future__ import annotations
+
+from functools import cache
+
+SCRIPT = """
+set -e
+NODES=${NODES:-1}
+torchrun --nproc_per_node 8 --nnodes $NODES pretrain_gpt.py --micro-batch-size 1
+"""
+DOCUMENT = "model: {hf_id: meta-llama/Llama-3.1-8B}"
+
+
+@cache
+def warm() -> None:
+    """Load what reads and answers, each by being used once, so that no caller waits for tables."""
+    from trainfit.api.jobs import read_job
+    from trainfit.api.launches import Asked, job_from
+    from trainfit.api.problems import Problem
+    from trainfit.api.replies import estimate_reply
+    from trainfit.dimensions import from_package
+    from trainfit.documents.document import parse_documents
+    from trainfit.specs.job import Job
+    from trainfit.specs.launch import Launch, LaunchFile
+
+    job_from(Launch(files=(LaunchFile(path="train.sh", content=SCRIPT),)))
+    for document in parse_documents(".yaml", DOCUMENT):
+        job = read_job(document.value, Job)
+        assert not isinstance(job, Problem)
+        estimate_reply(Asked(job), from_package, activations=True)

@@ -1,0 +1,117 @@
+"""Where a question is answered: here, where that is known to be little, or else in a worker, which
+is killed when the answer is late or its caller is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import TypeVar
+
+import structlog
+from fastapi import Request, Response
+from starlette.requests import ClientDisconnect
+
+from trainfit.api.cost import Lane, lane_of, size_of, too_long
+from trainfit.api.failures import ProblemError
+from trainfit.api.metrics import metrics_of
+from trainfit.api.problems import TOO_COSTLY, problem
+from trainfit.api.replies import Reply
+from trainfit.api.settings import Settings
+from trainfit.api.warming import warm
+from trainfit.dimensions import Find
+from trainfit.specs.job import Job
+from trainfit.workers.errors import TooMuchWorkError
+from trainfit.workers.limits import Limits
+from trainfit.workers.pool import Workers
+
+Result = TypeVar("Result")
+
+LEFT_SECONDS = 1.0
+"""For work to end by itself once its caller is gone: to start a process takes nearly as long."""
+
+log = structlog.get_logger("trainfit")
+
+
+def workers_of(settings: Settings) -> Workers:
+    """The processes of a service with these settings, not yet started."""
+    several = max(settings.worker_processes, 1)
+    lanes: dict[str, int] = {"quick": 1, "reading": several, "pricing": ceil(several / 2)}
+    limits = Limits(settings.worker_memory_bytes, settings.worker_cpu_seconds)
+    return Workers(lanes, limits, processes=settings.worker_processes > 0, warm=warm)
+
+
+async def reply_from(
+    request: Request, lane: Lane, function: Callable[..., Reply], *args: object
+) -> Reply:
+    """The reply of a function to these arguments, counted. Raises ProblemError."""
+    reply = await in_worker(request, lane, function, *args)
+    return checked(request, reply)
+
+
+def checked(request: Request, reply: Reply) -> Reply:
+    """A reply that can be sent, counted. Raises ProblemError."""
+    metrics = metrics_of(request)
+    for tally in reply.tallies:
+        metrics.job_asked(tally)
+    if reply.problem is not None:
+        raise ProblemError(reply.problem)
+    settings: Settings = request.app.state.settings
+    if len(reply.document) > settings.max_answer_bytes:
+        detail = (
+            f"the answer has {len(reply.document)} bytes, and at most {settings.max_answer_bytes} "
+            "are sent; ask for fewer jobs at once"
+        )
+        raise ProblemError(problem(TOO_COSTLY, detail))
+    return reply
+
+
+def lane_for(request: Request, jobs: Sequence[Job], find: Find) -> Lane:
+    """Where several jobs are answered. Raises ProblemError where the answer would be too long."""
+    settings: Settings = request.app.state.settings
+    size = size_of(jobs, find)
+    if (refusal := too_long(size, settings.max_answer_bytes)) is not None:
+        raise ProblemError(refusal)
+    return lane_of(size)
+
+
+def sent(reply: Reply) -> Response:
+    """The response that carries a reply, with its digest, if it has one, for an ETag."""
+    headers = {"etag": f'"{reply.digest}"'} if reply.digest is not None else None
+    return Response(reply.document, headers=headers, media_type="application/json")
+
+
+async def in_worker(
+    request: Request, lane: Lane, function: Callable[..., Result], *args: object
+) -> Result:
+    """What a function returns for these arguments. Raises ProblemError where that takes too much,
+    and ClientDisconnect where the caller is gone.
+    """
+    workers: Workers = request.app.state.workers
+    working = asyncio.ensure_future(workers.run(lane, function, *args))
+    leaving = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((working,), timeout=LEFT_SECONDS)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    except TooMuchWorkError:
+        log.warning("too costly", operation=request.scope["route"].operation_id)
+        settings: Settings = request.app.state.settings
+        detail = (
+            f"it takes more than {settings.worker_cpu_seconds} s of processor time or "
+            f"{settings.worker_memory_bytes} bytes of memory"
+        )
+        raise ProblemError(problem(TOO_COSTLY, detail)) from None
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the client has hung up. The body was read before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,104 @@
+"""Processes that are kept warm, and killed when nobody waits for what they do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from anyio import BrokenWorkerProcess, CapacityLimiter, to_process, to_thread
+
+from trainfit.workers.errors import FaultError, TooMuchWorkError
+from trainfit.workers.limits import Fault, Limits, OutOfMemory, run_limited
+
+Result = TypeVar("Result")
+
+
+def _nothing() -> None:
+    """What a worker does that has nothing to load."""
+
+
+class Workers:
+    """Runs functions of modules in processes, in lanes, so that work of one kind does not wait for
+    that of another. `lanes` are how many processes each may have busy at once.
+
+    Cancelling `run` kills the process. Without `processes` functions run in threads, which nothing
+    ends: for a debugger, and for tests of what is answered.
+    """
+
+    def __init__(
+        self,
+        lanes: Mapping[str, int],
+        limits: Limits,
+        *,
+        processes: bool = True,
+        warm: Callable[[], None] = _nothing,
+    ) -> None:
+        self._lanes = {name: CapacityLimiter(size) for name, size in lanes.items()}
+        self._size = sum(lanes.values())
+        self._limits = limits
+        self._processes = processes
+        self._warm = warm
+        self._stopping = False
+        self._filling: set[asyncio.Task[None]] = set()
+
+    async def run(self, lane: str, function: Callable[..., Result], *args: Any) -> Result:
+        """What the function returns for these arguments; it, they and that can be pickled.
+
+        Raises TooMuchWorkError, and FaultError for what the function raises.
+        """
+        limiter = self._lanes[lane]
+        if not self._processes:
+            call = partial(function, *args)
+            return await to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+        try:
+            result = await self._in_process(limiter, function, args)
+        except BrokenWorkerProcess:
+            self.fill()
+            raise TooMuchWorkError from None
+        except asyncio.CancelledError:
+            self.fill()
+            raise
+        if isinstance(result, OutOfMemory):
+            raise TooMuchWorkError
+        if isinstance(result, Fault):
+            raise FaultError(result.traceback)
+        answer: Result = result
+        return answer
+
+    def fill(self) -> None:
+        """Begin to start the processes that are missing, so that nobody waits for one."""
+        if self._processes and not self._filling and not self._stopping:
+            task = asyncio.create_task(self._fill())
+            self._filling.add(task)
+            task.add_done_callback(self._filling.discard)
+
+    def stop(self) -> None:
+        """Start no more of them."""
+        self._stopping = True
+
+    async def aclose(self) -> None:
+        """Stop. What runs is killed when the event loop ends."""
+        self.stop()
+        for task in list(self._filling):
+            task.cancel()
+        await asyncio.gather(*self._filling, return_exceptions=True)
+
+    async def _fill(self) -> None:
+        """Each idle process takes one of these calls, and each that is missing is started for
+        one.
+        """
+        calls = (
+            self._in_process(limiter, self._warm, ())
+            for limiter in self._lanes.values()
+            for _ in range(int(limiter.available_tokens))
+        )
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    async def _in_process(
+        self, limiter: CapacityLimiter, function: Callable[..., Any], args: tuple[Any, ...]
+    ) -> Any:
+        return await to_process.run_sync(
+            run_limited, self._limits, function, args, cancellable=True, limiter=limiter
+        )

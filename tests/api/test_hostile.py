@@ -1,0 +1,123 @@
+"""Requests that would freeze or fill the service are ended, and nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.hostile import HOSTILE, Request
+from tests.processes import children, resident_bytes, threads
+from tests.serving import Service, running_service
+from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
+
+MIB = 2**20
+PROCESSES = 5
+"""The service, a worker for what is quick, one for what is long, and two that read."""
+SECONDS = 12
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    log: Path = tmp_path_factory.mktemp("hostile") / "log"
+    with running_service(log, TRAINFIT_WORKER_PROCESSES="2") as service:
+        settled(service)
+        yield service
+
+
+def tree(service: Service) -> list[int]:
+    return [service.process.pid, *children(service.process.pid)]
+
+
+def settled(service: Service) -> None:
+    """Wait until every worker is there and has loaded what it needs."""
+    end = time.monotonic() + 60
+    status = 0
+    while len(tree(service)) != PROCESSES or status != 200:
+        assert time.monotonic() < end
+        status = httpx.post(f"{service.url}/v1/fit-check", json=LLAMA_8B, timeout=30).status_code
+
+
+async def ask(client: httpx.AsyncClient, request: Request) -> tuple[int, float]:
+    """The status of an answer, and how long it took."""
+    path, body = request
+    begun = time.monotonic()
+    response = await client.post(path, json=body)
+    return response.status_code, time.monotonic() - begun
+
+
+async def test_all_at_once_they_are_answered_or_ended_and_others_are_answered_meanwhile(
+    service: Service,
+) -> None:
+    pid = service.process.pid
+    before = threads(pid)
+    peak, livez, cheap = 0, 0.0, 0.0
+    limits = httpx.Limits(max_connections=100)
+    async with httpx.AsyncClient(base_url=service.url, timeout=60, limits=limits) as client:
+        hostile = [asyncio.create_task(ask(client, each)) for each in HOSTILE.values()]
+        while not all(each.done() for each in hostile):
+            begun = time.monotonic()
+            assert (await client.get("/livez")).status_code == 200
+            livez = max(livez, time.monotonic() - begun)
+            status, seconds = await ask(client, ("/v1/estimate", DEEPSEEK_V3))
+            assert status == 200
+            cheap = max(cheap, seconds)
+            peak = max(peak, sum(map(resident_bytes, tree(service))))
+            await asyncio.sleep(0.02)
+        outcomes = dict(zip(HOSTILE, [each.result() for each in hostile], strict=True))
+    assert {
+        name: outcome
+        for name, outcome in outcomes.items()
+        if (outcome[0] >= 500 and outcome[0] != 503) or outcome[1] > SECONDS
+    } == {}
+    assert livez < 1
+    assert cheap < 1
+    assert peak < 400 * MIB
+    settled(service)
+    assert threads(pid) <= before
+
+
+@pytest.mark.parametrize("name", ["merge keys of YAML", "a loop without end", "a deep config"])
+async def test_alone_it_is_refused_for_what_it_is(service: Service, name: str) -> None:
+    path, body = HOSTILE[name]
+    async with httpx.AsyncClient(base_url=service.url, timeout=60) as client:
+        response = await client.post(path, json=body)
+    assert response.status_code in (400, 422)
+
+
+async def test_a_caller_who_hangs_up_ends_the_work(service: Service) -> None:
+    path, body = HOSTILE["changes to the longest pipeline"]
+    async with httpx.AsyncClient(base_url=service.url) as client:
+        with pytest.raises(httpx.ReadTimeout):
+            await client.post(path, json=body, timeout=0.5)
+    settled(service)
+
+
+async def test_told_to_stop_it_answers_or_ends_what_is_under_way(tmp_path: Path) -> None:
+    grace = 3
+    with running_service(
+        tmp_path / "log",
+        TRAINFIT_WORKER_PROCESSES="2",
+        TRAINFIT_SHUTDOWN_GRACE_SECONDS=str(grace),
+        TRAINFIT_REQUEST_TIMEOUT_SECONDS="30",
+        TRAINFIT_WORKER_CPU_SECONDS="30",
+    ) as service:
+        settled(service)
+        workers = children(service.process.pid)
+        async with httpx.AsyncClient(base_url=service.url, timeout=60) as client:
+            hostile = [asyncio.create_task(ask(client, each)) for each in HOSTILE.values()]
+            await asyncio.sleep(1)
+            service.process.terminate()
+            begun = time.monotonic()
+            outcomes = await asyncio.gather(*hostile, return_exceptions=True)
+        service.process.wait(timeout=grace + 2)
+        assert time.monotonic() - begun < grace + 2
+        assert not [each for each in workers if Path(f"/proc/{each}").exists()]
+    assert service.process.returncode == 0
+    answered = [each for each in outcomes if isinstance(each, tuple)]
+    assert all(status < 500 or status == 503 for status, _ in answered)
+    assert len(answered) == len(outcomes)

@@ -1,0 +1,154 @@
+"""Small requests that would take gigabytes or minutes, were their work not bounded.
+
+Each is a path and a body. What must come of any of them: an answer below 500, or 503, in time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+Request = tuple[str, Mapping[str, Any]]
+
+LLAMA_405B = {
+    "model": {"hf_id": "meta-llama/Llama-3.1-405B"},
+    "training": {"micro_batch_size": 1, "seq_length": 8192},
+    "framework": {"name": "torchtitan"},
+    "gpu": "H100-80GB",
+}
+
+
+def pipeline(pp: int, vpp: int, layers: int, microbatches: int) -> dict[str, Any]:
+    """A job of torchtitan with a long interleaved pipeline."""
+    config = {
+        "model_type": "llama",
+        "num_hidden_layers": layers,
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+    }
+    return {
+        **LLAMA_405B,
+        "model": {"hf_config": config},
+        "parallelism": {"num_gpus": pp, "pp": pp, "vpp": vpp},
+        "training": {
+            "micro_batch_size": 1,
+            "num_microbatches": microbatches,
+            "seq_length": 8192,
+        },
+    }
+
+
+LONG = pipeline(64, 12, 768, 128)
+LONGEST = pipeline(512, 4, 2048, 1024)
+
+
+def script(text: str) -> Request:
+    """A launch script of these lines before what it starts."""
+    launched = f"{text}\ntorchrun --nproc_per_node 8 pretrain_gpt.py --micro-batch-size $X\n"
+    return "/v1/jobs:from-launch", {"files": [{"path": "train.sh", "content": launched}]}
+
+
+def document(name: str, text: str) -> Request:
+    """A launch of one file."""
+    return "/v1/jobs:from-launch", {"files": [{"path": name, "content": text}]}
+
+
+def reviewed(annotation: str) -> Request:
+    """An object on its way into a cluster, with this job."""
+    metadata = {"name": "a", "annotations": {"trainfit.dev/job": annotation}}
+    kind = {"group": "batch", "version": "v1", "kind": "Job"}
+    return "/v1/admission?timeout=5s", {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {"uid": "1", "kind": kind, "object": {"metadata": metadata, "spec": {}}},
+    }
+
+
+def merges(width: int, depth: int) -> str:
+    """Mappings that each merge the one before many times."""
+    lines = ["a0: &a0 {k: v}"]
+    lines += [
+        f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * width)}], k{n}: v}}"
+        for n in range(1, depth)
+    ]
+    return "\n".join(lines)
+
+
+def aliases(width: int, depth: int) -> str:
+    """Lists that each hold the one before many times."""
+    lines = ["a0: &a0 [x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * width)}]" for n in range(1, depth)]
+    return "\n".join(lines)
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+def batch(job: Mapping[str, Any]) -> dict[str, Any]:
+    return {"jobs": [{"id": str(number), "job": job} for number in range(64)]}
+
+
+def changes(job: Mapping[str, Any]) -> dict[str, Any]:
+    path = "/training/seq_length"
+    return {
+        "job": job,
+        "changes": [
+            {"id": str(n), "patch": [{"op": "replace", "path": path, "value": 1024 + n}]}
+            for n in range(64)
+        ],
+    }
+
+
+HOSTILE: Mapping[str, Request] = {
+    "merge keys of YAML": document("train.yaml", merges(9, 30)),
+    "aliases of YAML": document("train.yaml", aliases(9, 30)),
+    "a number to the base of sixty": document("train.yaml", f"a: {':'.join(['1'] * 100_000)}"),
+    "a float to the base of sixty": document("train.yaml", f"a: {':'.join(['1'] * 400)}.5"),
+    "hexadecimal digits": document("train.yaml", f"a: 0x{'f' * 20_000}"),
+    "brackets": document("train.yaml", "[" * 90_000),
+    "keys of YAML": document("train.yaml", "".join(f"k{n}: 1\n" for n in range(18_000))),
+    "tags of YAML": document("train.yaml", "".join(f"%TAG !{n}! a\n" for n in range(15_000))),
+    "dotted keys of TOML": document("train.toml", f"{'.'.join(['a'] * 100_000)} = 1"),
+    "tables of TOML": document("train.toml", f"[{'.'.join(['a'] * 100_000)}]"),
+    "brackets of JSON": document("config.json", "[" * 90_000),
+    "exported variables": script("".join(f"export V{n}={n}\n" for n in range(4_000))),
+    "open parameters": script("${" * 100_000),
+    "open substitutions": script("$(" * 50_000),
+    "open brackets of arithmetic": script(f"X=$(({'(' * 50_000}"),
+    "a loop without end": script("while true; do X=$X$X; done"),
+    "a loop of a thousand million": script("for ((i = 0; i < 1000000000; i++)); do X=$i; done"),
+    "a text that doubles": script("X=ab\n" + "X=$X$X\n" * 60),
+    "a function that calls itself": script("f() { f; f; }\nf"),
+    "a power of a power": script("X=$((9**9**9**9))"),
+    "braces": script("for i in {1..1000000000}; do X=$i; done"),
+    "braces of braces": script(f"X={'{a,b}' * 30}"),
+    "a pattern of stars": script(f"case {'a' * 60}b in {'*a' * 30}*c) X=1;; esac"),
+    "an expression that goes back": script(f"[[ {'a' * 60}b =~ ^((a+)+)+$ ]] && X=1"),
+    "a wide field": script("printf -v X '%1000000000d' 1"),
+    "a long pipeline": ("/v1/estimate", LONG),
+    "the longest pipeline": ("/v1/estimate", LONGEST),
+    "a check of a long pipeline": ("/v1/fit-check", LONG),
+    "a check of the longest pipeline": ("/v1/fit-check", LONGEST),
+    "a ledger of the longest pipeline": ("/v1/ledger", LONGEST),
+    "a batch of the longest pipelines": ("/v1/estimate:batch", batch(LONGEST)),
+    "changes to the longest pipeline": ("/v1/compare", changes(LONGEST)),
+    "a million layers": ("/v1/estimate", pipeline(1, 1, 1_000_000, 1)),
+    "a million micro-batches": ("/v1/estimate", pipeline(16, 4, 64, 1_000_000)),
+    "a million stages": ("/v1/estimate", pipeline(1_000_000, 1, 1_000_000, 1)),
+    "a deep config": (
+        "/v1/estimate",
+        {**LLAMA_405B, "model": {"hf_config": {"model_type": "llama", "a": nested(300)}}},
+    ),
+    "merge keys in an annotation": reviewed(merges(9, 30)),
+    "aliases in an annotation": reviewed(aliases(9, 30)),
+    "the longest pipeline in an annotation": reviewed(json.dumps(LONGEST)),
+    "brackets in an annotation": reviewed("[" * 90_000),
+}

@@ -1,0 +1,112 @@
+"""What workers do can be limited, ended and started anew."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes import children
+from tests.workers import work
+from trainfit.workers.errors import FaultError, TooMuchWorkError
+from trainfit.workers.limits import Limits
+from trainfit.workers.pool import Workers
+
+LIMITS = Limits(memory_bytes=128 * 2**20, cpu_seconds=1)
+
+
+@pytest.fixture
+async def workers() -> AsyncIterator[Workers]:
+    workers = Workers({"quick": 1, "slow": 1}, LIMITS)
+    yield workers
+    await workers.aclose()
+
+
+async def test_a_function_is_run_in_another_process(workers: Workers) -> None:
+    assert await workers.run("quick", work.double, 21) == 42
+    assert await workers.run("quick", work.process) in children(os.getpid())
+
+
+async def test_a_process_is_kept_for_the_next(workers: Workers) -> None:
+    first = await workers.run("quick", work.process)
+    assert await workers.run("slow", work.process) == first
+
+
+async def test_memory_is_limited_and_the_process_goes_on(workers: Workers) -> None:
+    first = await workers.run("slow", work.process)
+    with pytest.raises(TooMuchWorkError):
+        await workers.run("slow", work.fill)
+    assert await workers.run("slow", work.process) == first
+
+
+async def test_processor_time_is_limited(workers: Workers) -> None:
+    first = await workers.run("slow", work.process)
+    with pytest.raises(TooMuchWorkError):
+        await workers.run("slow", work.compute)
+    assert await workers.run("slow", work.process) != first
+
+
+async def test_what_a_function_raises_is_told_with_its_traceback(workers: Workers) -> None:
+    with pytest.raises(FaultError, match="LookupError: there is no such thing"):
+        await workers.run("slow", work.fail)
+
+
+async def test_cancelling_kills_the_process(workers: Workers, tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    running = asyncio.create_task(workers.run("slow", work.announce, str(told)))
+    while not told.exists() or not told.read_text():
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert int(told.read_text()) not in children(os.getpid())
+
+
+async def test_one_lane_does_not_wait_for_another(workers: Workers, tmp_path: Path) -> None:
+    busy = [
+        asyncio.create_task(workers.run("slow", work.announce, str(tmp_path / str(number))))
+        for number in range(3)
+    ]
+    assert await workers.run("quick", work.double, 21) == 42
+    for each in busy:
+        each.cancel()
+    await asyncio.gather(*busy, return_exceptions=True)
+
+
+async def test_all_processes_are_started_at_once_and_again_when_one_is_gone() -> None:
+    before = len(children(os.getpid()))
+    workers = Workers({"quick": 1, "slow": 2}, LIMITS)
+    workers.fill()
+    await running(before + 3)
+    with pytest.raises(TooMuchWorkError):
+        await workers.run("slow", work.compute)
+    await running(before + 3)
+    await workers.aclose()
+
+
+async def running(number: int) -> None:
+    end = time.monotonic() + 20
+    while len(children(os.getpid())) != number:
+        assert time.monotonic() < end
+        await asyncio.sleep(0.05)
+
+
+async def test_once_stopped_no_process_is_started_in_place_of_another(workers: Workers) -> None:
+    await workers.run("slow", work.process)
+    before = set(children(os.getpid()))
+    workers.stop()
+    with pytest.raises(TooMuchWorkError):
+        await workers.run("slow", work.compute)
+    await asyncio.sleep(0.2)
+    assert set(children(os.getpid())) < before
+
+
+async def test_without_processes_functions_run_here() -> None:
+    workers = Workers({"quick": 1}, LIMITS, processes=False)
+    assert await workers.run("quick", work.process) == os.getpid()
+    with pytest.raises(LookupError):
+        await workers.run("quick", work.fail)
