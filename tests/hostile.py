@@ -92,8 +92,8 @@ def nested(levels: int) -> Any:
     return value
 
 
-def batch(job: Mapping[str, Any]) -> dict[str, Any]:
-    return {"jobs": [{"id": str(number), "job": job} for number in range(64)]}
+def batch(job: Mapping[str, Any], jobs: int = 64) -> dict[str, Any]:
+    return {"jobs": [{"id": str(number), "job": job} for number in range(jobs)]}
 
 
 def changes(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,8 +137,13 @@ HOSTILE: Mapping[str, Request] = {
     "the longest pipeline": ("/v1/estimate", LONGEST),
     "a check of a long pipeline": ("/v1/fit-check", LONG),
     "a check of the longest pipeline": ("/v1/fit-check", LONGEST),
+    "limits of the longest pipeline": (
+        "/v1/fit-check",
+        {**LONGEST, "limits": {"micro_batch_size": True, "seq_length": True}},
+    ),
     "a ledger of the longest pipeline": ("/v1/ledger", LONGEST),
     "a batch of the longest pipelines": ("/v1/estimate:batch", batch(LONGEST)),
+    "several of the longest pipelines": ("/v1/estimate:batch", batch(LONGEST, 16)),
     "changes to the longest pipeline": ("/v1/compare", changes(LONGEST)),
     "a million layers": ("/v1/estimate", pipeline(1, 1, 1_000_000, 1)),
     "a million micro-batches": ("/v1/estimate", pipeline(16, 4, 64, 1_000_000)),

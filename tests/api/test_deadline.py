@@ -25,9 +25,10 @@ JSON = {"content-type": "application/json"}
 
 @asynccontextmanager
 async def asking(settings: Settings) -> AsyncIterator[AsyncClient]:
-    transport = ASGITransport(create_app(settings))
-    async with AsyncClient(transport=transport, base_url="http://service") as client:
+    app = create_app(settings)
+    async with AsyncClient(transport=ASGITransport(app), base_url="http://service") as client:
         yield client
+    await app.state.workers.aclose()
 
 
 @pytest.fixture(autouse=True)

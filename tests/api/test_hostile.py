@@ -14,6 +14,7 @@ from tests.hostile import HOSTILE, Request
 from tests.processes import children, resident_bytes, threads
 from tests.serving import Service, running_service
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
+from trainfit.api.work import LEFT_SECONDS
 
 MIB = 2**20
 PROCESSES = 5
@@ -90,11 +91,15 @@ async def test_alone_it_is_refused_for_what_it_is(service: Service, name: str) -
 
 
 async def test_a_caller_who_hangs_up_ends_the_work(service: Service) -> None:
-    path, body = HOSTILE["changes to the longest pipeline"]
+    settled(service)
+    before = set(tree(service))
+    path, body = HOSTILE["several of the longest pipelines"]
     async with httpx.AsyncClient(base_url=service.url) as client:
         with pytest.raises(httpx.ReadTimeout):
             await client.post(path, json=body, timeout=0.5)
+    await asyncio.sleep(LEFT_SECONDS + 1)
     settled(service)
+    assert len(before - set(tree(service))) == 1
 
 
 async def test_told_to_stop_it_answers_or_ends_what_is_under_way(tmp_path: Path) -> None:

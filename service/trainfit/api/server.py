@@ -116,6 +116,7 @@ class Server(uvicorn.Server):
         self._app.state.workers.stop()
         self._app.state.deadlines.bring_forward(grace * ANSWERED_WITHIN)
         await super().shutdown(sockets)
+        await self._app.state.workers.aclose()  # who does not wait leaves out the app's own end
 
     async def on_tick(self, counter: int) -> bool:
         """Whether to stop now; asked ten times a second."""
