@@ -106,8 +106,13 @@ def test_dns_is_reached_unless_nothing_is(overlay: str) -> None:
 
 
 def test_the_cache_may_be_reached_by_those_who_are_told_of_it() -> None:
-    settings = environment("production", "trainfit")
-    assert settings["TRAINFIT_CACHE_URL"].startswith("redis://trainfit-redis:6379")
+    secret = {"secretKeyRef": {"name": "trainfit-redis", "key": "password"}}
+    password, url = container("production", "trainfit")["env"]
+    assert password == {"name": "REDIS_PASSWORD", "valueFrom": secret}
+    assert url["value"] == "redis://:$(REDIS_PASSWORD)@trainfit-redis:6379/0"
+    redis = container("production", "trainfit-redis")
+    assert redis["env"] == [{"name": "REDISCLI_AUTH", "valueFrom": secret}]
+    assert redis["args"][-2:] == ["--requirepass", "$(REDISCLI_AUTH)"]
     *_, way_out = named("production", "NetworkPolicy", "trainfit")["spec"]["egress"]
     (way_in,) = named("production", "NetworkPolicy", "trainfit-redis")["spec"]["ingress"]
     for peer, name in ((way_out["to"][0], "trainfit-redis"), (way_in["from"][0], "trainfit")):
@@ -139,11 +144,12 @@ def test_a_pod_has_the_time_to_finish_what_is_under_way() -> None:
 
 
 def test_the_alert_for_memory_knows_the_limit() -> None:
+    """Half of it is for the workers."""
     limit = container("local", "trainfit")["resources"]["limits"]["memory"]
     assert limit.endswith("Mi")
     alerts = (MONITORING / "alerts.yaml").read_text("utf-8")
     (threshold,) = re.findall(r"process_resident_memory_bytes\{[^}]*\} > (\d+)", alerts)
-    assert int(threshold) == int(limit[:-2]) * 2**20 * 8 // 10
+    assert int(threshold) == int(limit[:-2]) * 2**20 // 2 * 8 // 10
 
 
 def test_the_probes_are_answered() -> None:
