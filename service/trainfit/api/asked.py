@@ -7,9 +7,10 @@ from trainfit.api.jobs import AnyJob
 from trainfit.api.launches import Asked, job_of
 from trainfit.api.metrics import metrics_of
 from trainfit.api.problems import Problem
+from trainfit.api.replies import launch_tally
 from trainfit.api.work import in_worker
 from trainfit.specs.job import Job
-from trainfit.specs.launch import Launch, LaunchedJob
+from trainfit.specs.launch import LaunchedJob
 
 
 async def asked_of(
@@ -20,15 +21,7 @@ async def asked_of(
         return Asked(question)
     assert isinstance(question, LaunchedJob)
     result = await in_worker(request, "reading", job_of, question, kind)
-    return told(request, question.launch, result)
-
-
-def told(request: Request, launch: Launch, result: Asked[AnyJob] | Problem) -> Asked[AnyJob]:
-    """Count a launch and what came of it. Raises ProblemError where it was refused."""
-    metrics = metrics_of(request)
+    metrics_of(request).launch_asked(launch_tally(question.launch, result))
     if isinstance(result, Problem):
-        metrics.launch_asked(launch.format or "unrecognised", "refused")
         raise ProblemError(result)
-    assert result.launch is not None
-    metrics.launch_asked(result.launch.format, "partly" if result.unread else "read")
     return result

@@ -60,9 +60,9 @@ def too_long(size: Size, max_bytes: int) -> Problem | None:
     return problem(TOO_COSTLY, detail)
 
 
-def reading_lane(question: BatchRequest | CompareRequest) -> Lane:
-    """Where jobs are read: with texts, where one is a launch."""
+def has_launch(question: BatchRequest | CompareRequest) -> bool:
+    """Whether a text is to be read, of which nothing is known before."""
     launches = [each.launch for each in question.jobs or ()]
     if isinstance(question, CompareRequest):
         launches.append(question.launch)
-    return "quick" if all(each is None for each in launches) else "reading"
+    return any(each is not None for each in launches)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import Literal, get_args
+from typing import get_args
 
 from fastapi import Request
 from prometheus_client import (
@@ -17,12 +17,11 @@ from prometheus_client import (
 )
 
 import trainfit
-from trainfit.api.replies import Tally
+from trainfit.api.replies import LaunchTally, Tally
 from trainfit.decisions.verdict import Verdict
 from trainfit.digest import catalogue_version
 from trainfit.hub.entries import Layer
 from trainfit.hub.observer import Outcome
-from trainfit.specs.launch import LaunchFormat
 
 GIB = 2**30
 
@@ -172,13 +171,9 @@ class Metrics:
 
         return count
 
-    def launch_asked(
-        self,
-        format: LaunchFormat | Literal["unrecognised"],
-        outcome: Literal["read", "partly", "refused"],
-    ) -> None:
+    def launch_asked(self, tally: LaunchTally) -> None:
         """Count a launch that was sent, and what came of it."""
-        self._launches.labels(format, outcome).inc()
+        self._launches.labels(tally.format, tally.outcome).inc()
 
     def object_reviewed(self, outcome: str, *, allowed: bool) -> None:
         """Count an object on its way into a cluster: the outcome of its review."""

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from trainfit.answer import EstimateAnswer, answer, plan_of
-from trainfit.api.jobs import answered
-from trainfit.api.launches import Asked
+from trainfit.api.jobs import AnyJob, answered
+from trainfit.api.launches import Asked, job_from
 from trainfit.api.problems import ANSWER_ERRORS, NOT_MODELLED, Problem, within
 from trainfit.api.several import Opened, compare_jobs, estimate_batch
 from trainfit.decisions.verdict import Verdict
@@ -18,12 +18,12 @@ from trainfit.dimensions import Find
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.estimator.work import is_cheap
 from trainfit.fit import FitCheckAnswer, check_fit
-from trainfit.launch.reading import LaunchReading
+from trainfit.launch.reading import JobFromLaunch, LaunchReading
 from trainfit.model_summary import summarise
 from trainfit.rank_ledger import rank_ledger
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
-from trainfit.specs.launch import LaunchTarget
+from trainfit.specs.launch import Launch, LaunchFormat, LaunchTarget
 from trainfit.specs.ledger import LedgerRequest
 from trainfit.specs.model import ModelRequest
 from trainfit.specs.policy import FitCheckRequest
@@ -43,14 +43,22 @@ class Tally(NamedTuple):
     verdict: Verdict | None = None
 
 
+class LaunchTally(NamedTuple):
+    """What is counted of a launch: whose keys it is written in, and what came of it."""
+
+    format: LaunchFormat | Literal["unrecognised"]
+    outcome: Literal["read", "partly", "refused"]
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """An answer in JSON, the digest of what it is a function of, if it has one, and what is counted
-    of it; or a problem.
+    of its jobs and of the launch that it is about; or a problem.
     """
 
     document: bytes
     tallies: tuple[Tally, ...] = ()
+    launch: LaunchTally | None = None
     digest: str | None = None
     problem: Problem | None = None
 
@@ -76,7 +84,7 @@ def estimate_reply(
     tally = job_tally(asked.job, result, activations=activations)
     if isinstance(result, Problem):
         return Reply(b"", (tally,), problem=result)
-    return Reply(to_json(result), (tally,), result.request_digest)
+    return Reply(to_json(result), (tally,), digest=result.request_digest)
 
 
 def fit_check_reply(asked: Asked[FitCheckRequest], find: Find) -> Reply:
@@ -85,7 +93,7 @@ def fit_check_reply(asked: Asked[FitCheckRequest], find: Find) -> Reply:
     tally = fit_check_tally(asked.job, result)
     if isinstance(result, Problem):
         return Reply(b"", (tally,), problem=result)
-    return Reply(to_json(result), (tally,), result.request_digest)
+    return Reply(to_json(result), (tally,), digest=result.request_digest)
 
 
 def batch_reply(opened: Opened, find: Find, activations: bool) -> Reply:
@@ -115,6 +123,16 @@ def ledger_reply(question: LedgerRequest, find: Find) -> Reply:
     return _reply(answered(question, partial(rank_ledger, find=find)))
 
 
+def reading_reply(launch: Launch) -> Reply:
+    """The job of a launch."""
+    asked = job_from(launch)
+    tally = launch_tally(launch, asked)
+    if isinstance(asked, Problem):
+        return Reply(b"", launch=tally, problem=asked)
+    assert asked.reading is not None
+    return Reply(to_json(JobFromLaunch.of(asked.reading)), launch=tally)
+
+
 def launch_reply(job: Job, to: LaunchTarget, find: Find) -> Reply:
     """The keys that say a job."""
     result = answered(job, lambda job: written(job, to, find))
@@ -133,6 +151,14 @@ def job_tally(job: Job, result: Estimate | Needs | Problem, *, activations: bool
         return Tally(name, result.type.rpartition("/")[2])
     peak = result.binding.device_bytes.expected if activations else None
     return Tally(name, "answered", peak)
+
+
+def launch_tally(launch: Launch, result: Asked[AnyJob] | Problem) -> LaunchTally:
+    """What is counted of a launch that was read or refused."""
+    if isinstance(result, Problem):
+        return LaunchTally(launch.format or "unrecognised", "refused")
+    assert result.launch is not None
+    return LaunchTally(result.launch.format, "partly" if result.unread else "read")
 
 
 def fit_check_tally(job: Job, result: FitCheckAnswer | Problem) -> Tally:

@@ -13,20 +13,23 @@ import structlog
 from fastapi import Request, Response
 from starlette.requests import ClientDisconnect
 
-from trainfit.api.cost import Lane, lane_of, size_of, too_long
+from trainfit.api.cost import Lane, has_launch, lane_of, size_of, too_long
 from trainfit.api.failures import ProblemError
 from trainfit.api.metrics import metrics_of
 from trainfit.api.problems import TOO_COSTLY, problem
 from trainfit.api.replies import Reply
 from trainfit.api.settings import Settings
+from trainfit.api.several import Opened
 from trainfit.api.warming import warm
 from trainfit.dimensions import Find
 from trainfit.specs.job import Job
+from trainfit.specs.several import BatchRequest, CompareRequest
 from trainfit.workers.errors import TooMuchWorkError
 from trainfit.workers.limits import Limits
 from trainfit.workers.pool import Workers
 
 Result = TypeVar("Result")
+Question = TypeVar("Question", BatchRequest, CompareRequest)
 
 LEFT_SECONDS = 1.0
 """For work to end by itself once its caller is gone: to start a process takes nearly as long."""
@@ -55,6 +58,8 @@ def checked(request: Request, reply: Reply) -> Reply:
     metrics = metrics_of(request)
     for tally in reply.tallies:
         metrics.job_asked(tally)
+    if reply.launch is not None:
+        metrics.launch_asked(reply.launch)
     if reply.problem is not None:
         raise ProblemError(reply.problem)
     settings: Settings = request.app.state.settings
@@ -65,6 +70,15 @@ def checked(request: Request, reply: Reply) -> Reply:
         )
         raise ProblemError(problem(TOO_COSTLY, detail))
     return reply
+
+
+async def opened(
+    request: Request, question: Question, read: Callable[[Question], Opened]
+) -> Opened:
+    """The jobs of a question, read in a worker where one is a launch."""
+    if has_launch(question):
+        return await in_worker(request, "reading", read, question)
+    return read(question)
 
 
 def lane_for(request: Request, jobs: Sequence[Job], find: Find) -> Lane:

@@ -4,7 +4,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
 
-from trainfit.api.cost import reading_lane
 from trainfit.api.examples import COMPARE_EXAMPLES
 from trainfit.api.json_body import JsonRoute
 from trainfit.api.models import HfToken, look_up
@@ -12,7 +11,7 @@ from trainfit.api.openapi import problem_responses
 from trainfit.api.problems import BODY_PROBLEMS
 from trainfit.api.replies import comparison_reply
 from trainfit.api.several import SideBySide, jobs_of, read_comparison
-from trainfit.api.work import in_worker, lane_for, reply_from, sent
+from trainfit.api.work import lane_for, opened, reply_from, sent
 from trainfit.specs.several import CompareRequest
 
 router = APIRouter(prefix="/v1", tags=["decisions"], route_class=JsonRoute)
@@ -35,8 +34,8 @@ async def compare(
     job names a card; and which jobs need less than which everywhere. One that is refused spoils no
     other; the pointers of its problem lead into that job, or into its change.
     """
-    opened = await in_worker(request, reading_lane(question), read_comparison, question)
-    jobs = jobs_of(opened)
+    asked = await opened(request, question, read_comparison)
+    jobs = jobs_of(asked)
     find = await look_up(request, [each.model for each in jobs], hf_token)
     lane = lane_for(request, jobs, find)
-    return sent(await reply_from(request, lane, comparison_reply, question, opened, find))
+    return sent(await reply_from(request, lane, comparison_reply, question, asked, find))

@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from trainfit.answer import EstimateAnswer
 from trainfit.api.answers import Answer, RememberingRoute, remember
 from trainfit.api.asked import asked_of
-from trainfit.api.cost import reading_lane
 from trainfit.api.examples import BATCH_EXAMPLES, ESTIMATE_EXAMPLES
 from trainfit.api.json_body import JsonRequest
 from trainfit.api.metrics import metrics_of
@@ -17,7 +16,7 @@ from trainfit.api.openapi import SIGNED, problem_responses
 from trainfit.api.problems import BODY_PROBLEMS, JOB_PROBLEMS
 from trainfit.api.replies import batch_reply, estimate_at_once, estimate_reply
 from trainfit.api.several import Batch, jobs_of, read_batch
-from trainfit.api.work import checked, in_worker, lane_for, reply_from, sent
+from trainfit.api.work import checked, lane_for, opened, reply_from, sent
 from trainfit.specs.job import Job
 from trainfit.specs.launch import JobOrLaunch
 from trainfit.specs.several import BatchRequest
@@ -78,15 +77,15 @@ async def estimate(
 )
 async def batch(
     request: Request,
-    jobs: Annotated[BatchRequest, Body(openapi_examples=BATCH_EXAMPLES)],
+    question: Annotated[BatchRequest, Body(openapi_examples=BATCH_EXAMPLES)],
     options: Annotated[EstimateOptions, Query()],
     hf_token: HfToken = None,
 ) -> Response:
     """Each job is answered as if it were sent alone. One that is refused spoils no other; the
     pointers of its problem lead into that job.
     """
-    opened = await in_worker(request, reading_lane(jobs), read_batch, jobs)
-    jobs_in = jobs_of(opened)
-    find = await look_up(request, [each.model for each in jobs_in], hf_token)
-    lane = lane_for(request, jobs_in, find)
-    return sent(await reply_from(request, lane, batch_reply, opened, find, options.activations))
+    asked = await opened(request, question, read_batch)
+    jobs = jobs_of(asked)
+    find = await look_up(request, [each.model for each in jobs], hf_token)
+    lane = lane_for(request, jobs, find)
+    return sent(await reply_from(request, lane, batch_reply, asked, find, options.activations))

@@ -4,15 +4,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
 
-from trainfit.api.asked import told
 from trainfit.api.examples import LAUNCH_EXAMPLES, TO_LAUNCH_EXAMPLES
 from trainfit.api.json_body import JsonRoute
-from trainfit.api.launches import job_from
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
 from trainfit.api.problems import BODY_PROBLEMS, INVALID_LAUNCH, JOB_PROBLEMS
-from trainfit.api.replies import launch_reply
-from trainfit.api.work import in_worker, reply_from, sent
+from trainfit.api.replies import launch_reply, reading_reply
+from trainfit.api.work import reply_from, sent
 from trainfit.launch.convert.targets import WrittenLaunch
 from trainfit.launch.reading import JobFromLaunch
 from trainfit.specs.launch import Launch, ToLaunch
@@ -45,16 +43,15 @@ async def job_to_launch(
     "/jobs:from-launch",
     operation_id="jobFromLaunch",
     summary="Read the job that launch files and a command line describe",
+    response_model=JobFromLaunch,
     response_description="The job, and what became of every key of the launch.",
     responses=problem_responses(*BODY_PROBLEMS, INVALID_LAUNCH),
 )
 async def job_from_launch(
     request: Request, launch: Annotated[Launch, Body(openapi_examples=LAUNCH_EXAMPLES)]
-) -> JobFromLaunch:
+) -> Response:
     """Nothing is run, and nothing is read but what is sent. Each key is recognised, known not to
     change memory, or unsupported; a verdict on a job of which a key is unsupported is unknown,
     unless the launch accepts it.
     """
-    asked = told(request, launch, await in_worker(request, "reading", job_from, launch))
-    assert asked.reading is not None
-    return JobFromLaunch.of(asked.reading)
+    return sent(await reply_from(request, "reading", reading_reply, launch))
