@@ -9,5 +9,6 @@ def test_nothing_fails_and_nothing_piles_up() -> None:
     result = soak(10)
     assert result.faults == []
     clients = {client for client, _ in result.outcomes.statuses}
-    assert clients == {"valid", "again", "invalid", "huge", "slow", "aborted", "reading"}
-    assert {("valid", 200), ("huge", 413), ("slow", 408)} <= result.outcomes.statuses.keys()
+    polite = {"valid", "again", "ordinary", "reading"}
+    assert clients == polite | {"invalid", "huge", "slow", "aborted", "hostile"}
+    assert {("valid", 200), ("ordinary", 200), ("huge", 413), ("slow", 408)} <= result.outcomes.statuses.keys()

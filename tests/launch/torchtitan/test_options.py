@@ -181,7 +181,7 @@ def test_a_release_that_is_not_known_is_refused() -> None:
 
 
 def test_the_number_of_gpus_is_demanded() -> None:
-    assert "parallelism.num_gpus in overrides" in refused(overrides={})
+    assert "/parallelism/num_gpus in overrides" in refused(overrides={})
 
 
 def test_degrees_make_the_number_of_gpus() -> None:
@@ -352,7 +352,7 @@ def test_segments_grow_where_the_environment_says_so() -> None:
 
 
 def test_a_flavour_that_is_not_known_is_asked_for() -> None:
-    assert "describe model in overrides" in refused("--model.flavor=3B")
+    assert "describe /model in overrides" in refused("--model.flavor=3B")
     described = {"model": {"hf_id": "meta-llama/Llama-3.2-3B"}}
     found = options("--model.flavor=3B", overrides=GPUS | described)
     assert found.field("/model") == {"hf_id": "meta-llama/Llama-3.2-3B"}

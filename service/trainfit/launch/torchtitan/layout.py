@@ -59,8 +59,6 @@ def read_layout(run: Run) -> Degrees:
     tp, cp, pp, ep = (value(key, 1, size) for key in (TENSOR, CONTEXT, PIPELINE, EXPERT))
     replicate, shard = value(REPLICATE, 1, size), value(SHARD, -1, whole)
     rest = replicate * tp * cp * pp
-    if not _holds(run, rest * shard):
-        shard = -1
     world = _world(run, rest, shard)
     if shard < 1:
         shard = max(1, world // rest)
@@ -68,14 +66,6 @@ def read_layout(run: Run) -> Degrees:
     _share_out(run, degrees)
     _exchange_keys(run, degrees)
     return degrees
-
-
-def _holds(run: Run, made: int) -> bool:
-    """Whether the ranks that the degrees make may be all: another number of GPUs in overrides takes
-    the place of the degree that shares out.
-    """
-    wanted = run.draft.overridden("/parallelism/num_gpus")
-    return made < 1 or wanted in (None, made)
 
 
 def _world(run: Run, rest: int, shard: int) -> int:
