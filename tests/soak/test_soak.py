@@ -11,4 +11,9 @@ def test_nothing_fails_and_nothing_piles_up() -> None:
     clients = {client for client, _ in result.outcomes.statuses}
     polite = {"valid", "again", "ordinary", "reading"}
     assert clients == polite | {"invalid", "huge", "slow", "aborted", "hostile"}
-    assert {("valid", 200), ("ordinary", 200), ("huge", 413), ("slow", 408)} <= result.outcomes.statuses.keys()
+    assert {
+        ("valid", 200),
+        ("ordinary", 200),
+        ("huge", 413),
+        ("slow", 408),
+    } <= result.outcomes.statuses.keys()

@@ -185,6 +185,8 @@ def _is_set(name: str, state: State) -> bool:
         return variable.value.item("0") is not None
     if variable.value is None and name in LIVE:
         raise NotKnownError(state.unset(name))
+    if variable.value is not None and variable.value.unknown is not None:
+        raise NotKnownError(variable.value.unknown)  # what it was to be set to may be refused
     return variable.value is not None
 
 

@@ -57,6 +57,9 @@ class Shell(Protocol):
     def supposed(self, place: Piece) -> None:
         """The script may end here, and is taken to go on."""
 
+    def may_be_refused(self, place: Piece) -> None:
+        """Bash may refuse an expansion here."""
+
     def assign(
         self, name: str, value: Text | Array, place: Piece, index: str | None = None
     ) -> None:

@@ -57,7 +57,10 @@ def _expanded(part: Parameter, shell: Expander, fields: Fields, *, quoted: bool)
         found = Text.at(part.place, "")
     if found is None:
         found = shell.missing(part.name, part.place)
+        if part.operator == ":" and found.unknown is None:
+            return found  # bash looks at neither start nor length
         if part.operator and found.unknown is not None:
+            shell.shell.may_be_refused(part.place)
             found.known()
     if part.operator == ":":
         return _slice(part, found, shell)
@@ -191,6 +194,8 @@ def _count(part: Parameter, shell: Expander) -> Text:
     if value is None:
         if shell.state.missing and part.name not in shell.state.variables:
             raise NotKnownError(shell.state.unset(part.name))
+        if shell.state.on("nounset"):
+            shell.shell.ends(part.place, f"{part.name} is not set, and set -u is on")
         return Text.at(part.place, "0")
     if value.spreads:
         value.known()
@@ -223,10 +228,10 @@ def _indirect(part: Parameter, shell: Expander, fields: Fields, *, quoted: bool)
     if not isinstance(found, Text):
         if shell.state.is_empty(part.name):
             shell.shell.refused(part.place, f"{part.written} names no variable")
-        shell.shell.supposed(part.place)
+        shell.shell.may_be_refused(part.place)
         raise NotKnownError(shell.state.unset(part.name))
     if found.unknown is not None:
-        shell.shell.supposed(part.place)
+        shell.shell.may_be_refused(part.place)
     named = _REFERENCE.fullmatch(found.known())
     if named is None:
         shell.shell.refused(part.place, f"{part.written} names no variable")
@@ -255,6 +260,8 @@ def _slice(part: Parameter, found: Values, shell: Expander) -> Values:
     start = shell.number(operand)
     length = None if part.second is None else shell.number(part.second)
     if isinstance(found, Text):
+        if length is not None and length < 0 and found.unknown is not None:
+            shell.shell.may_be_refused(part.place)
         known = found.known()
         if start < 0:
             start += len(known)

@@ -81,6 +81,10 @@ def _give(
 ) -> None:
     if "r" not in options and "\\" in line:
         raise NotKnownError("a line with \\ is read only with read -r")
+    for name in names:
+        variable = script.state.variables.get(name)
+        if variable is not None and variable.readonly:
+            raise NotKnownError(f"{name} cannot be changed")
     if not names:
         script.assign("REPLY", Text.at(place, line), place)
         return

@@ -81,6 +81,7 @@ class Script:
         self.ends_early: list[tuple[Piece, str]] = []
         """Where a script ends early or does not read as bash: why no command may be found."""
         self.assumed: list[Piece] = []
+        self._refusable: Piece | None = None
         """Where a script may end, and is taken to go on."""
         self.printed: list[Text] | None = None
         """What is printed where that is taken up; None where it goes to the terminal."""
@@ -154,6 +155,11 @@ class Script:
                 if left.way is not Way.DISCARD or self._calls or self._subshells:
                     raise
                 self.status = 1
+            if self._refusable is not None and not (self._calls or self._subshells):
+                if not isinstance(command, Simple):
+                    self.not_followed(self._refusable, "an expansion that may be refused")
+                self.status = f"{self.where(self._refusable)} may be refused"
+                self._refusable = None
         if program.misread is None:
             return
         place, message = program.misread
@@ -254,6 +260,15 @@ class Script:
             raise NotKnownError(why)
         self.ends_early.append((place, f"bash stops here: {why}"))
         raise LeftError(Way.DISCARD, 1)
+
+    def may_be_refused(self, place: Piece) -> None:
+        """Bash may refuse an expansion here, and go on behind the command that it stands in. Of one
+        that is made of several, what is done until then is not known.
+        """
+        if self._calls:
+            self.not_followed(place, "an expansion that may be refused")
+        self._refusable = place
+        self.supposed(place)
 
     def ends(self, place: Piece, why: str) -> NoReturn:
         """The script ends with an error."""
@@ -383,9 +398,9 @@ class Script:
         redirects: Sequence[Redirect],
     ) -> Status:
         """Run a command with variables that are its own."""
-        before = {each.name: self.state.variables.get(each.name) for each in assignments}
+        before: dict[str, Variable | None] = {}
         for assignment in assignments:
-            self.assigned(assignment)
+            self.assigned(assignment, before)
             variable = self.state.variables.get(assignment.name)
             if variable is not None:
                 self.state.variables[assignment.name] = variable._replace(exported=True, doubt="")
@@ -446,8 +461,8 @@ class Script:
 
     # Assignments
 
-    def assigned(self, node: Assignment) -> None:
-        """Follow an assignment."""
+    def assigned(self, node: Assignment, before: dict[str, Variable | None] | None = None) -> None:
+        """Follow an assignment, and note in `before` what it takes the place of."""
         variable = self.state.variables.get(node.name, Variable(None))
         start = 0
         if node.adds and isinstance(variable.value, Array) and not variable.keyed:
@@ -462,6 +477,8 @@ class Script:
             except NotKnownError as why:
                 self.forget([node.name], node.place, str(why))
                 return
+        if before is not None:
+            before.setdefault(node.name, self.state.variables.get(node.name))
         self.assign(node.name, value, node.place, index, adds=node.adds)
 
     def value_of(self, node: Word | Items, *, keyed: bool, start: int = 0) -> Value:
@@ -505,6 +522,8 @@ class Script:
         name = self._meant(name, place)
         variable = self.state.variables.get(name, Variable(None))
         if variable.readonly:
+            if self._calls:
+                self.not_followed(place, f"{name}, which cannot be changed, is set in a function")
             self.refused(place, f"{name} cannot be changed")
         if name in DYNAMIC:
             return
@@ -667,6 +686,7 @@ class Script:
         status_before, loops = self.status, self._loops
         self._subshells += 1
         self._loops = 0
+        assumed = len(self.assumed)
 
         def ended() -> Status:
             with self._ended():
@@ -675,7 +695,10 @@ class Script:
             return self.status
 
         try:
-            return self._until_clear(place, ended)
+            status = self._until_clear(place, ended)
+            if len(self.assumed) > assumed:
+                return f"{self.where(place)} may end before all of it has run"
+            return status
         finally:
             self._subshells -= 1
             self._loops = loops
@@ -687,11 +710,14 @@ class Script:
     def _captured(self, command: Node, place: Piece) -> tuple[Text, Status]:
         """What a command prints in a shell of its own, and its status."""
         outer, self.printed = self.printed, []
+        assumed = len(self.assumed)
         try:
             status = self._apart(lambda: self.run(command), place)
             pieces = [piece for text in self.printed for piece in text.pieces]
         finally:
             self.printed = outer
+        if len(self.assumed) > assumed:
+            pieces = [Piece(UNNAMED, place.file, place.line, str(status))]
         if self._loosely:
             pieces = [Piece(UNNAMED, place.file, place.line, "it runs in a way that is not known")]
         return Text(tuple(pieces) or (place,)), status
@@ -1060,6 +1086,8 @@ class Script:
             try:
                 statuses.append(way())
             except LeftError as left:
+                if left.way is Way.DISCARD:
+                    self.not_followed(place, "an expansion that may be refused")
                 unclear = unclear or left.way is not Way.EXIT or self._subshells > 0
                 self.assumed.append(place)
             else:

@@ -284,7 +284,7 @@ def _common(name: str, held: Sequence[Variable | None], at: Word, why: str) -> V
     kinds = {None if each is None else each._replace(value=None) for each in held}
     any_exported = any(each is not None and each.exported for each in held)
     found = next(each for each in held if each is not None)
-    plain = {kind._replace(exported=False, doubt="") for kind in kinds if kind is not None}
+    plain = {(kind or Variable(None))._replace(exported=False, doubt="") for kind in kinds}
     doubt = next((kind.doubt for kind in kinds if kind is not None and kind.doubt), "")
     if any_exported and not all(kind is not None and kind.exported for kind in kinds):
         doubt = why
@@ -311,7 +311,8 @@ def _common_value(name: str, values: Sequence[Value | None], at: Word, why: str)
             ends = [str(Text(text.pieces[len(pieces) :])) for text in texts]
             begins = any(piece.text and piece.unknown is None for piece in pieces)
             apart = (Word(" ", at.file, at.line),) if begins and _stand_apart(ends) else ()
-            return Text((*pieces, *apart, *rest.pieces))
+            spreads = any(text.spreads for text in texts)
+            return Text((*pieces, *apart, *rest.pieces), spreads)
     elif isinstance(first, Array):
         arrays = [value for value in values if isinstance(value, Array)]
         if len(arrays) == len(values):
