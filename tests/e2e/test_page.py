@@ -37,17 +37,18 @@ def scenarios() -> Iterator[Scenario]:
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> dict[str, str]:
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What went wrong in each scenario, in words; empty where nothing did."""
+    logs = tmp_path_factory.mktemp("logs")  # a pipe that nobody reads would stop a service
     chromium = needed("chromium", package="chromium")
     node = node_packages(HERE)
     key = new_key()
     keys = str(named("e2e", key))
     limit = {"TRAINFIT_RATE_LIMIT": "4", "TRAINFIT_RATE_LIMIT_WINDOW_SECONDS": "4"}
     with (
-        running_service() as service,
-        running_service(TRAINFIT_API_KEYS=keys) as keyed,
-        running_service(**limit) as limited,
+        running_service(logs / "service") as service,
+        running_service(logs / "keyed", TRAINFIT_API_KEYS=keys) as keyed,
+        running_service(logs / "limited", **limit) as limited,
     ):
         result = subprocess.run(
             [node, "--test", "--test-reporter=junit", *(str(path) for path in FILES)],
