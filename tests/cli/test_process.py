@@ -19,7 +19,7 @@ QUESTION = (
 )
 ESTIMATE = ["estimate", *QUESTION.split()]
 JOBS = str(Path(__file__).parents[2] / "deploy" / "ci" / "example-jobs.yaml")
-COLD_CPU_SECONDS = 1.0
+COLD_CPU_SECONDS = 0.8
 SERVICE_ONLY = (
     "fastapi",
     "httpx",
