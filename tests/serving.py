@@ -31,7 +31,7 @@ class Service:
 def running_service(log: Path | None = None, /, **environment: str) -> Iterator[Service]:
     """Start a service on a free port, wait until it is ready, and stop it at the end.
 
-    It logs to a pipe, which holds some hundred entries, unless a file for more is given.
+    It logs to a pipe unless a file is given, and what finds no room in it is dropped.
     """
     port = free_port()
     url = f"http://127.0.0.1:{port}"

@@ -1,6 +1,6 @@
 """What the service counts. Labels are drawn from closed sets, never from what a caller writes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import get_args
 
@@ -15,6 +15,8 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 import trainfit
 from trainfit.api.replies import LaunchTally, Tally
@@ -34,6 +36,20 @@ METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
 
 # The times at which series began would double what is scraped.
 disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class _LogEntriesDropped(Collector):
+    """Read where it is counted, since what counts may stand within any other lock."""
+
+    def __init__(self) -> None:
+        self.read: Callable[[], int] = int
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        yield CounterMetricFamily(
+            "trainfit_log_entries_dropped",
+            "Entries of the log that were dropped, since nobody read those before.",
+            value=self.read(),
+        )
 
 
 class Metrics:
@@ -128,6 +144,8 @@ class Metrics:
             "Models of the Hub in the memory of the process.",
             registry=self.registry,
         )
+        self._log_entries_dropped = _LogEntriesDropped()
+        self.registry.register(self._log_entries_dropped)
         build = Info("trainfit_build", "The estimator that answers.", registry=self.registry)
         build.info({"version": trainfit.__version__, "catalogue_version": catalogue_version()})
 
@@ -142,6 +160,10 @@ class Metrics:
         """Read from here how many requests are being answered, and what answers are kept in."""
         self._in_flight.set_function(under_way)
         self._answers_remembered.set_function(remembered_bytes)
+
+    def watch_log(self, dropped: Callable[[], int]) -> None:
+        """Read from here how many entries of the log were dropped."""
+        self._log_entries_dropped.read = dropped
 
     def request_answered(self, operation: str, method: str, status: int, seconds: float) -> None:
         """Count a request to an operation, or to "unmatched", by a method of the closed set and

@@ -3,7 +3,10 @@
 import os
 import signal
 import socket
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
 from ssl import SSLContext
 from types import FrameType
 
@@ -14,6 +17,7 @@ from fastapi import FastAPI
 import trainfit
 from trainfit.api.app import create_app
 from trainfit.api.connection import Connection
+from trainfit.api.log_writer import LogWriter
 from trainfit.api.logs import configure_logs
 from trainfit.api.settings import Settings, unknown_variables
 from trainfit.api.tls import renewed_context
@@ -22,15 +26,37 @@ from trainfit.api.traces import name_service
 ANSWERED_WITHIN = 0.8
 """The share of the grace in which what is under way is answered."""
 
+LOG_SECONDS = 1.0
+"""For the last entries of the log to be written, where nobody may read them."""
+
 log = structlog.get_logger("trainfit")
 
 
 def serve(settings: Settings) -> None:
     """Serve until the process is told to stop. Raises SystemExit where it cannot."""
     _check(settings)
-    configure_logs(settings.log_level, settings.log_format)
-    tls = _tls(settings)
-    app = _app(settings)
+    with _log(settings) as writer:
+        tls = _tls(settings)
+        app = _app(settings)
+        app.state.metrics.watch_log(lambda: writer.dropped)
+        _run(settings, app, tls)
+
+
+@contextmanager
+def _log(settings: Settings) -> Iterator[LogWriter]:
+    """Whatever this process says on standard error goes to the writer, and that it says last is
+    waited for.
+    """
+    writer = LogWriter(sys.stderr.fileno())
+    with redirect_stderr(writer):
+        configure_logs(settings.log_level, settings.log_format)
+        try:
+            yield writer
+        finally:
+            writer.drain(LOG_SECONDS)
+
+
+def _run(settings: Settings, app: FastAPI, tls: SSLContext | None) -> None:
     name_service(os.environ)
     for variable, meant in unknown_variables(os.environ):
         log.warning("unknown setting", variable=variable, did_you_mean=meant)
