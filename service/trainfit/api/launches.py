@@ -97,7 +97,8 @@ def _read(
 
 def _finding(complaint: Complaint, launch: Launch, prefix: str) -> Finding:
     pointer = prefix + place_in(launch, complaint.file)
-    return Finding(pointer, "invalid_launch", complaint.message, (), complaint.line)
+    missing = tuple(prefix + each for each in complaint.missing)
+    return Finding(pointer, "invalid_launch", complaint.message, (), complaint.line, missing)
 
 
 def _placed(found: Problem, reading: LaunchReading, prefix: str) -> Problem:
@@ -108,9 +109,11 @@ def _placed(found: Problem, reading: LaunchReading, prefix: str) -> Problem:
 
 def _moved(finding: Finding, reading: LaunchReading, prefix: str) -> Finding:
     place = reading.place_of(finding.pointer)
+    pointer = prefix + place.pointer
     return replace(
         finding,
-        pointer=prefix + place.pointer,
+        pointer=pointer,
         message=f"{place.words}: {finding.message}",
         line=place.line,
+        missing=(pointer,) if finding.code == "missing" else (),
     )

@@ -9,6 +9,7 @@ from typing import Any
 from trainfit.api.launches import LAUNCH
 from trainfit.api.problems import Problem
 from trainfit.cli.flags import Flag, flag_at, flags
+from trainfit.launch.missing import IN_ENV, IN_OVERRIDES, SCRIPT_ARGUMENTS
 from trainfit.resolve.findings import Change, Finding
 
 MODEL = "/model"
@@ -45,14 +46,11 @@ def _named(found: re.Match[str]) -> str:
 
 
 IN_FLAGS: Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = (
-    (re.compile(r"(?P<pointer>/\w[\w/]*) in overrides"), _asked_for),
+    (IN_OVERRIDES, _asked_for),
     (re.compile(r"^(?P<pointer>/\w[\w/]*) of the (?:job|overrides)(?=: )"), _named),
-    (re.compile(r"give the arguments of the script in argv, \[\] for"), "give --argv, '' for"),
+    (SCRIPT_ARGUMENTS, "give --argv, '' for"),
     (re.compile(r"give (it|the command) in argv"), r"give \1 as --argv"),
-    (
-        re.compile(r"\b(\w+) is not set(.*); give it in env"),
-        r"\1 is not set\2; give it as --env \1=...",
-    ),
+    (IN_ENV, r"\g<name>\g<why>; give it as --env \g<name>=..."),
     (re.compile(r"give it in env\b"), "give it as --env NAME=VALUE"),
 )
 """What a message says of overrides, argv and env, and what these are at a terminal."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
 from typing import Any
 
 from trainfit.launch.account import (
@@ -53,9 +54,11 @@ class Draft:
         """Set a field, as these settings together say; what is put later counts."""
         unknown = [each for each in settings if each.unknown is not None]
         if unknown:
-            tell = self.ignore if settles(self._overrides, pointer) else self.recognise
             for setting in unknown:
-                tell(setting)
+                if settles(self._overrides, pointer):
+                    self.ignore(setting)
+                else:
+                    self._complain_of_unknown(setting, pointer)
             return
         try:
             value = as_field(pointer, value)
@@ -92,8 +95,10 @@ class Draft:
         this field.
         """
         if self.get(pointer) is None and not settles(self._overrides, pointer):
-            place = Complaint(message) if setting is None else Complaint.at(setting, message)
-            self._complaints.append(place)
+            unsettled = Complaint(message, settled_by=pointer)
+            if setting is not None:
+                unsettled = Complaint.at(setting, message, pointer)
+            self._complaints.append(unsettled)
 
     def recognise(self, setting: Setting) -> None:
         """Note a setting that decides memory but changes no field as it stands."""
@@ -112,16 +117,16 @@ class Draft:
         self._recognised.pop(setting, None)
         self._unsupported[setting] = why
 
-    def complain(self, setting: Setting, message: str) -> None:
+    def complain(self, setting: Setting, message: str, pointer: str | None = None) -> None:
         """Note that a setting is wrong. `close` raises it, with all others.
 
-        Of one whose value is not known, nothing else can be wrong.
+        Of one whose value is not known, nothing else can be wrong; the field at `pointer` would do
+        in its place.
         """
         if setting.unknown is not None:
-            message = f"{setting.value} is not known: {setting.unknown}"
-        complaint = Complaint.at(setting, message)
-        if complaint not in self._complaints:
-            self._complaints.append(complaint)
+            self._complain_of_unknown(setting, pointer)
+        else:
+            self._complain(Complaint.at(setting, message))
 
     def close(self) -> Account:
         """The account. Raises LaunchError with every complaint."""
@@ -144,6 +149,18 @@ class Draft:
                 for each, why in self._unsupported.items()
             ],
         )
+
+    def _complain_of_unknown(self, setting: Setting, pointer: str | None = None) -> None:
+        message = f"{setting.value} is not known: {setting.unknown}"
+        self._complain(Complaint.at(setting, message, pointer))
+
+    def _complain(self, complaint: Complaint) -> None:
+        """Once of each message; one that says what would settle it stands before one that not."""
+        same = replace(complaint, settled_by=None)
+        if complaint.settled_by is not None and same in self._complaints:
+            self._complaints[self._complaints.index(same)] = complaint
+        elif not any(replace(each, settled_by=None) == same for each in self._complaints):
+            self._complaints.append(complaint)
 
     def _accepts(self, setting: Setting) -> bool:
         return EVERY_KEY in self._accepted or setting.key in self._accepted
@@ -203,6 +220,10 @@ class Reading:
         except ValueError as error:
             self.draft.complain(setting, str(error))
             return default
+
+    def is_unknown(self, key: str) -> bool:
+        """Whether a setting is given and what it says is not known."""
+        return key in self.settings and self.settings[key].unknown is not None
 
     def copy(self, key: str, pointer: str, convert: Callable[[Any], Any] | None = None) -> bool:
         """Set a field to the value of a setting, and tell whether that is given."""

@@ -17,7 +17,8 @@ class Change:
 class Finding:
     """One thing that is wrong: where, a stable code, words, and a change that would be right.
 
-    `line` counts from 1 where the pointer leads to a text of several lines.
+    `line` counts from 1 where the pointer leads to a text of several lines. `missing` are pointers
+    to places in the body: what is given at any one of them settles it.
     """
 
     pointer: str
@@ -25,6 +26,7 @@ class Finding:
     message: str
     suggestion: tuple[Change, ...] = ()
     line: int | None = None
+    missing: tuple[str, ...] = ()
 
 
 class RefusedError(ValueError):

@@ -16,9 +16,11 @@ def copy(reading: Reading, names: Mapping[str, str], part: str, *, applies: bool
     apply.
     """
     for name, field in names.items():
-        setting = reading.get(name)
-        if setting is not None and applies:
-            put(reading, setting, f"{part}/{field}", reading.value(name))
+        pointer = f"{part}/{field}"
+        if applies and reading.is_unknown(name):
+            reading.copy(name, pointer)
+        elif (setting := reading.get(name)) is not None and applies:
+            put(reading, setting, pointer, reading.value(name))
 
 
 def put(reading: Reading, setting: Setting, pointer: str, value: Any) -> None:

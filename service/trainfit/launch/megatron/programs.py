@@ -89,7 +89,9 @@ def read_machine(program: Program, draft: Draft) -> None:
     world = program.environment.get("WORLD_SIZE")
     settings = program.num_gpus or (() if world is None else (world,))
     try:
-        if settings:
+        if any(each.unknown is not None for each in settings):
+            draft.put(pointer, None, *settings)
+        elif settings:
             draft.put(pointer, prod(int(each.value) for each in settings), *settings)
     except ValueError:
         draft.complain(settings[0], f"must be a number of GPUs, not {settings[0].value!r}")

@@ -81,7 +81,7 @@ def _world(run: Run, rest: int, shard: int) -> int:
         try:
             draft.put(pointer, prod(size(each.value) for each in counts), *counts)
         except ValueError as error:
-            draft.complain(counts[0], str(error))
+            draft.complain(counts[0], str(error), pointer)
     elif shard > 0 and draft.get(pointer) is None and draft.overridden(pointer) is None:
         run.decide(pointer, rest * shard, SHARD, REPLICATE, TENSOR, CONTEXT, PIPELINE)
     draft.require(

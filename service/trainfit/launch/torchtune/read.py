@@ -185,7 +185,7 @@ def _share_out(reading: Reading, draft: Draft, command: Command) -> None:
         elif command.recipe is not None and command.recipe.endswith("single_device"):
             draft.default(pointer, 1, f"torchtune's {command.recipe}")
     except ValueError as error:
-        draft.complain(command.num_gpus[0], str(error))
+        draft.complain(command.num_gpus[0], str(error), pointer)
     message = "the number of GPUs is not said: give the command, or /parallelism/num_gpus"
     draft.require(pointer, f"{message} in overrides")
     world = draft.overridden(pointer) or draft.get(pointer)

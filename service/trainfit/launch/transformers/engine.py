@@ -54,7 +54,7 @@ def put_num_gpus(run: Run, engine: Engine, *, filled: bool) -> int | None:
     total = 1
     for setting in counts:
         if setting.unknown is not None:
-            draft.recognise(setting)
+            draft.put(NUM_GPUS, None, setting)
             return None
         count = as_int(setting.value)
         if count is None or count < 1:

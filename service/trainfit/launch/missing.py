@@ -1,0 +1,25 @@
+"""What a launch leaves open, as messages ask for it, and where in a launch it can be given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+OVERRIDES = "/overrides"
+IN_OVERRIDES = re.compile(r"(?P<pointer>/\w[\w/]*) in overrides")
+IN_ENV = re.compile(
+    r"\b(?P<name>[A-Za-z_]\w*)(?P<why> (?:is not set|is taken from)\b[^;]*); give it in env\b"
+)
+SCRIPT_ARGUMENTS = re.compile(r"give the arguments of the script in argv, \[\] for")
+
+
+def asked_for(message: str) -> Iterator[str]:
+    """Pointers into a launch to what a message asks for; any one of them settles it. What has a
+    cause comes first: a variable before a field that it decides.
+    """
+    for variable in IN_ENV.finditer(message):
+        yield f"/env/{variable['name']}"
+    if SCRIPT_ARGUMENTS.search(message):
+        yield "/argv"
+    for field in IN_OVERRIDES.finditer(message):
+        yield OVERRIDES + field["pointer"]
