@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import cache
+from itertools import chain
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
@@ -20,8 +21,10 @@ from trainfit.architectures.registry import supported_model_types
 from trainfit.cli.flags import flags
 from trainfit.estimator import overhead
 from trainfit.estimator.assumptions import ASSUMPTIONS
+from trainfit.estimator.blocks.attention.transformer_engine import attention
+from trainfit.estimator.blocks.mlp.transformer_engine import mlp
 from trainfit.estimator.frameworks.megatron import buffers
-from trainfit.estimator.frameworks.megatron.layers import layer_operations
+from trainfit.estimator.frameworks.megatron.chunks import Ledger
 from trainfit.estimator.ledger import Lifetime
 from trainfit.estimator.legend import legend_of
 from trainfit.estimator.results import Interval
@@ -178,23 +181,24 @@ def buffer_constants() -> str:
 def layer_ledger() -> str:
     """The tensors of one layer of the example."""
     plan, _ = planned(LLAMA_8B)
+    ledger = Ledger(plan, symbolic=True)
     sizes = legend_of(plan)
     rows = []
-    for group in layer_operations(plan.model.layer_kinds[0], sizes, plan):
-        for operation in group:
-            name = operation.name
-            for tensor in operation.tensors:
-                if tensor.bytes:
-                    lifetime = tensor.lifetime.name.lower()
-                    dropped = ", ".join(tensor.dropped_by)
-                    rows.append(
-                        [name, tensor.name, lifetime, dropped, f"{tensor.bytes / MIB:,.1f}"]
-                    )
-                    name = ""
+    for operation in chain.from_iterable(ledger.kinds[0]):
+        name = operation.name
+        for row in operation.tensors:
+            lifetime, dropped = row.lifetime.name.lower(), ", ".join(row.dropped_by)
+            rows.append([name, row.formula, lifetime, dropped, f"{row.bytes / MIB:,.1f}"])
+            name = ""
     shown = {"n": sizes.n, "n'": sizes.n_shard, "h": sizes.h, "t": sizes.t}
     words = ", ".join(f"{name} = {size:,}" for name, size in shown.items())
     heads = ["operation", "tensor", "lifetime", "dropped by", "MiB"]
     return f"Sizes: {words}; {sizes.bytes} bytes an element.\n\n{table(heads, rows, numbers=1)}"
+
+
+def program(of: Callable[..., None]) -> Callable[[], str]:
+    """A block's program, as it stands in the code."""
+    return lambda: listing(inspect.getsource(of), "python")
 
 
 def lifetimes() -> str:
@@ -261,5 +265,7 @@ BLOCKS = {
     "model-types": model_types,
     "moments": moments,
     "overhead-constants": overhead_constants,
+    "program-attention": program(attention),
+    "program-mlp": program(mlp),
     "refused": refused,
 }

@@ -159,7 +159,7 @@ def test_experts_are_sharded_over_their_own_data_parallel_ranks() -> None:
         (["attn_norm"], 2 * 5120),
         (["mlp_norm"], 2 * 5120),
         (["core_attn"], 2 * 128 * (2 * 192 + 128)),
-        (["attn_proj"], 2 * 128 * 128),
+        (["core_attn", "attn_proj"], 2 * 128 * (2 * 192 + 128 + 128)),
         (["expert_fc1"], 2 * 6 * 5120),
         (["moe_act"], 2 * 6 * 2 * 1536),
     ],

@@ -8,6 +8,7 @@ maximum over these lists.
 from enum import Enum
 from typing import NamedTuple
 
+from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Bucket
 
 
@@ -39,50 +40,56 @@ class Lifetime(Enum):
     GRADIENT = "from its operation's backward until gradients are reduced or the step ends"
 
 
-class Tensor(NamedTuple):
-    """Bytes with a name and a lifetime. `dropped_by` names the modules that drop just this tensor:
-    recomputed ones that discard an output, and offloaded ones.
+class Row(NamedTuple):
+    """Bytes with a name and a lifetime. `dropped_by` names the modules that let go of the tensor
+    until backward, the widest first: recomputed ones, and offloaded ones. `tensor` is what a
+    program made.
     """
 
     name: str
     bytes: int
     lifetime: Lifetime
     dropped_by: tuple[str, ...] = ()
+    tensor: Tensor | None = None
+
+    @property
+    def formula(self) -> str:
+        """The name with the tensor's shape; a table's names have theirs."""
+        return self.name if self.tensor is None else self.tensor.formula
 
 
-def saved(name: str, size: int, *dropped_by: str) -> Tensor:
-    return Tensor(name, size, Lifetime.SAVED, dropped_by)
+def saved(name: str, size: int, *dropped_by: str) -> Row:
+    return Row(name, size, Lifetime.SAVED, dropped_by)
 
 
-def held(name: str, size: int) -> Tensor:
-    return Tensor(name, size, Lifetime.HELD)
+def held(name: str, size: int) -> Row:
+    return Row(name, size, Lifetime.HELD)
 
 
-def forward(name: str, size: int) -> Tensor:
-    return Tensor(name, size, Lifetime.FORWARD)
+def forward(name: str, size: int) -> Row:
+    return Row(name, size, Lifetime.FORWARD)
 
 
-def backward(name: str, size: int) -> Tensor:
-    return Tensor(name, size, Lifetime.BACKWARD)
+def backward(name: str, size: int) -> Row:
+    return Row(name, size, Lifetime.BACKWARD)
 
 
-def gradient(name: str, size: int) -> Tensor:
-    return Tensor(name, size, Lifetime.GRADIENT)
+def gradient(name: str, size: int) -> Row:
+    return Row(name, size, Lifetime.GRADIENT)
 
 
 class Operation(NamedTuple):
     """One step of a block's forward with the tensors it makes.
 
     `gemm` is the (out, in) shape of its weight on one rank where a linear runs, with a `bias` or
-    without; `output` are the bytes that it makes.
-    `scopes` are the recompute modules that hold the whole operation and drop all that it saves,
-    the widest first.
+    without; `output` are the bytes that it makes. `modules` are those that it runs in and that can
+    be recomputed as a whole, the widest first.
     """
 
     name: str
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[Row, ...]
     gemm: tuple[int, int] | None = None
-    scopes: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
     bias: bool = False
     output: int = 0
 

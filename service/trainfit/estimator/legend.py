@@ -5,11 +5,12 @@ feed-forward network, V vocabulary (padded), L layers, E experts, k experts per 
 t tensor, p pipeline, c context, e expert, x expert-tensor parallel size, n tokens.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import Literal
 
+from trainfit.estimator.tensors import Size
 from trainfit.resolve.plan import Adapters, MegatronPlan, PytorchPlan
 
 
@@ -56,6 +57,25 @@ class Legend:
     def copied(self, size: int) -> int:
         """What a linear keeps besides an input that someone else keeps as it is."""
         return 0 if self.linear_input_bytes == self.bytes else self.kept(size)
+
+
+def in_symbols(sizes: Legend) -> Legend:
+    """The same sizes under their names."""
+    return replace(
+        sizes,
+        h=Size(sizes.h, "h"),
+        b=Size(sizes.b, "b"),
+        s=Size(sizes.s, "s"),
+        V=Size(sizes.V, "V"),
+        t=Size(sizes.t, "t"),
+        c=Size(sizes.c, "c"),
+        e=Size(sizes.e, "e"),
+        x=Size(sizes.x, "x"),
+        n=Size(sizes.n, "n"),
+        n_shard=Size(sizes.n_shard, "n'"),
+        n_gathered=Size(sizes.n_gathered, "n") if sizes.n_gathered else 0,
+        streams=Size(sizes.streams, "streams"),
+    )
 
 
 def legend_of(plan: MegatronPlan) -> Legend:

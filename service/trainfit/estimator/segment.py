@@ -77,12 +77,11 @@ def walk(name: str, table: list[list[Sums]], gradient: int) -> Segment:
 
 def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
     saved = held = forward = backward = gradient = dropped = 0
-    dropper = _first_of(operation.scopes, modules) if modules else ""
-    whole = bool(dropper)
-    for _, size, lifetime, dropped_by in operation.tensors:
+    dropper = _first_of(operation.modules, modules) if modules else ""
+    for _, size, lifetime, dropped_by, _ in operation.tensors:
         if lifetime is SAVED:
-            by = _first_of(dropped_by, modules) if modules and not whole else ""
-            if by or whole:
+            by = _first_of(dropped_by, modules) if modules and dropped_by else ""
+            if by:
                 dropped, dropper = dropped + size, dropper or by
             else:
                 saved += size

@@ -1,10 +1,13 @@
 """The symbols of formulas with one job's numbers: those that all tables share, and a block's."""
 
-from trainfit.estimator.blocks.moe.rows import rows_of
+from collections.abc import Container, Iterable
+from itertools import chain
+
 from trainfit.estimator.frameworks.megatron.chunks import Ledger as MegatronLedger
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger as PytorchLedger
+from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import MegatronPlan, Plan
+from trainfit.estimator.tensors import Size
 from trainfit.specs.blocks import (
     Attention,
     Block,
@@ -32,8 +35,19 @@ def shared_symbols(sizes: Legend) -> dict[str, int]:
     }
 
 
-def block_symbols(block: Block, sizes: Legend, plan: Plan) -> dict[str, int]:
-    """What the tables of this block name besides."""
+def symbols_of(groups: Iterable[Group], shared: Container[str]) -> dict[str, int]:
+    """What the shapes of these operations name besides the shared symbols."""
+    named: dict[str, int] = {}
+    for operation in chain.from_iterable(groups):
+        for row in operation.tensors:
+            for size in row.tensor.shape if row.tensor is not None else ():
+                if isinstance(size, Size):
+                    named |= size.symbols
+    return {name: value for name, value in named.items() if name not in shared}
+
+
+def block_symbols(block: Block, sizes: Legend) -> dict[str, int]:
+    """What the tables of PyTorch's blocks name besides."""
     match block:
         case Attention():
             values = block.v_head_dim or block.head_dim
@@ -54,7 +68,8 @@ def block_symbols(block: Block, sizes: Legend, plan: Plan) -> dict[str, int]:
             width = block.shared_ffn
             shared = {} if width is None else {"f": width, "f_s": width}
             routed = {"E": block.experts, "k": block.top_k, "f_e": block.ffn} | shared
-            return routed | _rows(block, sizes, plan)
+            tokens = sizes.n_shard if sizes.e > 1 else sizes.n
+            return routed | {"T": tokens * block.top_k}
         case Recurrence():
             return {
                 "projected": block.projected_width,
@@ -68,10 +83,3 @@ def block_symbols(block: Block, sizes: Legend, plan: Plan) -> dict[str, int]:
 def embedding_symbols(ledger: MegatronLedger | PytorchLedger) -> dict[str, int]:
     """What the table of the embedding names besides: PyTorch's has the tables of positions."""
     return {"d": ledger.rotated} if isinstance(ledger, PytorchLedger) else {}
-
-
-def _rows(block: Experts, sizes: Legend, plan: Plan) -> dict[str, int]:
-    if not isinstance(plan, MegatronPlan):
-        return {"T": (sizes.n_shard if sizes.e > 1 else sizes.n) * block.top_k}
-    rows = rows_of(block, sizes, plan.routing)
-    return {"T": rows.sent, "T_a": rows.arrived, "T_r": rows.received}

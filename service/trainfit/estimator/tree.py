@@ -6,7 +6,6 @@ one kind in a row stand as one module.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from inspect import cleandoc
 from itertools import chain, groupby
 from typing import Literal
@@ -18,11 +17,16 @@ from trainfit.estimator.blocks.mtp import weights as mtp
 from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.frameworks.megatron.chunks import Ledger as MegatronLedger
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger as PytorchLedger
-from trainfit.estimator.ledger import Group, Lifetime, Operation, Tensor, Weight
+from trainfit.estimator.ledger import Group, Lifetime, Row, Weight
 from trainfit.estimator.local_parameters import ParameterTable, embedding_weights
 from trainfit.estimator.placement import Content, place
 from trainfit.estimator.segment import price
-from trainfit.estimator.symbols import block_symbols, embedding_symbols
+from trainfit.estimator.symbols import (
+    block_symbols,
+    embedding_symbols,
+    shared_symbols,
+    symbols_of,
+)
 from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
 from trainfit.specs.blocks import Block, Layer, Norm, Opaque, Recurrence, Sublayer
 
@@ -38,14 +42,18 @@ LIFETIMES: Mapping[Lifetime, LifetimeName] = {
 
 @dataclass(frozen=True, slots=True)
 class KeptTensor:
-    """A tensor of an operation, named with its shape. `dropped` is one that would be saved and is
-    made again, or fetched, in backward.
+    """A tensor of an operation, named with its shape in symbols. `dropped` is one that would be
+    saved and is made again, or fetched, in backward. Where the operation is known by its program,
+    `bytes` are the product of `shape` and `element_bytes`, rounded up; where it is known by a
+    table alone, neither is told.
     """
 
     name: str
     bytes: int
     lifetime: LifetimeName
     dropped: bool
+    shape: tuple[int, ...] | None = None
+    element_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +105,10 @@ def module_tree(plan: Plan, rank: int) -> Module:
     return _sum(f"stage {rank}", parts)
 
 
-def ledger_of(plan: Plan) -> MegatronLedger | PytorchLedger:
-    """The tables of the framework that runs the plan."""
+def ledger_of(plan: Plan, *, symbolic: bool = False) -> MegatronLedger | PytorchLedger:
+    """What the framework that runs the plan makes of it, with shapes in symbols if asked."""
     if isinstance(plan, MegatronPlan):
-        return MegatronLedger(plan)
+        return MegatronLedger(plan, symbolic=symbolic)
     assert isinstance(plan, PytorchPlan)
     return PytorchLedger(plan)
 
@@ -110,7 +118,8 @@ class _Modules:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._ledger = ledger_of(plan)
+        self._ledger = ledger_of(plan, symbolic=True)
+        self._shared = shared_symbols(self._ledger.sizes)
         self._parameters = ParameterTable(plan)
 
     def chunk(self, content: Content, layers: range) -> Iterator[Module]:
@@ -121,9 +130,8 @@ class _Modules:
         if content.embedding_weights:
             saves = ledger.embedding() if content.embedding else ()
             weights = embedding_weights(plan)
-            yield replace(
-                self._block("embedding", weights, saves), symbols=embedding_symbols(ledger)
-            )
+            module = self._block("embedding", weights, saves)
+            yield replace(module, symbols=module.symbols | embedding_symbols(ledger))
         if content.embedding:
             for extra in model.extras:
                 yield _sum(extra.name, self._leaves(opaque.weights(extra), ()))
@@ -193,9 +201,10 @@ class _Modules:
         yield self._norms("norm" if sublayer.norms else "residual", sublayer.norms, inputs)
         for block, saved in zip(blocks, inside, strict=False):
             weights = block_weights(block, self._plan.model.hidden_size)
-            symbols = block_symbols(block, self._ledger.sizes, self._plan)
             module = self._block(block.kind, weights, saved)
-            yield replace(module, name=_name(block), symbols=symbols)
+            if isinstance(self._ledger, PytorchLedger):
+                module = replace(module, symbols=block_symbols(block, self._ledger.sizes))
+            yield replace(module, name=_name(block))
         behind = tuple(group for after in inside[len(blocks) :] for group in after)
         if sublayer.post_norms or behind:
             yield self._norms("output", sublayer.post_norms, behind)
@@ -211,7 +220,8 @@ class _Modules:
         """A block, with what is said of the table of its kind."""
         table = self._ledger.tables.get(kind)
         about = cleandoc(table.__doc__ or "") if table is not None else ""
-        return replace(_sum(kind, self._leaves(weights, groups)), about=about)
+        symbols = symbols_of(groups, self._shared)
+        return replace(_sum(kind, self._leaves(weights, groups)), about=about, symbols=symbols)
 
     def _leaves(self, weights: Iterable[Weight], groups: tuple[Group, ...]) -> Iterator[Module]:
         """A leaf for every weight and for every operation."""
@@ -221,14 +231,17 @@ class _Modules:
             yield Module(weight.name, local.whole, here, 0, split=weight.split.value)
         for operation in chain.from_iterable(groups):
             saved = price(operation.name, ((operation,),), self._ledger.dropped, 0).saved
-            tensors = tuple(map(partial(self._kept, operation), operation.tensors))
+            tensors = tuple(map(self._kept, operation.tensors))
             yield Module(operation.name, 0, 0, saved, tensors=tensors)
 
-    def _kept(self, operation: Operation, tensor: Tensor) -> KeptTensor:
-        droppers = {*operation.scopes, *tensor.dropped_by}
-        dropped = not droppers.isdisjoint(self._ledger.dropped)
-        saved = tensor.lifetime is Lifetime.SAVED
-        return KeptTensor(tensor.name, tensor.bytes, LIFETIMES[tensor.lifetime], saved and dropped)
+    def _kept(self, row: Row) -> KeptTensor:
+        dropped = not self._ledger.dropped.isdisjoint(row.dropped_by)
+        saved = row.lifetime is Lifetime.SAVED
+        kept = KeptTensor(row.formula, row.bytes, LIFETIMES[row.lifetime], saved and dropped)
+        if row.tensor is None:
+            return kept
+        shape, width = row.tensor.shape, row.tensor.width
+        return replace(kept, shape=tuple(map(int, shape)), element_bytes=float(width))
 
 
 def _sum(name: str, parts: Iterable[Module]) -> Module:

@@ -182,6 +182,13 @@ def resolve_recompute(
             "full recompute keeps nothing to offload",
             put("/training/offload_modules", []),
         )
+    if "attn_proj" in offloaded and "core_attn" not in offloaded:
+        findings.add(
+            "/training/offload_modules",
+            "conflict",
+            "attn_proj reads what core_attn keeps: it is not offloaded without core_attn",
+            put("/training/offload_modules", [*training.offload_modules, "core_attn"]),
+        )
     if given.granularity != "full":
         if given.method is not None or given.num_layers is not None:
             findings.add(

@@ -9,7 +9,7 @@ from functools import partial
 
 from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.blocks.norm.pytorch import norm
-from trainfit.estimator.ledger import Operation, Tensor, backward, forward, saved
+from trainfit.estimator.ledger import Operation, Row, backward, forward, saved
 from trainfit.estimator.legend import Input, PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Attention
@@ -221,7 +221,7 @@ def _projections(
             yield into("v_proj", outputs=owned * (block.v_head_dim or d), reads="residual")
 
 
-def _inputs(q: int, k: int, v: int, *, rotated: bool, packed: bool) -> Iterator[Tensor]:
+def _inputs(q: int, k: int, v: int, *, rotated: bool, packed: bool) -> Iterator[Row]:
     """What the kernel reads. Rotated queries and keys are new tensors; a value that is a part of
     a packed product keeps all of it alive.
     """
@@ -236,7 +236,7 @@ def _inputs(q: int, k: int, v: int, *, rotated: bool, packed: bool) -> Iterator[
 
 def _kernel(
     block: Attention, a: int, read: int, sizes: PytorchLegend, plan: PytorchPlan
-) -> Iterator[Tensor]:
+) -> Iterator[Row]:
     """What the kernel keeps and borrows besides q, k and v of `read` heads."""
     n, width = sizes.n, sizes.bytes
     d, d_v = block.head_dim, block.v_head_dim or block.head_dim
@@ -266,13 +266,13 @@ def _keeps_scores(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> 
     return plan.step.attention_backend == "eager" or _runs_unfused(block, sizes, plan)
 
 
-def _gradients(inputs: int, out: int) -> Iterator[Tensor]:
+def _gradients(inputs: int, out: int) -> Iterator[Row]:
     """Of a fused kernel. Gradients of scores are larger, and gone before those of q and k come."""
     yield backward("gradients of q, k, v", inputs)
     yield backward("gradient of the output", out)
 
 
-def ring(q: int, kv: int, sizes: PytorchLegend) -> Iterator[Tensor]:
+def ring(q: int, kv: int, sizes: PytorchLegend) -> Iterator[Row]:
     """What context-parallel ranks pass round: keys and values of all ranks, gathered at once, and
     in backward gradients in fp32, those of keys and values as they come and go besides. `q` and
     `kv` are bytes of this rank's. Source: torch/distributed/tensor/experimental/_context_parallel
@@ -298,7 +298,7 @@ def _runs_unfused(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> 
     return masked or (plan.step.activation_bytes == FULL and not sizes.prefix)
 
 
-def _unfused(a: int, d: int, out: int, sizes: PytorchLegend) -> Iterator[Tensor]:
+def _unfused(a: int, d: int, out: int, sizes: PytorchLegend) -> Iterator[Row]:
     """Scores in fp32 [b, a / t, s, s], made from queries, keys and values in fp32.
     Source: aten/src/ATen/native/transformers/attention.cpp.
     """
@@ -324,7 +324,7 @@ SOFTMAX_AS_READ = frozenset(
 """model_types whose eager softmax is of the type of what it reads, not fp32."""
 
 
-def _eager(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Tensor]:
+def _eager(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Row]:
     """Attention of single operations. Autocast makes every softmax in fp32."""
     as_read = plan.model.model_type in SOFTMAX_AS_READ
     if as_read and sizes.bytes < FULL and not sizes.autocast:
@@ -333,7 +333,7 @@ def _eager(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterato
         yield from _eager_in_full(a, out, sizes, plan)
 
 
-def _eager_as_read(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Tensor]:
+def _eager_as_read(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Row]:
     """Scores [b, a / t, s, s] in the narrow type throughout."""
     scores = sizes.b * a * sizes.s * (sizes.s + sizes.prefix) * sizes.c * sizes.bytes
     yield saved("softmax [b, a / t, s, s]", scores)
@@ -344,7 +344,7 @@ def _eager_as_read(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) ->
     yield backward("gradients of the scores", 2 * scores)
 
 
-def _eager_in_full(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Tensor]:
+def _eager_in_full(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Row]:
     """Scores [b, a / t, s, s]: a softmax in fp32, and its copy in the narrow type; with dropout
     the mask (1 byte) and the dropped scores stand in the copy's place, in the residual stream's
     type until the product narrows them.

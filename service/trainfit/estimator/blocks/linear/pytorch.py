@@ -8,7 +8,7 @@ weight in the narrow type, and of an input that is wider. Sources: torch/csrc/au
 
 from collections.abc import Iterator
 
-from trainfit.estimator.ledger import Operation, Tensor, backward, forward, gradient, saved
+from trainfit.estimator.ledger import Operation, Row, backward, forward, gradient, saved
 from trainfit.estimator.legend import Input, PytorchLegend
 
 INPUT = "input"
@@ -78,7 +78,7 @@ def linear(
     )
 
 
-def _float8(rows: int, inputs: int, outputs: int, sizes: PytorchLegend) -> Iterator[Tensor]:
+def _float8(rows: int, inputs: int, outputs: int, sizes: PytorchLegend) -> Iterator[Row]:
     """Copies of a byte an element that a product reads; what is kept for backward stays wide.
     Source: torchao/float8/float8_linear.py (matmul_with_hp_or_float8_args).
     """
@@ -90,7 +90,7 @@ def _float8(rows: int, inputs: int, outputs: int, sizes: PytorchLegend) -> Itera
 
 def _adapter(
     module: str, rows: int, inputs: int, outputs: int, sizes: PytorchLegend, reads: Input
-) -> Iterator[Tensor]:
+) -> Iterator[Row]:
     """B(A(x)) beside the product. It keeps x in its own type, where a dropout comes first what
     that leaves and its mask, and A's output; B's output is scaled and added. Of a copy the gradient
     is gone before that of the product's own input is there.

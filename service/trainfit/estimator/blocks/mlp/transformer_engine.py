@@ -4,61 +4,23 @@ Symbols: estimator.legend. Source: megatron/core/transformer/mlp.py, fusions/fus
 and fused_bias_gelu.py: the fused activation keeps fc1's output and makes fc2's input.
 """
 
-from trainfit.estimator.ledger import Operation, backward, forward, saved
-from trainfit.estimator.legend import Legend
+from trainfit.estimator.operations.transformer_engine import TransformerEngine
+from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Mlp
 
 
-def operations(block: Mlp, sizes: Legend) -> tuple[Operation, ...]:
+def mlp(step: TransformerEngine, x: Tensor, block: Mlp) -> None:
     """linear_fc1, activation, linear_fc2."""
-    return feed_forward(
-        ffn=block.ffn // sizes.t,
-        gated=block.gated,
-        h_in=block.input_size or sizes.h,
-        h_out=block.output_size or sizes.h,
-        sizes=sizes,
-        scopes=("mlp",),
-    )
+    (f,) = step.named(f=block.ffn)
+    with step.module("mlp"):
+        y = activated(step, x, f, ("linear_fc1", "activation"), gated=block.gated)
+        step.row_linear("linear_fc2", y, block.output_size or step.sizes.h)
 
 
-def feed_forward(
-    ffn: int, gated: bool, h_in: int, h_out: int, sizes: Legend, scopes: tuple[str, ...]
-) -> tuple[Operation, ...]:
-    """A network of `ffn` = f / t features on this rank over all n tokens, within `scopes`."""
-    n, width = sizes.n, sizes.bytes
-    inputs = 2 if gated else 1
-    product = ffn * n * width
-    gathered = h_in * sizes.n_gathered * width
-    return (
-        Operation(
-            "linear_fc1",
-            (
-                forward("gathered input [n, h]", gathered),
-                backward("gathered input [n, h]", gathered),
-                backward("input gradient [n, h]", h_in * n * width),
-                backward("output gradient [n, 2f / t]", inputs * product),
-            ),
-            gemm=(inputs * ffn, h_in),
-            scopes=scopes,
-        ),
-        Operation(
-            "activation",
-            (
-                saved("fc1 output [n, 2f / t]", inputs * product),
-                backward("gradient of fc1 output [n, 2f / t]", inputs * product),
-                backward("gradient of its own output [n, f / t]", product),
-            ),
-            scopes=scopes,
-        ),
-        Operation(
-            "linear_fc2",
-            (
-                saved("activation output [n, f / t]", sizes.kept(product)),
-                forward("output before its reduction [n, h]", h_out * n * width),
-                backward("gathered gradient [n, h]", h_out * sizes.n_gathered * width),
-                backward("input gradient [n, f / t]", product),
-            ),
-            gemm=(h_out, ffn),
-            scopes=scopes,
-        ),
-    )
+def activated(
+    step: TransformerEngine, x: Tensor, f: int, names: tuple[str, str], *, gated: bool
+) -> Tensor:
+    """What fc2 reads [n, f / t]: fc1's output behind the activation."""
+    f //= step.sizes.t
+    projected = step.column_linear(names[0], x, 2 * f if gated else f, "fc1 output")
+    return step.activation(names[1], projected, step.tensor("activation output", step.sizes.n, f))

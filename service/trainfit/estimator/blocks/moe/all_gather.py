@@ -6,72 +6,65 @@ the gathered tokens lie in a global buffer, which `gather_buffer` counts.
 """
 
 from trainfit.estimator.blocks.moe.rows import Rows
-from trainfit.estimator.ledger import Operation, backward, forward, saved
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import OFFLOADED, Routing
+from trainfit.estimator.operations.transformer_engine import BYTE, INT64, TransformerEngine
+from trainfit.estimator.tensors import Tensor
+from trainfit.resolve.plan import OFFLOADED
 from trainfit.specs.blocks import Experts
 
-FC1 = OFFLOADED + "expert_fc1"
-INDEX_BYTES = 8
-"""Indices are int64."""
+FC1 = (OFFLOADED + "expert_fc1",)
 
 
-def dispatch(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> list[Operation]:
-    """Gather tokens, probabilities and routing map; pick the rows of local experts."""
-    h, width = block.latent or sizes.h, sizes.bytes
-    gathered = sizes.n_shard * sizes.e * sizes.x
-    local = block.experts // sizes.e
-    permuted = h * rows.received * width
-    together = sizes.e * sizes.x > 1
-    probabilities = routing.probability_bytes * gathered
-    everywhere = (1 + routing.probability_bytes) * gathered * block.experts if together else 0
-    return [
-        Operation(
-            "gather",
-            (
-                forward("gathered probabilities and map [n_g, E]", everywhere),
-                backward("gradient of the gathered tokens [n_g, h]", h * gathered * width),
-            ),
+def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
+    """Gather tokens, probabilities and routing map; pick the rows [T_r, h] of local experts."""
+    sizes, h = step.sizes, block.latent or step.sizes.h
+    experts, received = step.named(E=block.experts, T_r=rows.received)
+    gathered, local = _gathered(sizes), experts // sizes.e
+    width = step.plan.routing.probability_bytes
+    borrows: list[Tensor] = []
+    if sizes.e * sizes.x > 1:
+        borrows.append(step.tensor("gathered probabilities", gathered, experts, width=width))
+        borrows.append(step.tensor("gathered routing map", gathered, experts, width=BYTE))
+    step.operation(
+        "gather",
+        borrows=tuple(borrows),
+        backward=(step.tensor("gradient of the gathered tokens", gathered, h),),
+    )
+    permuted = step.tensor("permuted rows", received, h, dropped_by=FC1)
+    step.operation(
+        "permute",
+        makes=(permuted,),
+        saves=(
+            step.tensor("local routing map, twice", 2, gathered, local, width=BYTE),
+            step.tensor("local probabilities", gathered, local, width=width),
+            step.tensor("token indices", received, width=INT64),
         ),
-        Operation(
-            "permute",
-            (
-                saved("local routing map [n_g, E_l], twice", 2 * gathered * local),
-                saved("local probabilities [n_g, E_l]", probabilities * local),
-                saved("token indices [T_r] int64", INDEX_BYTES * rows.received),
-                saved("permuted rows = fc1 input [T_r, h]", sizes.kept(permuted), FC1),
-                backward("gradient of the permuted rows [T_r, h]", permuted),
-            ),
-        ),
-    ]
+        backward=(step.gradient(permuted),),
+    )
+    return permuted
 
 
-def combine(block: Experts, sizes: Legend, rows: Rows) -> list[Operation]:
+def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor) -> None:  # noqa: ARG001
     """Rows are added into [n_g, h], which is reduced and scattered."""
-    h, width = block.latent or sizes.h, sizes.bytes
-    gathered = h * sizes.n_shard * sizes.e * sizes.x * width
-    return [
-        Operation(
-            "unpermute",
-            (
-                forward("fc2 output [T_r, h]", h * rows.received * width),
-                forward("sum over experts [n_g, h]", gathered),
-                backward("gradient of the sum [n_g, h]", gathered),
-                backward("gradient of fc2 output [T_r, h]", h * rows.received * width),
-            ),
-        ),
-        Operation(
-            "combine",
-            (
-                forward("sum over experts [n_g, h]", gathered),
-                forward("result [n', h]", sizes.act),
-            ),
-        ),
-    ]
+    sizes = step.sizes
+    added = step.tensor("sum over experts", _gathered(sizes), output.shape[-1])
+    step.operation(
+        "unpermute",
+        makes=(added,),
+        borrows=(output,),
+        backward=(step.gradient(added), step.gradient(output)),
+    )
+    result = step.tensor("result", sizes.n_shard, sizes.h)
+    step.operation("combine", borrows=(added, result))
 
 
 def gather_buffer(block: Experts, sizes: Legend) -> int:
     """Bytes of the global buffer [n_g, h] that stays once it was used."""
     if sizes.e * sizes.x == 1:
         return 0
-    return (block.latent or sizes.h) * sizes.n_shard * sizes.e * sizes.x * sizes.bytes
+    return (block.latent or sizes.h) * _gathered(sizes) * sizes.bytes
+
+
+def _gathered(sizes: Legend) -> int:
+    """n_g: the tokens of all ranks that share out the experts."""
+    return sizes.n_shard * sizes.e * sizes.x

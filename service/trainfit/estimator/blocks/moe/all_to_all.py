@@ -7,85 +7,90 @@ TransformerEngine's permutation.py.
 """
 
 from trainfit.estimator.blocks.moe.rows import Rows
-from trainfit.estimator.ledger import Operation, Tensor, backward, forward, held, saved
-from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import OFFLOADED, Routing
+from trainfit.estimator.operations.transformer_engine import (
+    BYTE,
+    INT32,
+    INT64,
+    TransformerEngine,
+)
+from trainfit.estimator.tensors import Tensor
+from trainfit.resolve.plan import OFFLOADED
 from trainfit.specs.blocks import Experts
 
-FC1 = OFFLOADED + "expert_fc1"
-INDEX_BYTES = 8
-"""Unfused permutation keeps int64 indices."""
+FC1 = (OFFLOADED + "expert_fc1",)
 
 
-def dispatch(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> list[Operation]:
-    """Permute by expert, exchange, gather over x, sort by local expert."""
-    h, width = block.latent or sizes.h, sizes.bytes
-    sent, arrived, received = (h * count * width for count in rows)
-    permute = Operation(
-        "permute",
-        (
-            *_map(block, sizes, rows, routing),
-            held("permuted rows [T, h]", sent),
-            backward("gradient of the permuted rows [T, h]", sent),
-        ),
-    )
-    fc1_input = saved("fc1 input [T_r, h]", sizes.kept(received), FC1)
-    if block.experts == sizes.e and sizes.x == 1:
-        whole = arrived if sizes.copied(arrived) else 0
-        exchanged = (fc1_input, held("dispatched rows [T_a, h] beside their fp8 copy", whole))
-        return [permute, Operation("dispatch", exchanged)]
-    return [
-        permute,
-        Operation("dispatch", (held("dispatched rows [T_a, h]", arrived),)),
-        Operation(
-            "sort_by_local_expert",
-            (
-                fc1_input,
-                forward("gathered rows [T_r, h]", received if sizes.x > 1 else 0),
-                backward("gradients of both orders [T_r, h]", 2 * received),
-            ),
-        ),
-    ]
-
-
-def _map(block: Experts, sizes: Legend, rows: Rows, routing: Routing) -> tuple[Tensor, ...]:
-    """Where every row goes: one int32 map when fused; else an index into the tokens and one into
-    the routing map for the probabilities.
+def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
+    """Permute by expert, exchange, gather over x, sort by local expert: the rows [T_r, h] that
+    fc1 reads.
     """
-    if routing.permute_fusion:
-        return (saved("row map [n', 2E + 1] int32", 4 * sizes.n_shard * (2 * block.experts + 1)),)
-    sorting = (INDEX_BYTES + 1) * sizes.n_shard * block.experts
-    return (
-        saved("token and probability indices [T] int64", 2 * INDEX_BYTES * rows.sent),
-        forward("sorted routing map [n', E] with its indices", sorting),
+    sizes, h = step.sizes, block.latent or step.sizes.h
+    sent, arrived, received = step.named(T=rows.sent, T_a=rows.arrived, T_r=rows.received)
+    permuted = step.tensor("permuted rows", sent, h)
+    saves, borrows = _map(step, block, sent)
+    step.operation(
+        "permute",
+        saves=saves,
+        borrows=borrows,
+        holds=(permuted,),
+        backward=(step.gradient(permuted),),
     )
+    dispatched = step.tensor("dispatched rows", arrived, h, dropped_by=FC1)
+    step.operation("dispatch", holds=(dispatched,))
+    if not sorts(block, step):
+        return dispatched
+    by_expert = step.tensor("rows by expert", received, h, dropped_by=FC1)
+    gathered = step.tensor("gathered rows", received, h)
+    step.operation(
+        "sort_by_local_expert",
+        makes=(by_expert,),
+        borrows=(gathered,) if sizes.x > 1 else (),
+        backward=(step.gradient(gathered), step.gradient(by_expert)),
+    )
+    return by_expert
 
 
-def combine(block: Experts, sizes: Legend, rows: Rows) -> list[Operation]:
+def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor) -> None:
     """Rows go back the way they came; the caller still holds those it sends."""
-    h, width = block.latent or sizes.h, sizes.bytes
-    sent, arrived, received = (h * count * width for count in rows)
-    table = []
-    if block.experts != sizes.e or sizes.x > 1:
-        table.append(
-            Operation(
-                "unsort",
-                (
-                    forward("fc2 output [T_r, h]", received),
-                    forward("unsorted rows [T_r, h]", received),
-                    backward("gradients of both [T_r, h]", 2 * received),
-                ),
-            )
+    sizes, h = step.sizes, block.latent or step.sizes.h
+    sent, arrived = step.named(T=rows.sent, T_a=rows.arrived)
+    if sorts(block, step):
+        unsorted = step.tensor("unsorted rows", *output.shape)
+        step.operation(
+            "unsort",
+            borrows=(output, unsorted),
+            backward=(step.gradient(output), step.gradient(unsorted)),
         )
-    table.append(
-        Operation(
-            "unpermute",
-            (
-                forward("rows to send [T_a, h]", arrived),
-                forward("combined rows [T, h]", sent),
-                forward("result [n', h]", sizes.act),
-                backward("gradient of the combined rows [T, h]", sent),
-            ),
-        )
+    combined = step.tensor("combined rows", sent, h)
+    step.operation(
+        "unpermute",
+        borrows=(
+            step.tensor("rows to send", arrived, h),
+            combined,
+            step.tensor("result", sizes.n_shard, sizes.h),
+        ),
+        backward=(step.gradient(combined),),
     )
-    return table
+
+
+def sorts(block: Experts, step: TransformerEngine) -> bool:
+    """Whether rows that arrive are of several experts, or of several ranks that share one."""
+    return block.experts != step.sizes.e or step.sizes.x > 1
+
+
+def _map(
+    step: TransformerEngine, block: Experts, sent: int
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Where every row goes, and what finding that borrows: one int32 map when fused; else an
+    int64 index into the tokens, and one into the routing map for the probabilities.
+    """
+    (experts,) = step.named(E=block.experts)
+    tokens = step.sizes.n_shard
+    if step.plan.routing.permute_fusion:
+        return (step.tensor("row map", tokens, 2 * experts + 1, width=INT32),), ()
+    indices = step.tensor("token and probability indices", 2, sent, width=INT64)
+    borrows = (
+        step.tensor("sorted routing map", tokens, experts, width=BYTE),
+        step.tensor("its indices", tokens, experts, width=INT64),
+    )
+    return (indices,), borrows

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from trainfit.estimator.blocks.mlp.pytorch import activate
 from trainfit.estimator.blocks.moe.exchanged import FULL, INDEX_BYTES
 from trainfit.estimator.blocks.moe.pytorch import ACTIVATED, ROWS, shared_experts
-from trainfit.estimator.ledger import Operation, Tensor, backward, forward, gradient, held, saved
+from trainfit.estimator.ledger import Operation, Row, backward, forward, gradient, held, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.specs.blocks import Experts
 
@@ -111,7 +111,7 @@ def _experts(
 
 
 def _gated_by_silu(
-    kept: tuple[Tensor, ...], gathered: int, product: int, made: int, sizes: PytorchLegend
+    kept: tuple[Row, ...], gathered: int, product: int, made: int, sizes: PytorchLegend
 ) -> Iterator[Operation]:
     """silu(x w1) * (x w3), each product by itself, so that the gradient of x from w3 waits for the
     one from w1.

@@ -3,30 +3,29 @@
 Symbols: estimator.legend. Source: megatron/core/transformer/multi_token_prediction.py.
 """
 
-from trainfit.estimator.blocks.norm.transformer_engine import statistics_bytes
-from trainfit.estimator.ledger import Operation, backward, forward, saved
-from trainfit.estimator.legend import Legend
+from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.specs.architecture import MultiTokenPrediction
 
 
-def projection(mtp: MultiTokenPrediction, sizes: Legend) -> Operation:
+def projection(step: TransformerEngine, mtp: MultiTokenPrediction) -> None:
     """Both norms, their concatenation, and eh_proj [h, 2h], whose output is gathered."""
-    n, width, act = sizes.n, sizes.bytes, sizes.act
-    statistics = sum(statistics_bytes(norm) for norm in mtp.norms[:2])
-    embedding = sizes.V * sizes.h * width // sizes.t
-    gathered = 2 * sizes.h * sizes.n_gathered * width
-    return Operation(
+    sizes = step.sizes
+    n, h = sizes.n, sizes.h
+    embedding = step.tensor("embedding of the next token", sizes.n_shard, h)
+    hidden = step.tensor("hidden state", sizes.n_shard, h)
+    gathered = step.tensor("gathered concatenation", sizes.n_gathered, 2 * h)
+    step.operation(
         "eh_proj",
-        (
-            saved("embedding of the next token [n', h]", act),
-            saved("hidden state [n', h]", act),
-            saved("concatenation [n', 2h]", 2 * act),
-            saved("statistics of both norms [n']", statistics * sizes.n_shard),
-            forward("gathered concatenation [n, 2h]", gathered),
-            forward("output before it is scattered [n, h]", sizes.h * n * width),
-            backward("gathered concatenation [n, 2h]", gathered),
-            backward("input gradient [n, 2h]", 2 * sizes.h * n * width),
-            backward("embedding's weight gradient [V / t, h]", embedding),
+        saves=(
+            *(embedding, step.statistics(mtp.norms[0].kind, embedding)),
+            *(hidden, step.statistics(mtp.norms[1].kind, hidden)),
+            step.tensor("concatenation", sizes.n_shard, 2 * h),
         ),
-        gemm=(sizes.h // sizes.t, 2 * sizes.h),
+        borrows=(gathered, step.tensor("output before it is scattered", n, h)),
+        backward=(
+            gathered,
+            step.tensor("input gradient", n, 2 * h),
+            step.tensor("embedding's weight gradient", sizes.V // sizes.t, h),
+        ),
+        weight=(h // sizes.t, 2 * h),
     )

@@ -7,7 +7,7 @@ its input and statistics. Sources: transformers' modeling_llama.py, modeling_gem
 torch/csrc/autograd (derivatives.yaml: native_layer_norm).
 """
 
-from trainfit.estimator.ledger import Operation, Tensor, backward, forward, gradient, saved
+from trainfit.estimator.ledger import Operation, Row, backward, forward, gradient, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.specs.blocks import Norm
 
@@ -125,7 +125,7 @@ def norm(
 
 def _written_out(
     size: int, width: int, norm: Norm, model_type: str, *, trained: bool
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Row, Row]:
     """The input in fp32 and, where there is a weight to train, what it is multiplied with."""
     in_full = model_type in SCALED_IN_FULL or norm.kind == "layernorm"
     differences = 2 if norm.kind == "layernorm" else 1

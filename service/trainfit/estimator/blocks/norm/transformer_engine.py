@@ -1,60 +1,50 @@
-"""Normalisations as TransformerEngine runs them. Symbols: estimator.legend; w the width.
+"""Normalisations as TransformerEngine runs them. Symbols: estimator.legend.
 
 Source: TransformerEngine's layernorm_linear.py and rmsnorm.py.
 """
 
-from trainfit.estimator.ledger import Operation, Tensor, backward, saved
-from trainfit.estimator.legend import Legend
+from trainfit.estimator.operations.transformer_engine import TransformerEngine
+from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.plan import OFFLOADED
 from trainfit.specs.blocks import Norm
 
-STATISTIC_BYTES = 4
-"""Norms keep their fp32 statistics: rstd, and the mean for LayerNorm."""
 
+def fused_with_linear(step: TransformerEngine, x: Tensor, norm: Norm, *, feeds_mlp: bool) -> Tensor:
+    """A norm in one module with the linear that reads it, and keeps its output as it reads it.
 
-def statistics_bytes(norm: Norm) -> int:
-    """Bytes of the statistics of one token."""
-    return STATISTIC_BYTES * (2 if norm.kind == "layernorm" else 1)
-
-
-def fused_with_linear(norm: Norm, sizes: Legend, place: str) -> Operation:
-    """A norm in one module with the linear that reads it, and keeps its output.
-
-    Source: TransformerEngine's layernorm_linear.py. `place` names the norm where it is offloaded;
-    recompute `mlp` runs the one before a feed-forward network again.
+    Recompute `mlp` runs the one before a feed-forward network again.
     """
-    output = sizes.kept(norm.width * sizes.n_shard * sizes.bytes)
-    linear = OFFLOADED + "qkv_linear" if place == "attn_norm" else "mlp"
-    return Operation(
-        "norm", (*_input(norm, sizes, place), saved("norm output [n', h]", output, linear))
+    y = step.tensor(
+        "norm output",
+        *(step.sizes.n_shard, width(step, norm)),
+        width=step.sizes.linear_input_bytes,
+        dropped_by=("mlp" if feeds_mlp else OFFLOADED + "qkv_linear",),
     )
+    step.norm(norm.kind, x, output=y)
+    return y
 
 
-def before_blocks(norm: Norm, sizes: Legend, place: str) -> Operation:
+def before_blocks(step: TransformerEngine, x: Tensor, norm: Norm) -> Tensor:
     """A norm of its own: whoever reads its output keeps it, once for all of them. Recompute
     `layernorm` can drop it.
     """
-    output = norm.width * sizes.n_shard * sizes.bytes
-    return Operation(
-        "norm", (*_input(norm, sizes, place), saved("norm output [n', h]", output, "layernorm"))
-    )
+    y = step.tensor("norm output", step.sizes.n_shard, width(step, norm), dropped_by=("layernorm",))
+    step.norm(norm.kind, x, output=y)
+    return y
 
 
-def final(norm: Norm, sizes: Legend) -> Operation:
+def final(step: TransformerEngine, norm: Norm) -> None:
     """The norm before the head, which keeps its output in full precision."""
-    output = norm.width * sizes.n_shard * sizes.bytes
-    return Operation("norm", (*_input(norm, sizes), saved("norm output [n', h]", output)))
+    x = step.tensor("norm input", step.sizes.n_shard, width(step, norm))
+    step.norm(norm.kind, x, output=step.tensor("norm output", *x.shape))
 
 
-def after_blocks(norm: Norm, sizes: Legend) -> Operation:
+def after_blocks(step: TransformerEngine, norm: Norm) -> None:
     """A norm whose output is added to the residual: nobody keeps that."""
-    return Operation("post_norm", _input(norm, sizes))
+    x = step.tensor("norm input", step.sizes.n_shard, width(step, norm))
+    step.norm(norm.kind, x, "post_norm")
 
 
-def _input(norm: Norm, sizes: Legend, place: str = "") -> tuple[Tensor, ...]:
-    size = norm.width * sizes.n_shard * sizes.bytes
-    return (
-        saved("norm input [n', h]", size, OFFLOADED + place),
-        saved("norm statistics [n']", statistics_bytes(norm) * sizes.n_shard),
-        backward("norm input gradient [n', h]", size),
-    )
+def width(step: TransformerEngine, norm: Norm) -> int:
+    """Features of what a norm reads: h, but for norms of something else."""
+    return step.sizes.h if norm.width == step.sizes.h else norm.width

@@ -3,7 +3,7 @@
 Each kind of layer is priced once per plan, whatever the number of layers that are of it.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from types import ModuleType
 
 from trainfit.estimator.blocks.embedding import transformer_engine as embedding
@@ -12,9 +12,10 @@ from trainfit.estimator.blocks.moe import transformer_engine as moe
 from trainfit.estimator.blocks.mtp import transformer_engine as mtp
 from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.frameworks.megatron.buffers import attention_mask, shared_buffers
-from trainfit.estimator.frameworks.megatron.layers import TABLES, layer_operations
+from trainfit.estimator.frameworks.megatron.layers import TABLES, sublayer_groups
 from trainfit.estimator.ledger import Group
-from trainfit.estimator.legend import legend_of
+from trainfit.estimator.legend import in_symbols, legend_of
+from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Segment, Sums, add_up, rerun, walk
@@ -42,14 +43,17 @@ def rests_on(plan: MegatronPlan) -> Hashable:
 
 
 class Ledger:
-    """Tables and prices of every stretch of the plan's model."""
+    """What every stretch of the plan's model leaves behind, and what it takes: in numbers, or
+    also in symbols, which takes longer.
+    """
 
     tables: Mapping[str, ModuleType] = {**TABLES, "embedding": embedding, "head": head, "mtp": mtp}
 
-    def __init__(self, plan: MegatronPlan) -> None:
+    def __init__(self, plan: MegatronPlan, *, symbolic: bool = False) -> None:
         self.plan = plan
-        self.sizes = legend_of(plan)
-        self.kinds = [layer_operations(k, self.sizes, plan) for k in plan.model.layer_kinds]
+        self.sizes = in_symbols(legend_of(plan)) if symbolic else legend_of(plan)
+        self._sublayers: dict[Sublayer, tuple[Group, ...]] = {}
+        self.kinds = [self._run_layer(kind) for kind in plan.model.layer_kinds]
         self._sums = [self._add_up(groups) for groups in self.kinds]
         self.layer_segments = [
             walk("moe" if kind.has_experts else "dense", sums, self.sizes.act)
@@ -78,18 +82,24 @@ class Ledger:
         return policy.full == "uniform"
 
     def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
-        return layer_operations(Layer(sublayers=(sublayer,)), self.sizes, self.plan)
+        """Run once, however many kinds of layers have it."""
+        if sublayer not in self._sublayers:
+            groups = tuple(sublayer_groups(sublayer, self.sizes, self.plan))
+            self._sublayers[sublayer] = groups
+        return self._sublayers[sublayer]
 
     def embedding(self) -> tuple[Group, ...]:
-        return ((embedding.operation(self.plan.model.embedding, self.sizes, self.plan),),)
+        return self._run(lambda step: embedding.lookup(step, self.plan.model.embedding))
 
     def final_norm(self) -> tuple[Group, ...]:
-        norms = self.plan.model.final_norms
-        return (tuple(norm.final(each, self.sizes) for each in norms),)
+        def norms(step: TransformerEngine) -> None:
+            for each in self.plan.model.final_norms:
+                norm.final(step, each)
+
+        return self._run(norms)
 
     def head(self) -> tuple[Group, ...]:
-        sizes, plan = self.sizes, self.plan
-        return ((head.output_layer(sizes, plan), head.cross_entropy(sizes, plan)),)
+        return self._run(head.head)
 
     def mtp(self) -> tuple[Group, ...]:
         """One depth: projection, a layer, the norm before the head."""
@@ -102,8 +112,10 @@ class Ledger:
     def _around_mtp(
         self, spec: MultiTokenPrediction
     ) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-        final = norm.final(spec.norms[-1], self.sizes)
-        return ((mtp.projection(spec, self.sizes),),), ((final,),)
+        return (
+            self._run(lambda step: mtp.projection(step, spec)),
+            self._run(lambda step: norm.final(step, spec.norms[-1])),
+        )
 
     def segments(self, content: Content) -> Iterator[PlacedSegment]:
         """The chunk in forward order. Losses of multi-token prediction come before the main one."""
@@ -141,6 +153,15 @@ class Ledger:
         if any(content.mtp_layers for content in contents):
             shapes |= self._mtp_shapes
         return shapes
+
+    def _run_layer(self, kind: Layer) -> tuple[Group, ...]:
+        return tuple([group for each in kind.sublayers for group in self.sublayer(each)])
+
+    def _run(self, program: Callable[[TransformerEngine], None]) -> tuple[Group, ...]:
+        """What one program leaves behind."""
+        step = TransformerEngine(self.sizes, self.plan)
+        program(step)
+        return (step.group(),)
 
     def _add_up(self, groups: tuple[Group, ...]) -> list[list[Sums]]:
         return add_up(groups, self.dropped)

@@ -15,16 +15,18 @@ from trainfit.estimator.blocks.mlp import transformer_engine as mlp
 from trainfit.estimator.blocks.moe import transformer_engine as moe
 from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
-from trainfit.estimator.ledger import Group, Operation, backward, saved
+from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import MegatronPlan
+from trainfit.estimator.operations.transformer_engine import BYTE, TransformerEngine
+from trainfit.estimator.tensors import Tensor
+from trainfit.resolve.plan import OFFLOADED, MegatronPlan
 from trainfit.specs.blocks import (
     Attention,
     Block,
     Experts,
     LatentAttention,
-    Layer,
     Mlp,
+    Opaque,
     Recurrence,
     Sublayer,
 )
@@ -40,75 +42,63 @@ TABLES: Mapping[str, ModuleType] = {
 """Where the table of each kind of block stands; its docstring says what it follows."""
 
 
-def layer_operations(layer: Layer, sizes: Legend, plan: MegatronPlan) -> tuple[Group, ...]:
-    """The groups of one layer in forward order."""
-    return tuple(
-        group for sublayer in layer.sublayers for group in _sublayer(sublayer, sizes, plan)
-    )
-
-
-def _sublayer(sublayer: Sublayer, sizes: Legend, plan: MegatronPlan) -> Iterator[Group]:
-    """Norms, blocks, norms behind them, residual addition."""
-    yield tuple(_inputs(sublayer, sizes, plan))
+def sublayer_groups(sublayer: Sublayer, sizes: Legend, plan: MegatronPlan) -> Iterator[Group]:
+    """Norms, every block, norms behind them with the residual addition."""
+    step = TransformerEngine(sizes, plan)
+    x = _inputs(step, sublayer)
+    yield step.group()
     for block in sublayer.blocks:
-        yield block_operations(block, sizes, plan)
-    behind = [norm.after_blocks(each, sizes) for each in sublayer.post_norms]
+        _run(step, x, block)
+        yield step.group()
+    for each in sublayer.post_norms:
+        norm.after_blocks(step, each)
     if plan.step.hidden_dropout:
-        mask = saved("dropout mask [n', h]", sizes.h * sizes.n_shard)
-        behind.append(Operation("bias_dropout_add", (mask,)))
+        mask = step.tensor("dropout mask", sizes.n_shard, sizes.h, width=BYTE)
+        step.operation("bias_dropout_add", saves=(mask,))
+    behind = step.group()
     if behind:
-        yield tuple(behind)
+        yield behind
 
 
-def _inputs(sublayer: Sublayer, sizes: Legend, plan: MegatronPlan) -> Iterator[Operation]:
+def _inputs(step: TransformerEngine, sublayer: Sublayer) -> Tensor:
     """What the blocks read. TransformerEngine fuses the norm with the linear behind it, except
     before experts and latent attention, where several modules share its output.
     """
-    apart = plan.framework.transformer_impl == "local" or any(
+    sizes = step.sizes
+    apart = step.plan.framework.transformer_impl == "local" or any(
         isinstance(block, Experts | LatentAttention) for block in sublayer.blocks
     )
-    feeds_forward = any(isinstance(block, Mlp | Experts) for block in sublayer.blocks)
-    place = "mlp_norm" if feeds_forward else "attn_norm"
+    feeds_mlp = any(isinstance(block, Mlp | Experts) for block in sublayer.blocks)
     if sizes.streams > 1:
-        streams = saved("residual streams [streams, n', h]", sizes.streams * sizes.act)
-        yield Operation("hyper_connection", (streams,))
-    for each in sublayer.norms:
-        make = norm.before_blocks if apart else norm.fused_with_linear
-        yield make(each, sizes, place)
+        streams = step.tensor("residual streams", sizes.streams, sizes.n_shard, sizes.h)
+        step.operation("hyper_connection", saves=(streams,))
     if not sublayer.norms:
-        yield Operation("residual", (saved("input of the blocks [n', h]", sizes.act),))
+        return step.tensor("input", sizes.n_shard, sizes.h)
+    place = OFFLOADED + ("mlp_norm" if feeds_mlp else "attn_norm")
+    x = None
+    for each in sublayer.norms:
+        if x is None or x.shape[-1] != each.width:
+            width = norm.width(step, each)
+            x = step.tensor("norm input", sizes.n_shard, width, dropped_by=(place,))
+        if apart:
+            y = norm.before_blocks(step, x, each)
+        else:
+            y = norm.fused_with_linear(step, x, each, feeds_mlp=feeds_mlp)
+    return y
 
 
-def block_operations(block: Block, sizes: Legend, plan: MegatronPlan) -> Group:
-    """One block's table, with weight gradients where they are not added within the GEMM."""
-    table = _table(block, sizes, plan)
-    if plan.framework.gradient_accumulation_fusion:
-        return table
-    experts = block.experts // sizes.e if isinstance(block, Experts) else 1
-    return tuple([_with_weight_gradient(each, experts, sizes) for each in table])
-
-
-def _with_weight_gradient(operation: Operation, experts: int, sizes: Legend) -> Operation:
-    if operation.gemm is None:
-        return operation
-    rows, columns = operation.gemm
-    matrices = experts if operation.name.startswith("experts_") else 1
-    gradient = backward("weight gradient", matrices * rows * columns * sizes.bytes)
-    return operation._replace(tensors=(*operation.tensors, gradient))
-
-
-def _table(block: Block, sizes: Legend, plan: MegatronPlan) -> Group:
-    """One block's table. A block known by its weights alone has none."""
+def _run(step: TransformerEngine, x: Tensor, block: Block) -> None:
+    """Runs one block's program. A block known by its weights alone keeps its input."""
     match block:
         case Attention():
-            return attention.operations(block, sizes, plan)
+            attention.attention(step, x, block)
         case LatentAttention():
-            return mla.operations(block, sizes, plan)
+            mla.latent_attention(step, x, block)
         case Mlp():
-            return mlp.operations(block, sizes)
+            mlp.mlp(step, x, block)
         case Experts():
-            return moe.operations(block, sizes, plan)
+            moe.mixture_of_experts(step, x, block)
         case Recurrence():
-            return recurrence.operations(block, sizes)
-        case _:
-            return ()
+            recurrence.recurrence(step, x, block)
+        case Opaque():
+            step.operation(block.name, saves=(x,))

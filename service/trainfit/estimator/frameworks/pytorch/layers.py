@@ -11,7 +11,7 @@ from trainfit.estimator.blocks.mlp import pytorch as mlp
 from trainfit.estimator.blocks.moe import pytorch as moe
 from trainfit.estimator.blocks.moe import torchtitan as torchtitan_moe
 from trainfit.estimator.blocks.norm import pytorch as norms
-from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
+from trainfit.estimator.blocks.recurrence import pytorch as recurrence
 from trainfit.estimator.ledger import Group, Operation, forward, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.resolve.plan import PytorchPlan

@@ -116,11 +116,12 @@ function Detail({ module, symbols, depth }) {
 function numbers(tensor, symbols) {
   const shape = shapeOf(tensor.name);
   if (!shape) return "";
-  const found = evaluated(shape, symbols);
+  const dimensions = tensor.shape ?? evaluated(shape, symbols)?.dimensions;
   const legend = named(shape, symbols).map((name) => `${name} = ${number(symbols[name] ?? 0)}`);
-  if (!found) return legend.join(", ");
-  const width = tensor.bytes / found.elements;
-  const product = found.dimensions.map((each) => number(each)).join(" × ");
+  if (!dimensions) return legend.join(", ");
+  const elements = dimensions.reduce((product, each) => product * each, 1);
+  const width = tensor.element_bytes ?? tensor.bytes / elements;
+  const product = dimensions.map((each) => number(each)).join(" × ");
   const bytes = WIDTHS.includes(width) ? ` × ${ratio(width)} bytes` : "";
   return html`<span title=${legend.join(", ")}>${product}${bytes}</span>`;
 }

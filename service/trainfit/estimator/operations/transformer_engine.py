@@ -1,0 +1,228 @@
+"""The operations of megatron-core with TransformerEngine: what each makes, saves and borrows.
+
+Symbols: estimator.legend. Sources: TransformerEngine's pytorch/module (layernorm_linear.py,
+linear.py, grouped_linear.py, rmsnorm.py) and attention/dot_product_attention (backends.py,
+context_parallel.py); megatron/core/fusions (fused_bias_swiglu.py, fused_bias_gelu.py) and
+tensor_parallel/layers.py.
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from trainfit.estimator.legend import Legend
+from trainfit.estimator.program import Program
+from trainfit.estimator.tensors import Tensor
+from trainfit.resolve.plan import OFFLOADED, MegatronPlan
+
+FP32 = 4
+"""Bytes of an element; likewise below."""
+INT32 = 4
+INT64 = 8
+BYTE = 1
+CORE = "core_attn"
+"""Recomputed, all that the kernel itself keeps is made again; offloaded, q, k and v leave."""
+PROJECTED = (OFFLOADED + "attn_proj",)
+NormKind = Literal["rmsnorm", "layernorm"]
+Kept = tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]
+"""What is saved, borrowed by forward and borrowed by backward."""
+
+
+class TransformerEngine(Program):
+    """Runs programs as megatron-core does."""
+
+    def __init__(self, sizes: Legend, plan: MegatronPlan) -> None:
+        super().__init__(sizes)
+        self.plan = plan
+        self._quantised: dict[Tensor, Tensor] = {}
+        self._accumulates_apart = not plan.framework.gradient_accumulation_fusion
+
+    def norm(
+        self, kind: NormKind, x: Tensor, name: str = "norm", *, output: Tensor | None = None
+    ) -> None:
+        """A norm keeps its input and statistics, and its `output` for whoever reads that, unless
+        nobody's backward does.
+        """
+        saves = (x, self.statistics(kind, x), *(() if output is None else (output,)))
+        self.operation(name, saves=saves, backward=(self.gradient(x),))
+
+    def statistics(self, kind: NormKind, x: Tensor) -> Tensor:
+        """rstd of every row in fp32, and the mean for LayerNorm."""
+        each = (2,) if kind == "layernorm" else ()
+        return self.tensor("norm statistics", *each, *x.shape[:-1], width=FP32)
+
+    def column_linear(
+        self, name: str, x: Tensor, features: int, output: str, *, rows: int = 0
+    ) -> Tensor:
+        """A product [n, features] with a matrix whose rows ranks share out, of which `rows` are
+        this rank's; where they share out the sequence it is gathered, for either direction.
+        """
+        sizes, inputs = self.sizes, x.shape[-1]
+        y = self.tensor(output, sizes.n, features)
+        gathered = self.tensor("gathered input", sizes.n_gathered, inputs)
+        self.operation(
+            name,
+            makes=(y,),
+            saves=self.reads(x),
+            borrows=(gathered,),
+            backward=(
+                gathered,
+                self.tensor("input gradient", sizes.n, inputs),
+                self.gradient(y),
+                *self.weight_gradient(rows or features, inputs),
+            ),
+            weight=(rows or features, inputs),
+        )
+        return y
+
+    def linear(self, name: str, x: Tensor, features: int, output: str) -> Tensor:
+        """A product [n', features] with a matrix that every rank has whole."""
+        y = self.tensor(output, x.shape[0], features)
+        self.operation(
+            name,
+            makes=(y,),
+            saves=self.reads(x),
+            backward=(
+                self.gradient(x),
+                self.gradient(y),
+                *self.weight_gradient(features, x.shape[-1]),
+            ),
+            weight=(features, x.shape[-1]),
+        )
+        return y
+
+    def row_linear(
+        self, name: str, x: Tensor, features: int, *, holds: tuple[Tensor, ...] = ()
+    ) -> Tensor:
+        """A product [n, features] with a matrix whose columns ranks share out, before the ranks'
+        products are added up; its gradient is gathered where they share out the sequence.
+        """
+        sizes, inputs = self.sizes, x.shape[-1]
+        y = self.tensor("output before its reduction", sizes.n, features)
+        self.operation(
+            name,
+            makes=(y,),
+            saves=self.reads(x),
+            holds=holds,
+            backward=(
+                self.tensor("gathered gradient", sizes.n_gathered, features),
+                self.tensor("input gradient", sizes.n, inputs),
+                *self.weight_gradient(features, inputs),
+            ),
+            weight=(features, inputs),
+        )
+        return y
+
+    def reads(self, x: Tensor) -> Iterable[Tensor]:
+        """What a linear saves of its input: that, or a copy in fp8, one for all who read it."""
+        width = self.sizes.linear_input_bytes
+        if width in (self.sizes.bytes, x.width):
+            return (x,)
+        if x not in self._quantised:
+            copy = Tensor(f"{x.name} in fp8", x.shape, width, x.dropped_by)
+            self._quantised[x] = copy
+        return (self._quantised[x],)
+
+    def weight_gradient(self, *shape: int) -> tuple[Tensor, ...]:
+        """A gradient of its own, where it is not added to the main gradient within the GEMM."""
+        return (self.tensor("weight gradient", *shape),) if self._accumulates_apart else ()
+
+    def activation(self, name: str, x: Tensor, y: Tensor, *weights: Tensor) -> Tensor:
+        """A fused activation keeps its input, and what its output is multiplied with."""
+        backward = (self.gradient(x), self.gradient(y))
+        self.operation(name, makes=(y,), saves=(x, *weights), backward=backward)
+        return y
+
+    def head_norms(self, kind: NormKind, *heads: Tensor) -> None:
+        """Norms of the heads of q, and of k where it has one, in one module."""
+        statistics = [self.statistics(kind, each) for each in heads]
+        self.operation("qk_layernorm", saves=(*heads, *statistics))
+
+    def attention(
+        self, q: Tensor, k: Tensor, v: Tensor, dropped_by: tuple[str, ...] = PROJECTED
+    ) -> Tensor:
+        """Softmax attention of q [n, a / t, d] to k [n, g / t, d] and v [n, g / t, d_v]; its
+        output is [n, a d_v / t].
+
+        Unfused attention repeats keys and values for every head and keeps the softmax, with
+        dropout also the mask (1 byte) and the dropped scores. The kernels keep one fp32 logsumexp
+        per head and query (FlashAttention, 2205.14135); FlashAttention's output is a copy in
+        another layout where b > 1. An all-to-all over context-parallel ranks keeps the output
+        before the exchange; point-to-point keeps it transposed where b > 1, and borrows what every
+        step of its ring has; an all-gather borrows the keys and values of the whole sequence.
+        """
+        n, heads, width = self.sizes.n, q.shape[1], v.shape[2]
+        out = self.tensor("attention output", n, heads * width, dropped_by=dropped_by)
+        keys_and_values = k.shape[1] * (k.shape[2] + width)
+        if self.plan.step.attention_backend == "unfused":
+            k = self.tensor("k of every head", n, heads, k.shape[2], dropped_by=k.dropped_by)
+            v = self.tensor("v of every head", n, heads, width, dropped_by=v.dropped_by)
+            saves, borrows, backward = self._scores(heads)
+        else:
+            saves, borrows, backward = self._kernel(heads, out, keys_and_values)
+        self.operation(
+            "core_attention",
+            makes=(out,),
+            saves=(q, k, v, *saves),
+            borrows=borrows,
+            backward=(*map(self.gradient, (q, k, v, out)), *backward),
+        )
+        return out
+
+    def output_gate(self, out: Tensor, features: int) -> Tensor:
+        """Attention's output [n, a d_v / t] times the sigmoid of a gate that was projected."""
+        gated = self.tensor("gated output", *out.shape, dropped_by=PROJECTED)
+        gate = self.tensor("gate", self.sizes.n, features)
+        self.operation("output_gate", makes=(gated,), saves=(gate, out))
+        return gated
+
+    def grouped_linear(
+        self, name: str, x: Tensor, y: Tensor, experts: int, *borrows: Tensor
+    ) -> Tensor:
+        """Products of rows [T_r, in] with the matrices of their `experts`."""
+        features = y.shape[-1]
+        self.operation(
+            name,
+            makes=(y,),
+            saves=self.reads(x),
+            borrows=borrows,
+            backward=(
+                self.gradient(x),
+                self.gradient(y),
+                *self.weight_gradient(experts, features, x.shape[-1]),
+            ),
+            weight=(features, x.shape[-1]),
+        )
+        return y
+
+    def _scores(self, heads: int) -> Kept:
+        sizes = self.sizes
+        shape = (sizes.b, heads, sizes.s, sizes.s * sizes.c)
+        kept = 2 * sizes.bytes + BYTE if self.plan.step.attention_dropout else sizes.bytes
+        return (
+            (self.tensor("scores", *shape, width=kept, dropped_by=(CORE,)),),
+            (self.tensor("scores before softmax", *shape),),
+            (self.tensor("gradients of the scores, before and behind softmax", 2, *shape),),
+        )
+
+    def _kernel(self, heads: int, out: Tensor, keys_and_values: int) -> Kept:
+        sizes, layout = self.sizes, self.plan.layout
+        saves = [self.tensor("logsumexp", heads, sizes.n, width=FP32, dropped_by=(CORE,))]
+        borrows, backward = [], []
+        copied = sizes.b > 1 and self.plan.step.attention_backend == "flash"
+        if sizes.c > 1:
+            exchanged = layout.cp_comm_type in ("a2a", "a2a+p2p")
+            copied = copied or exchanged or (layout.cp_comm_type == "p2p" and sizes.b > 1)
+        if copied:
+            name = "output in the kernel's layout"
+            saves.append(self.tensor(name, *out.shape, dropped_by=(CORE,)))
+        else:
+            saves.append(out)
+        if layout.cp_ring > 1:
+            name = "outputs, keys and values of every step of the ring"
+            width = out.shape[-1] + keys_and_values
+            borrows.append(self.tensor(name, layout.cp_ring, sizes.n, width))
+        if sizes.c > 1 and layout.cp_comm_type == "all_gather":
+            shape = (2, sizes.c * sizes.n, keys_and_values)
+            borrows.append(self.tensor("keys and values of all ranks, in two orders", *shape))
+            backward.append(self.tensor("keys and values of all ranks with gradients", *shape))
+        return tuple(saves), tuple(borrows), tuple(backward)

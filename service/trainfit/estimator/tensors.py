@@ -1,0 +1,92 @@
+"""Tensors without data: a shape, a width of their elements, and a storage that is their own.
+
+A program that is run with plain numbers makes tensors of so many bytes; run with `Size`s it makes
+the same tensors with shapes that people read.
+"""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil, prod
+from typing import Final
+
+
+class Size(int):
+    """A number that knows its formula: `Size(8, "a") * Size(128, "d")` is 1024 and "a d".
+
+    `symbols` are those that the formula names, with their numbers.
+    """
+
+    symbols: Mapping[str, int]
+    _over: str
+    _under: str
+
+    def __new__(
+        cls, value: int, over: str, under: str = "", symbols: Mapping[str, int] | None = None
+    ) -> "Size":
+        size = super().__new__(cls, value)
+        size._over, size._under = over, under
+        size.symbols = {over: int(value)} if symbols is None else symbols
+        return size
+
+    def __str__(self) -> str:
+        return f"{_factor(self._over)} / {self._under}" if self._under else self._over
+
+    def __add__(self, other: int) -> int:
+        if not other:
+            return self
+        return Size(int(self) + int(other), f"{self} + {other}", "", self._with(other))
+
+    def __radd__(self, other: int) -> int:
+        if not other:
+            return self
+        return Size(int(other) + int(self), f"{other} + {self}", "", self.symbols)
+
+    def __mul__(self, other: int) -> int:
+        if not isinstance(other, Size):
+            return other * self
+        under = " ".join(filter(None, (self._under, other._under)))
+        over = f"{_factor(self._over)} {_factor(other._over)}"
+        return Size(int(self) * int(other), over, under, self._with(other))
+
+    def __rmul__(self, other: int) -> int:
+        if other == 1:
+            return self
+        return Size(other * int(self), f"{other} {_factor(self._over)}", self._under, self.symbols)
+
+    def __floordiv__(self, other: int) -> int:
+        under = f"{self._under} {other}" if self._under else str(other)
+        return Size(int(self) // int(other), self._over, under, self._with(other))
+
+    def _with(self, other: int) -> Mapping[str, int]:
+        return {**self.symbols, **other.symbols} if isinstance(other, Size) else self.symbols
+
+
+def _factor(formula: str) -> str:
+    """A formula as it stands within a product."""
+    return f"({formula})" if " + " in formula and not formula.startswith("(") else formula
+
+
+class Tensor:
+    """A storage of its own: two tensors are the same storage if they are the same object.
+
+    `dropped_by` names the modules that let go of it before backward and make it again, or fetch
+    it: recomputed ones, and offloaded ones.
+    """
+
+    __slots__ = ("bytes", "dropped_by", "name", "shape", "width")
+
+    def __init__(
+        self, name: str, shape: tuple[int, ...], width: int | Fraction, dropped_by: tuple[str, ...]
+    ) -> None:
+        self.name: Final = name
+        self.shape: Final = shape
+        self.width: Final = width
+        """Bytes of an element. Those of a quantised tensor have their scales shared out."""
+        elements = int(prod(shape))
+        self.bytes: Final = elements * width if type(width) is int else ceil(elements * width)
+        self.dropped_by: Final = dropped_by
+
+    @property
+    def formula(self) -> str:
+        """The name with the shape, in symbols where the program ran with them."""
+        return f"{self.name} [{', '.join(map(str, self.shape))}]"
