@@ -8,7 +8,8 @@ from itertools import combinations, islice
 
 from pydantic import ValidationError
 
-from trainfit.decisions.candidates import Candidate, Price, candidates, together
+from trainfit.decisions.candidates.candidate import Candidate, Price, together
+from trainfit.decisions.candidates.single import candidates
 from trainfit.decisions.patch import apply, patch
 from trainfit.decisions.room import Room
 from trainfit.decisions.verdict import Verdict
