@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { chip, number, open, settled, verdict } from "./browser.js";
+import { dropped } from "./dropped.js";
+import { held } from "./held.js";
 import { scenario } from "./scenario.js";
 
 /** @typedef {import("playwright-core").Page} Page */
@@ -25,21 +27,6 @@ async function thisRun(page) {
   await page.locator("main:not(.stale)").waitFor();
   await page.locator(".not-this-run:empty").waitFor({ state: "attached" });
   assert.equal(await page.getByText("not this run", { exact: false }).count(), 0);
-}
-
-/**
- * Questions wait until they are let go.
- * @param {Page} page
- * @returns {Promise<() => void>} lets them go
- */
-async function held(page) {
-  let letGo = () => {};
-  const gone = new Promise((resolve) => (letGo = () => resolve(undefined)));
-  await page.route(/\/v1\/(fit-check|estimate)$/, async (route) => {
-    await gone;
-    await route.continue().catch(() => {});
-  });
-  return letGo;
 }
 
 /** @param {Page} page @param {number} status */
@@ -169,20 +156,6 @@ const SCRIPT = [
   "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --max-position-embeddings 4096",
   "--vocab-size 32000 --seq-length 4096 --micro-batch-size 1 --global-batch-size 64",
 ].join(" ");
-
-/** @param {Page} page @param {string} name @param {string | Buffer} content */
-async function dropped(page, name, content) {
-  const transfer = await page.evaluateHandle(
-    ({ name: name_, base64 }) => {
-      const bytes = Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
-      const transfer_ = new DataTransfer();
-      transfer_.items.add(new File([bytes], name_));
-      return transfer_;
-    },
-    { name, base64: Buffer.from(content).toString("base64") },
-  );
-  await page.dispatchEvent("body", "drop", { dataTransfer: transfer });
-}
 
 scenario("a file that is not taken over is not answered", async (page) => {
   await open(page);

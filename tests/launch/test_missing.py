@@ -11,6 +11,7 @@ import pytest
 from trainfit.api.launches import job_from
 from trainfit.api.problems import Problem
 from trainfit.launch.missing import asked_for
+from trainfit.launch.read import read_launch
 from trainfit.resolve.findings import Finding
 from trainfit.specs.launch import Launch
 
@@ -103,3 +104,16 @@ def test_what_stands_in_a_question_is_missing_there() -> None:
 )
 def test_messages_are_read_as_they_are_written(message: str, pointers: list[str]) -> None:
     assert list(asked_for(message)) == pointers
+
+
+def test_what_takes_the_place_of_a_key_that_is_not_modelled_settles_it() -> None:
+    config = "base_model: Qwen/Qwen3-8B\nsequence_len: 512\nmicro_batch_size: 1\n"
+    launch: dict[str, Any] = {
+        "files": [{"path": "a.yaml", "content": config + "overrides_of_model_config: {x: 1}\n"}],
+        "format": "axolotl",
+        "overrides": {"parallelism": {"num_gpus": 8}},
+    }
+    [left] = read_launch(Launch.model_validate(launch)).launch.account.unsupported
+    assert left.missing == ["/overrides/model/hf_config"]
+    launch["overrides"]["model"] = {"hf_config": {"model_type": "qwen3"}}
+    assert read_launch(Launch.model_validate(launch)).launch.account.unsupported == []

@@ -73,7 +73,9 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A key that may change memory in a way that is not modelled, and why it is not read."""
+    """A key that may change memory in a way that is not modelled, and why it is not read. `missing`
+    are pointers into the launch: what is given at any of them takes the key's place.
+    """
 
     file: str
     line: int | None
@@ -81,6 +83,7 @@ class Unsupported:
     value: Any
     why: str
     accepted: bool
+    missing: list[str] = dataclass_field(default_factory=list)
 
     @property
     def where(self) -> str:

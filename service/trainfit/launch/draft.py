@@ -18,6 +18,7 @@ from trainfit.launch.account import (
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.fields import as_field, named_as_fields
 from trainfit.launch.fork import Fork
+from trainfit.launch.missing import OVERRIDES, asked_for
 from trainfit.launch.overriding import at, replaces, settles
 from trainfit.launch.settings import Setting
 
@@ -92,9 +93,10 @@ class Draft:
 
     def require(self, pointer: str, message: str, setting: Setting | None = None) -> None:
         """Complain, at a setting if there is one, where neither the launch nor its overrides set
-        this field.
+        this field. A setting of it that is not known was complained of.
         """
-        if self.get(pointer) is None and not settles(self._overrides, pointer):
+        told = any(each.settled_by == pointer for each in self._complaints)
+        if self.get(pointer) is None and not told and not settles(self._overrides, pointer):
             unsettled = Complaint(message, settled_by=pointer)
             if setting is not None:
                 unsettled = Complaint.at(setting, message, pointer)
@@ -113,7 +115,13 @@ class Draft:
         self._irrelevant.append(setting)
 
     def leave_out(self, setting: Setting, why: str) -> None:
-        """Note a setting that may change memory in a way that is not modelled."""
+        """Note a setting that may change memory in a way that is not modelled. Where `why` asks for
+        a field that the overrides set, that takes its place.
+        """
+        fields = (each for each in asked_for(why) if each.startswith(OVERRIDES))
+        if any(settles(self._overrides, each.removeprefix(OVERRIDES)) for each in fields):
+            self.ignore(setting)
+            return
         self._recognised.pop(setting, None)
         self._unsupported[setting] = why
 
@@ -145,7 +153,15 @@ class Draft:
                 if not replaces(self._overrides, each.pointer)
             ],
             unsupported=[
-                Unsupported(each.file, each.line, each.key, _shown(each), why, self._accepts(each))
+                Unsupported(
+                    each.file,
+                    each.line,
+                    each.key,
+                    _shown(each),
+                    why,
+                    self._accepts(each),
+                    list(asked_for(why)),
+                )
                 for each, why in self._unsupported.items()
             ],
         )

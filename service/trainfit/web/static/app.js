@@ -120,6 +120,7 @@ function contextOf({ schema }, store, { answer, refusal, outlook }, pace) {
     use: (next) => use(store, next),
     findings: refusal?.problem.errors ?? [],
     outlook: (pointer, value) => found?.get(probeId(pointer, value)),
+    scope: "",
   };
 }
 

@@ -51,8 +51,9 @@ export function plain(name) {
   return name.replaceAll("_", " ");
 }
 
-/** @param {string} words */
+/** A sentence that begins with a name of a file or a key stays as it is. @param {string} words */
 export function capital(words) {
+  if (!/^[a-z]+([ ,;]|$)/.test(words)) return words;
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 

@@ -63,6 +63,16 @@ export const FRAMEWORK = {
 
 export const SECTIONS = [LAYOUT, STEP, FRAMEWORK];
 
+/** The names of fields on the form, by their pointers. */
+export const LABELS = new Map([
+  ...SECTIONS.flatMap((section) => section.controls).map(
+    ({ pointer, label }) => /** @type {[string, string]} */ ([pointer, label]),
+  ),
+  ["/model/hf_id", "Model"],
+  ["/model/hf_config", "or its config.json"],
+  ["/model/spec/vocab_size", "Vocabulary"],
+]);
+
 /** Every value that one click sets, as the patch that sets it. */
 export const QUICK = SECTIONS.flatMap((section) => section.controls).flatMap((control) =>
   (control.quick ?? []).map((value) => ({ pointer: control.pointer, value })),

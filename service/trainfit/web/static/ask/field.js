@@ -23,6 +23,7 @@ import { Quick } from "./quick.js";
  * @property {(job: import("trainfit").Job) => void} use
  * @property {Finding[]} findings
  * @property {(pointer: string, value: Json) => Outlook | undefined} outlook
+ * @property {string} scope What tells its fields from those of another job on the page.
  */
 
 /** @param {{control: Control, context: Context}} props */
@@ -30,7 +31,7 @@ export function ControlledField({ control, context }) {
   const { pointer } = control;
   const field = context.schema.field(pointer, context.job);
   if (!field) return null;
-  const id = idOf(pointer);
+  const id = idOf(context.scope + pointer);
   const inner = context.schema.inside(pointer, context.job);
   const findings = context.findings.filter(
     (finding) =>
@@ -87,9 +88,9 @@ function inWords(change) {
   return `Set ${name} to ${value}`;
 }
 
-/** @param {string} pointer */
-export function idOf(pointer) {
-  return `field${pointer.replaceAll("/", "-")}`;
+/** @param {string} place a pointer, in its scope */
+export function idOf(place) {
+  return `field${place.replaceAll("/", "-")}`;
 }
 
 /** @param {string} found @param {string} pointer */

@@ -83,18 +83,29 @@ function Choice({ field, pointer, id, described, context, value, form }) {
  * @param {string} pointer
  * @param {import("./field.js").Context} context
  */
-function unset(field, pointer, { filled }) {
-  const value = at(filled, pointer) ?? field.default;
-  if (value === undefined || value === null)
-    return filled !== undefined && field.optional ? "none" : "default";
+function unset(field, pointer, context) {
+  const value = usual(field, pointer, context);
+  if (value === undefined || value === null) {
+    if (context.scope) return "not said";
+    return context.filled !== undefined && field.optional ? "none" : "default";
+  }
   if (typeof value !== "object") return `default: ${said(value)}`;
   const { tag } = formOf(field, value) ?? {};
   return tag ? `default: ${tag.value}` : "default";
 }
 
+/** What a field has that is not given; what is asked for beside the form has nothing.
+ * @param {Field} field
+ * @param {string} pointer
+ * @param {import("./field.js").Context} context
+ */
+function usual(field, pointer, { filled, scope }) {
+  return at(filled, pointer) ?? (scope ? undefined : field.default);
+}
+
 /** @param {OpenProps} props */
 function NumberInput({ form, field, pointer, id, described, context, label }) {
-  const { draft, write, hold, leave } = useDraft(pointer, pointer, context.job);
+  const { draft, write, hold, leave } = useDraft(context.scope + pointer, pointer, context.job);
   const value = /** @type {number | undefined} */ (at(context.job, pointer) ?? undefined);
   const onInput = (/** @type {Event} */ event) => {
     const { value: text, validity } = /** @type {HTMLInputElement} */ (event.currentTarget);
@@ -119,7 +130,7 @@ function NumberInput({ form, field, pointer, id, described, context, label }) {
 
 /** A text, or a list of words or numbers. @param {OpenProps} props */
 function TextInput({ form, field, pointer, id, described, context, label }) {
-  const { draft, write, hold, leave } = useDraft(pointer, pointer, context.job);
+  const { draft, write, hold, leave } = useDraft(context.scope + pointer, pointer, context.job);
   const value = at(context.job, pointer) ?? undefined;
   const onInput = textOf((text) => {
     const next = form.kind === "list" ? listed(text, form.items) : text;
@@ -138,7 +149,7 @@ function TextInput({ form, field, pointer, id, described, context, label }) {
 
 /** What has no control of its own, as JSON. @param {OpenProps} props */
 function JsonInput({ form, pointer, id, described, context, label }) {
-  const { draft, write, hold, leave } = useDraft(pointer, pointer, context.job);
+  const { draft, write, hold, leave } = useDraft(context.scope + pointer, pointer, context.job);
   const value = at(context.job, pointer) ?? undefined;
   const onInput = textOf((text) => {
     const next = text.trim() ? parsed(text) : undefined;
@@ -157,7 +168,7 @@ function JsonInput({ form, pointer, id, described, context, label }) {
 /** Any of some values. @param {OpenProps} props */
 function Several({ form, field, pointer, id, described, context }) {
   const given = /** @type {Json[] | undefined} */ (at(context.job, pointer) ?? undefined);
-  const filled = /** @type {Json[]} */ (at(context.filled, pointer) ?? field.default ?? []);
+  const filled = /** @type {Json[]} */ (usual(field, pointer, context) ?? []);
   const chosen = given ?? filled;
   const choices = form.items?.values ?? [];
   const toggle = (/** @type {Json} */ choice) => {
@@ -210,7 +221,7 @@ export function textOf(act) {
 
 /** @param {Field} field @param {string} pointer @param {import("./field.js").Context} context */
 function placeholder(field, pointer, context) {
-  const value = at(context.filled, pointer) ?? field.default;
+  const value = usual(field, pointer, context);
   if (Array.isArray(value)) return joined(value);
   if (typeof value === "number") return String(shown(value, pointer));
   return value === undefined || value === null || typeof value === "object" ? "" : said(value);

@@ -7,28 +7,39 @@ import { Account, Refused } from "./account.js";
 import { objectOf } from "./config.js";
 import { useDraft } from "./drafts.js";
 import { useDropped } from "./dropped.js";
+import { asked, Facts, isOfFact } from "./facts.js";
 
 /**
  * @typedef {import("trainfit").JobFromLaunch} JobFromLaunch
  * @typedef {import("trainfit").Problem} Problem
  * @typedef {import("trainfit").Job} Job
  * @typedef {import("./field.js").Context} Context
+ * @typedef {import("./facts.js").Given} Given
  * @typedef {{path: string, content: string}} LaunchFile
  */
 
 /**
- * What became of the files that were dropped last.
+ * The files that were dropped last, what is given beside them, and what became of both.
  * @typedef {object} Reading
+ * @property {string} name What the files are called.
+ * @property {LaunchFile[]} files
+ * @property {Given} given
+ * @property {string[]} pointers To what was asked for beside the files.
  * @property {JobFromLaunch} [read]
  * @property {Problem | string} [refused]
  * @property {boolean} [taken] Whether their run is the one that is asked about.
  */
 
+/** @type {Reading} */
+const NOTHING = { name: "", files: [], given: {}, pointers: [] };
+
 /** @param {{context: Context, shown: boolean, show: (way: "launch" | "paste") => void}} props */
 export function LaunchFiles({ context, shown, show }) {
-  const { reading, take, use } = useReading(context, show);
+  const { reading, take, use, change, again } = useReading(context, show);
   const over = useDropped(take);
-  const { read, refused, taken } = reading;
+  const { read, refused, taken, pointers } = reading;
+  const findings = typeof refused === "object" ? refused.errors : [];
+  const beside = findings.length > 0 && findings.every(isOfFact);
   return html`<div class="launch" hidden=${!shown && !over}>
     <label class=${`drop ${over ? "over" : ""}`}>
       <span>
@@ -43,8 +54,10 @@ export function LaunchFiles({ context, shown, show }) {
         onChange=${(/** @type {Event} */ event) =>
           take(/** @type {HTMLInputElement} */ (event.currentTarget).files)} />
     </label>
-    ${refused && html`<${Refused} problem=${refused} />`}
-    ${read && html`<${Account} read=${read} use=${taken ? null : () => use(read)} />`}
+    ${refused && !beside && html`<${Refused} problem=${refused} pointers=${pointers} />`}
+    ${pointers.length > 0 &&
+    html`<${Facts} ...${reading} ...${{ change, again, findings, context }} />`}
+    ${read && html`<${Account} ...${{ read, pointers }} use=${taken ? null : use} />`}
   </div>`;
 }
 
@@ -55,23 +68,34 @@ export function LaunchFiles({ context, shown, show }) {
  */
 function useReading(context, show) {
   const { draft, hold, drop } = useDraft("launch", "/model", context.job);
-  const [reading, setReading] = useState(/** @type {Reading} */ ({}));
+  const [reading, setReading] = useState(NOTHING);
   const latest = useRef(new AbortController());
   const held = useRef(hold);
   held.current = hold;
-  const use = (/** @type {JobFromLaunch} */ read) => {
+  const use = (/** @type {Job} */ job) => {
     drop();
-    setReading({ read, taken: true });
-    context.use(read.job);
+    setReading((before) => ({ ...before, taken: true }));
+    context.use(job);
+  };
+  const begun = (/** @type {string} */ name) => {
+    latest.current.abort();
+    latest.current = new AbortController();
+    hold(name, `${name} is being read`, true);
+    return latest.current.signal;
+  };
+  const ask = async (/** @type {Reading} */ asking, /** @type {AbortSignal} */ signal) => {
+    const next = await readingOf(asking, context, signal);
+    if (next === null) return;
+    setReading(next);
+    if (next.read && isCertain(next.read)) use(next.read.job);
+    else held.current(asking.name, `${asking.name} is not taken over`, true);
   };
   const take = async (/** @type {FileList | null} */ list) => {
     if (!list?.length) return;
-    latest.current.abort();
-    const { signal } = (latest.current = new AbortController());
     const chosen = [...list];
     const name = chosen.length === 1 ? (chosen[0]?.name ?? "") : counted(chosen.length, "file");
-    setReading({});
-    hold(name, `${name} is being read`, true);
+    const signal = begun(name);
+    setReading(NOTHING);
     const files = await contents(chosen);
     if (signal.aborted) return;
     const config = configOf(files);
@@ -82,13 +106,22 @@ function useReading(context, show) {
       return;
     }
     show("launch");
-    const next = await readingOf(files, context, signal);
-    if (next === null) return;
-    setReading(next);
-    if (next.read?.account.unsupported.length === 0) use(next.read);
-    else held.current(name, `${name} is not taken over`, true);
+    if (typeof files === "object") return void ask({ ...NOTHING, name, files }, signal);
+    setReading({ ...NOTHING, name, refused: files });
+    held.current(name, `${name} is not taken over`, true);
   };
-  return { reading: draft || reading.taken ? reading : {}, take, use };
+  const change = (/** @type {Given} */ given) => {
+    latest.current.abort();
+    setReading({ ...reading, given, taken: false });
+    hold(reading.name, `${reading.name} is not read with that yet`, true);
+  };
+  const again = () => void ask(reading, begun(reading.name));
+  return { reading: draft || reading.taken ? reading : NOTHING, take, use, change, again };
+}
+
+/** Whether files tell of one run, all of which is modelled. @param {JobFromLaunch} read */
+function isCertain({ account, variants }) {
+  return account.unsupported.length === 0 && variants.length === 0;
 }
 
 /** @param {File[]} list @returns {Promise<LaunchFile[] | string>} or why they cannot be read */
@@ -112,17 +145,24 @@ function configOf(files) {
 }
 
 /**
- * @param {LaunchFile[] | string} files
+ * @param {Reading} asking
  * @param {Context} context
  * @param {AbortSignal} signal
  * @returns {Promise<Reading | null>} null where other files were dropped meanwhile
  */
-async function readingOf(files, { job: { gpu } }, signal) {
-  if (typeof files === "string") return { refused: files };
+async function readingOf({ name, files, given, pointers }, { job: { gpu } }, signal) {
+  const lacking = (/** @type {readonly {missing?: string[]}[]} */ found) => ({
+    name,
+    files,
+    given,
+    pointers: [...new Set([...pointers, ...asked(found)])],
+  });
   try {
-    return { read: await ask("v1/jobs:from-launch", { files, ...(gpu ? { gpu } : {}) }, signal) };
+    const question = { files, ...given, ...(gpu ? { gpu } : {}) };
+    const read = await ask("v1/jobs:from-launch", question, signal);
+    return { ...lacking(read.account.unsupported), read };
   } catch (error) {
     const problem = problemOf(error);
-    return problem && { refused: problem };
+    return problem && { ...lacking(problem.errors), refused: problem };
   }
 }

@@ -25,7 +25,7 @@ export function Part({ control, context, but = [] }) {
     if (!inner.length && !findings.length) return null;
     return html`<fieldset class="group">
       <legend title=${field.description}>${label}</legend>
-      <${Findings} ...${{ findings, id: `${idOf(pointer)}-wrong`, context }} />
+      <${Findings} ...${{ findings, id: `${idOf(context.scope + pointer)}-wrong`, context }} />
       ${parts}
     </fieldset>`;
   }

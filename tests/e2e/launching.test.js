@@ -1,0 +1,169 @@
+/** Launch files: what they leave open is asked for beside them. */
+
+import assert from "node:assert/strict";
+import { number, open, settled, verdict } from "./browser.js";
+import { scenario } from "./scenario.js";
+
+/** @typedef {import("playwright-core").Page} Page */
+
+const SIZES =
+  "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --max-position-embeddings 4096 " +
+  "--tokenizer-type HuggingFaceTokenizer --tokenizer-model /data/t --micro-batch-size 1 --bf16";
+const LACKING = `python pretrain_gpt.py ${SIZES} --seq-length 4096`;
+const OF_VARIABLES =
+  `torchrun --nproc_per_node 8 pretrain_gpt.py ${SIZES} --vocab-size 32000 --seq-length $LENGTH ` +
+  "--global-batch-size $BATCH --tensor-model-parallel-size $1 --pipeline-model-parallel-size $2";
+
+/** @param {Page} page @param {string} content @param {string} [name] */
+async function chosen(page, content, name = "train.sh") {
+  await page.getByRole("button", { name: "Launch files" }).click();
+  await page
+    .getByLabel("Launch files", { exact: true })
+    .setInputFiles({ name, mimeType: "text/plain", buffer: Buffer.from(content) });
+}
+
+/** What is asked for beside the files. @param {Page} page */
+function facts(page) {
+  return page.getByRole("group", { name: /^What train.sh leaves open/ });
+}
+
+/** @param {Page} page */
+function readAgain(page) {
+  return page.getByRole("button", { name: "Read it with these" });
+}
+
+scenario("a script that lacks facts gets a verdict by the keyboard alone", async (page) => {
+  await open(page);
+  await chosen(page, LACKING);
+  const group = facts(page);
+  await group.waitFor();
+  assert.deepEqual(await group.locator("label").allInnerTexts(), ["Vocabulary", "GPUs"]);
+  assert.equal(await page.getByText("overrides").count(), 0);
+  await page.getByLabel("Launch files", { exact: true }).focus();
+  await page.keyboard.press("Tab");
+  await page.keyboard.type("32000");
+  await page.keyboard.press("Enter");
+  await page.locator(".not-this-run").getByText("train.sh is not taken over").waitFor();
+  assert.equal(await group.getByLabel("Vocabulary").inputValue(), "32000");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type("16");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.getByText("Read as megatron.").waitFor();
+  await settled(page);
+  assert.match(await verdict(page), /H100-80GB-SXM/);
+  assert.equal(await number(page, "GPUs").last().inputValue(), "16");
+  const focused = await page.evaluate(() => document.activeElement?.textContent);
+  assert.equal(focused, "Read it with these");
+});
+
+scenario("facts of a launch are in the link, for curl and on the command line", async (page) => {
+  await open(page);
+  await chosen(page, LACKING);
+  await facts(page).getByLabel("GPUs").fill("16");
+  await facts(page).getByLabel("Vocabulary").fill("32000");
+  await readAgain(page).click();
+  await page.getByText("Read as megatron.").waitFor();
+  await settled(page);
+  const words = await verdict(page);
+  assert.match(page.url(), /parallelism\.num_gpus=16&/);
+  assert.match(decodeURIComponent(page.url()), /"vocab_size":32000/);
+  for (const way of ["curl", "Command line"]) {
+    await page.getByRole("button", { name: way }).click();
+    const told = await page.locator(".share pre").innerText();
+    assert.match(told, /"num_gpus": 16[^]*|"vocab_size": 32000/);
+    assert.match(told, /"vocab_size": 32000/);
+  }
+  const again = await page.context().newPage();
+  await again.goto(page.url());
+  await settled(again);
+  assert.equal(await verdict(again), words);
+});
+
+scenario("variables and arguments of a script are given as they are named", async (page) => {
+  await open(page);
+  await chosen(page, OF_VARIABLES);
+  const group = facts(page);
+  await group.waitFor();
+  assert.deepEqual(await group.locator("label").allInnerTexts(), [
+    "Arguments of the script",
+    " none",
+    "Sequence",
+    "Global batch",
+  ]);
+  assert.deepEqual(await page.locator(".launch .findings li").allInnerTexts(), [
+    "train.sh:1: --tensor-model-parallel-size: ${1} is not known: $1 is not given; give the " +
+      "arguments of the script below.",
+    "train.sh:1: --pipeline-model-parallel-size: ${2} is not known: $2 is not given; give the " +
+      "arguments of the script below.",
+    "train.sh:1: --seq-length: ${LENGTH} is not known: LENGTH is not set; give Sequence below.",
+    "train.sh:1: --global-batch-size: ${BATCH} is not known: BATCH is not set; give Global batch " +
+      "below.",
+  ]);
+  const asked = page.waitForRequest(/from-launch$/);
+  await group.getByLabel("Arguments of the script").fill("4 2");
+  await group.getByLabel("Sequence").fill("2048");
+  await group.getByLabel("Global batch").fill("64");
+  await readAgain(page).click();
+  const { argv, overrides } = (await asked).postDataJSON();
+  assert.equal(argv, "4 2");
+  assert.deepEqual(overrides, { training: { seq_length: 2048, global_batch_size: 64 } });
+  await page.getByText("Read as megatron.").waitFor();
+  await settled(page);
+  assert.match(page.url(), /parallelism\.tp=4&parallelism\.pp=2/);
+  assert.match(page.url(), /training\.seq_length=2048/);
+});
+
+scenario("facts that are changed are no part of the answer until they are read", async (page) => {
+  await open(page);
+  await chosen(page, LACKING);
+  await facts(page).getByLabel("GPUs").fill("16");
+  await facts(page).getByLabel("Vocabulary").fill("32000");
+  await readAgain(page).click();
+  await page.getByText("Read as megatron.").waitFor();
+  await settled(page);
+  await page.locator("main:not(.stale)").waitFor();
+  await facts(page).getByLabel("GPUs").fill("8");
+  await page.locator(".not-this-run").getByText("train.sh is not read with that yet").waitFor();
+  assert.equal(await page.locator("main.stale").count(), 1);
+  assert.match(page.url(), /num_gpus=16&/);
+  await readAgain(page).click();
+  await page.locator("main:not(.stale)").waitFor();
+  assert.match(page.url(), /num_gpus=8&/);
+  await facts(page).getByLabel("GPUs").fill("-3");
+  await readAgain(page).click();
+  await facts(page).locator(".findings").getByText("must be at least 1").waitFor();
+  assert.equal(await page.locator("main.stale").count(), 1);
+});
+
+scenario("a launch that can be of several releases is answered as the one chosen", async (page) => {
+  await open(page);
+  const script =
+    "accelerate launch --num_processes 8 trl/scripts/sft.py --model_name_or_path Qwen/Qwen3-8B " +
+    "--dataset_name x --max_seq_length 4096 --per_device_train_batch_size 1 --bf16 true";
+  await chosen(page, script);
+  await page.getByText("2 releases possible, and memory differs").waitFor();
+  assert.equal(await page.locator("main.stale").count(), 1);
+  await page.getByText('/training/optimizer/implementation "foreach"').waitFor();
+  await page.getByRole("button", { name: /^Use it as transformers from 4.51/ }).click();
+  await settled(page);
+  await page.locator("main:not(.stale)").waitFor();
+  assert.match(page.url(), /optimizer\.implementation=foreach/);
+});
+
+scenario("what makes a verdict unknown is asked for where it can be given", async (page) => {
+  await open(page);
+  await chosen(
+    page,
+    "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.max_prompt_length=512 " +
+      "data.max_response_length=512 actor_rollout_ref.model.path=Qwen/Qwen3-8B " +
+      "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 " +
+      "actor_rollout_ref.rollout.gpu_memory_utilization=0.4 trainer.n_gpus_per_node=8",
+  );
+  await page.getByText("1 key not supported").waitFor();
+  assert.equal(await page.locator("main.stale").count(), 1);
+  await facts(page).getByLabel("reserved other in GiB").fill("30");
+  await readAgain(page).click();
+  await page.locator("main:not(.stale)").waitFor();
+  assert.match(page.url(), /gpu\.reserved_other_bytes=32212254720/);
+});
