@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from trainfit.resolve.findings import Findings
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
+from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.training import Precision
 
 
@@ -30,7 +31,7 @@ def _megatron(job: Job) -> Iterator[tuple[str, str]]:
             yield "/training/precision", "fp8 other than by a recipe"
     elif precision not in ("bf16", "fp16", "fp32", "fp8"):
         yield "/training/precision", f"the precision {precision} under Megatron"
-    if optimizer.name in ("adamw8bit", "adafactor"):
+    if not OPTIMIZERS[optimizer.name].megatron:
         yield "/training/optimizer/name", f"{optimizer.name} under Megatron"
     if optimizer.implementation != "fused":
         yield "/training/optimizer/implementation", f"a {optimizer.implementation} step"

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Framework, Megatron, Torchtitan, Transformers
+from trainfit.specs.optimizers import Implementation, OptimizerName
 from trainfit.specs.parallelism import PipelineSchedule, ShardingStrategy
 from trainfit.specs.pipeline_layout import VirtualStage
 
@@ -288,8 +289,8 @@ class PytorchStates:
 class OptimizerStep:
     """How parameters are stepped: what the step keeps for a moment depends on it."""
 
-    name: Literal["adam", "adamw8bit", "adafactor", "lion", "muon", "sgd"]
-    implementation: Literal["fused", "foreach", "for-loop"]
+    name: OptimizerName
+    implementation: Implementation
     in_backward: bool
     paged: bool
 

@@ -16,6 +16,7 @@ from trainfit.resolve.plan import (
 )
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
+from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.training import Optimizer, Precision, Training
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
@@ -129,7 +130,9 @@ def state_bytes(precision: Precision, optimizer: Optimizer, card: Card) -> State
         master = 2
     adam = [optimizer.exp_avg_dtype or "fp32", optimizer.exp_avg_sq_dtype or "fp32"]
     both = sum(BYTES[dtype] for dtype in adam)
-    copies = 4 * sum(dtype in ("fp16", "fp8") for dtype in adam) if optimizer.name == "adam" else 0
+    record = OPTIMIZERS[optimizer.name]
+    narrow = sum(dtype in ("fp16", "fp8") for dtype in adam)
+    copies = 4 * narrow if record.precision_aware else 0
     if gradients < 4 and not holds_master:
         copies += 4
     return StateBytes(
@@ -137,8 +140,8 @@ def state_bytes(precision: Precision, optimizer: Optimizer, card: Card) -> State
         linear_weights=_fp8_weights(precision, card),
         gradients=gradients,
         master=master,
-        moments=both if optimizer.name in ("adam", "muon") else MOMENTUM,
-        matrix_moments=both if optimizer.name == "adam" else MOMENTUM,
+        moments=both if record.moments == 2 else MOMENTUM,
+        matrix_moments=both if record.matrix_moments == 2 else MOMENTUM,
         step=copies,
     )
 
@@ -314,7 +317,7 @@ def _check_narrow_states(job: Job, layout: Layout, findings: Findings) -> None:
     for holds, message in wrong if precision.fp8_param_gather else ():
         if holds:
             findings.add(gather, "conflict", f"gathering in fp8 {message}", put(gather, False))
-    if optimizer.precision_aware and not (sharded and optimizer.name == "adam"):
+    if optimizer.precision_aware and not (sharded and OPTIMIZERS[optimizer.name].precision_aware):
         message = "a precision-aware optimizer is Adam with states that are shared out"
         findings.add(aware, "conflict", message, put(aware, False))
 

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
+from trainfit.specs.optimizers import OPTIMIZERS, Implementation, OptimizerName
 from trainfit.specs.part import Count, Part
 
 Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
@@ -37,10 +38,11 @@ class Precision(Part):
 class Optimizer(Part):
     """The optimizer and the data types of its states."""
 
-    name: Literal["adam", "adamw8bit", "adafactor", "lion", "muon", "sgd"] = Field(
+    name: OptimizerName = Field(
         "adam",
-        description="adam keeps two moments per parameter, sgd and lion one, muon one of matrices "
-        "and two of the rest.",
+        description="What each keeps as moments: "
+        + ", ".join(f"{name} {each.about}" for name, each in OPTIMIZERS.items())
+        + ".",
     )
     exp_avg_dtype: Dtype | None = Field(
         None, description="First moment. Unset: fp32 under Megatron, else as the parameters."
@@ -65,9 +67,7 @@ class Optimizer(Part):
         description="Read gradients in their own data type, and keep of fp32 master weights only "
         "the 16 bits that bf16 weights lack.",
     )
-    implementation: Literal["fused", "foreach", "for-loop"] = Field(
-        "fused", description="What the step keeps for a moment."
-    )
+    implementation: Implementation = Field("fused", description="What the step keeps for a moment.")
     cpu_offload_fraction: Probability = Field(
         0.0, description="Share of the optimizer states kept in host memory."
     )

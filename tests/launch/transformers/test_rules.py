@@ -268,6 +268,7 @@ def test_evaluation_on_a_larger_batch_is_not_modelled(
         ("adamw_torch", "adam", None, None),
         ("paged_adamw_32bit", "adam", True, "fp32"),
         ("adamw_bnb_8bit", "adamw8bit", None, None),
+        ("lion_8bit", "lion8bit", None, None),
         ("lion_32bit", "lion", None, "fp32"),
         ("adafactor", "adafactor", None, None),
     ],

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainfit.decisions.candidates.candidate import OFFLOAD, RECOMPUTE, Candidate, Price
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
+from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.training import OffloadModule, Precision, RecomputeModule
 
 
@@ -74,7 +75,7 @@ def precision(job: Job) -> Iterator[Candidate]:
         "/training/optimizer/exp_avg_dtype": "bf16",
         "/training/optimizer/exp_avg_sq_dtype": "bf16",
     }
-    if optimizer.name == "adam" and "fp32" in moments_in:
+    if OPTIMIZERS[optimizer.name].precision_aware and "fp32" in moments_in:
         yield Candidate(moments, Price.PRECISION, "moments in bf16; needs TransformerEngine's Adam")
     if given == "bf16" or (isinstance(given, Precision) and given.gradients == "fp32"):
         held = given if isinstance(given, Precision) else Precision()
@@ -140,7 +141,8 @@ AWAY: tuple[OffloadModule, ...] = ("core_attn", "qkv_linear", "expert_fc1", "moe
 def offload(job: Job) -> Iterator[Candidate]:
     """Megatron's optimizer on the host is the precision-aware one."""
     training = job.training
-    if training.optimizer.name == "adam" and training.optimizer.cpu_offload_fraction < 1:
+    aware = OPTIMIZERS[training.optimizer.name].precision_aware
+    if aware and training.optimizer.cpu_offload_fraction < 1:
         yield Candidate(
             {
                 "/training/optimizer/precision_aware": True,

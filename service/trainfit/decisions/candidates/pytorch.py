@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainfit.decisions.candidates.candidate import RECOMPUTE, Candidate, Price
 from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.job import Job
+from trainfit.specs.optimizers import OPTIMIZERS
 
 
 def switches(job: Job, framework: Torchtitan | Transformers) -> Iterator[Candidate]:
@@ -39,7 +40,8 @@ def switches(job: Job, framework: Torchtitan | Transformers) -> Iterator[Candida
             Price.COMMUNICATION,
             "gradients are reduced after every micro-batch (accelerate: sync_each_batch)",
         )
-    if training.optimizer.implementation != "fused" and training.optimizer.name == "adam":
+    made = OPTIMIZERS[training.optimizer.name].temporaries
+    if training.optimizer.implementation in made and "fused" not in made:
         yield Candidate(
             {"/training/optimizer/implementation": "fused"}, Price.NOTHING, "none: a faster kernel"
         )
@@ -47,9 +49,10 @@ def switches(job: Job, framework: Torchtitan | Transformers) -> Iterator[Candida
 
 def precision(job: Job) -> Iterator[Candidate]:
     """Moments in 8 bits, or everything in bf16."""
-    if job.training.optimizer.name == "adam":
+    narrower = OPTIMIZERS[job.training.optimizer.name].in_8_bits
+    if narrower is not None:
         yield Candidate(
-            {"/training/optimizer/name": "adamw8bit"},
+            {"/training/optimizer/name": narrower},
             Price.PRECISION,
             "moments in 8 bits, by bitsandbytes",
         )

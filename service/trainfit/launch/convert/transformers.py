@@ -15,13 +15,14 @@ from typing import Any
 
 from trainfit.launch.transformers.engine import Engine, Name
 from trainfit.launch.transformers.precision import DTYPES, types_of
-from trainfit.launch.transformers.step import OPTIMIZERS, TRL_CHUNK, Step
+from trainfit.launch.transformers.step import OPTIMS, TRL_CHUNK
 from trainfit.resolve.findings import Findings, RefusedError
 from trainfit.resolve.layout import sharding_strategy, smallest_world
 from trainfit.resolve.pytorch.precision import base_dtype
 from trainfit.specs.framework import Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchFile
+from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.training import Lora, Precision
 
 MODEL = "model"
@@ -207,9 +208,10 @@ DEEPSPEEDS: Mapping[str, Any] = {
 def _optimizer(job: Job, findings: Findings) -> Iterator[Said]:
     given = job.training.optimizer
     moments = given.exp_avg_dtype
-    wanted = Step(given.name, given.implementation, given.paged, moments)
-    same = given.exp_avg_sq_dtype == (moments if given.name == "adam" else None)
-    name = next((each for each, step in OPTIMIZERS.items() if step == wanted), None)
+    wanted = (given.name, given.implementation, given.paged, moments)
+    second = moments if OPTIMIZERS[given.name].moments == 2 else None
+    same = given.exp_avg_sq_dtype == second
+    name = next((word for word, choice in OPTIMS.items() if choice == wanted), None)
     if name is None or not same:
         refuse(findings, "/training/optimizer", "no optimizer of transformers is this one")
     else:

@@ -10,6 +10,7 @@ from trainfit.launch.megatron.dimensions import is_of_the_hub
 from trainfit.launch.megatron.fields import copy, put_default
 from trainfit.launch.megatron.options import Defaults
 from trainfit.launch.megatron.precision import read_precision
+from trainfit.specs.optimizers import choices
 from trainfit.specs.training import OffloadModule, RecomputeModule
 
 RECOMPUTE = {
@@ -82,10 +83,14 @@ def _read_batch(reading: Reading, defaults: Defaults) -> None:
         reading.draft.complain(schedule, "must be starts and batch sizes: 0:384 200B:768")
 
 
+OPTIMIZERS = choices("megatron")
+
+
 def _read_optimizer(reading: Reading) -> None:
     optimizer = "/training/optimizer"
-    if reading.value("optimizer") == "dist_muon":
-        reading.draft.put(f"{optimizer}/name", "muon", reading.settings["optimizer"])
+    choice = OPTIMIZERS.get(str(reading.value("optimizer")))
+    if choice is not None:
+        reading.draft.put(f"{optimizer}/name", choice.name, reading.settings["optimizer"])
     else:
         copy(reading, {"optimizer": "name"}, optimizer)
     copy(

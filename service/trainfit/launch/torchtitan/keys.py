@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trainfit.specs.optimizers import choices
+
 COPIED: Mapping[str, str] = {
     "training.seq_len": "/training/seq_length",
     "parallelism.tensor_parallel_degree": "/parallelism/tp",
@@ -29,7 +31,7 @@ DEFAULTS: Mapping[str, Any] = {
 }
 """torchtitan's defaults of fields that keys are copied to."""
 
-OPTIMIZERS: Mapping[str, str] = {"Adam": "adam", "AdamW": "adam"}
+OPTIMIZERS = choices("torchtitan")
 """torchtitan's names -> the service's."""
 
 ROTATE_METHODS: Mapping[str, str] = {"allgather": "all_gather", "alltoall": "p2p"}

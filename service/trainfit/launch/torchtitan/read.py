@@ -309,7 +309,7 @@ def _optimizer(run: Run) -> None:
     name = run.reading.value("optimizer.name", "AdamW", word)
     pointer = "/training/optimizer/implementation"
     if name in OPTIMIZERS:
-        run.decide("/training/optimizer/name", OPTIMIZERS[name], "optimizer.name")
+        run.decide("/training/optimizer/name", OPTIMIZERS[name].name, "optimizer.name")
     else:
         for setting in run.given("optimizer.name"):
             run.draft.leave_out(setting, f"the optimizer {name} of torchtitan is not modelled")

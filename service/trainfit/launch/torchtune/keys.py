@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trainfit.specs.optimizers import choices
+
 COPIED: Mapping[str, str] = {
     "batch_size": "/training/micro_batch_size",
     "gradient_accumulation_steps": "/training/num_microbatches",
@@ -22,15 +24,7 @@ COPIED: Mapping[str, str] = {
 PRECISIONS: Mapping[str, str] = {"bf16": "bf16-pure", "fp32": "fp32"}
 """dtype -> that of weights, gradients, moments and activations."""
 
-OPTIMIZERS: Mapping[str, Mapping[str, Any]] = {
-    "torch.optim.AdamW": {"name": "adam"},
-    "torch.optim.Adam": {"name": "adam"},
-    "torch.optim.SGD": {"name": "sgd"},
-    "bitsandbytes.optim.AdamW": {"name": "adam"},
-    "bitsandbytes.optim.PagedAdamW": {"name": "adam", "paged": True},
-    "bitsandbytes.optim.AdamW8bit": {"name": "adamw8bit"},
-    "bitsandbytes.optim.PagedAdamW8bit": {"name": "adamw8bit", "paged": True},
-}
+OPTIMIZERS = choices("torchtune")
 
 LOSSES: Mapping[str, str] = {
     "torch.nn.CrossEntropyLoss": "unfused",

@@ -303,9 +303,10 @@ def _optimizer(reading: Reading, draft: Draft) -> None:
         if setting is not None:
             draft.leave_out(setting, f"the optimizer {component} is not modelled")
         return
-    for name, value in found.items():
-        draft.put(f"/training/optimizer/{name}", value, setting)
-    if found["name"] == "sgd":
+    draft.put("/training/optimizer/name", found.name, setting)
+    if found.paged:
+        draft.put("/training/optimizer/paged", True, setting)
+    if found.name == "sgd":
         reading.copy("optimizer.momentum", "/training/optimizer/momentum")
     pointer = "/training/optimizer/implementation"
     if (given := reading.get("optimizer.fused")) is not None:

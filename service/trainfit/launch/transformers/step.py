@@ -6,7 +6,7 @@ Sources: transformers' training_args.py, trainer.py and trainer_optimizer.py, TR
 from __future__ import annotations
 
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
@@ -21,6 +21,7 @@ from trainfit.launch.transformers.changes import (
 )
 from trainfit.launch.transformers.run import Run, is_trl, need
 from trainfit.launch.transformers.source import as_bool, as_int
+from trainfit.specs.optimizers import OPTIMIZERS, Choice, choices
 
 MICRO_BATCH = "/training/micro_batch_size"
 MICRO_BATCHES = "/training/num_microbatches"
@@ -173,44 +174,10 @@ def _is_run_clm(run: Run) -> bool:
     return (run.program.name or "").rpartition("/")[2] == "run_clm.py"
 
 
-class Step(NamedTuple):
-    """An optimizer: its name, what computes the step, and the type of its moments where that is
-    another than the parameters'.
-    """
-
-    name: str
-    implementation: str = "foreach"
-    paged: bool = False
-    moments: str | None = None
-
-
-OPTIMIZERS = {
-    "adamw_torch": Step("adam"),
-    "adamw_torch_fused": Step("adam", "fused"),
-    "adamw_apex_fused": Step("adam", "fused"),
-    "adamw_hf": Step("adam", "for-loop"),
-    "adafactor": Step("adafactor", "for-loop"),
-    "adamw_bnb_8bit": Step("adamw8bit", "fused"),
-    "adamw_8bit": Step("adamw8bit", "fused"),
-    "paged_adamw_8bit": Step("adamw8bit", "fused", paged=True),
-    "paged_adamw_32bit": Step("adam", "fused", paged=True, moments="fp32"),
-    "paged_adamw": Step("adam", "fused", paged=True, moments="fp32"),
-    "lion_32bit": Step("lion", "fused", moments="fp32"),
-    "lion": Step("lion", "fused", moments="fp32"),
-    "paged_lion_32bit": Step("lion", "fused", paged=True, moments="fp32"),
-    "paged_lion": Step("lion", "fused", paged=True, moments="fp32"),
-    "sgd": Step("sgd"),
-}
+OPTIMS = choices("transformers")
 """Of transformers' OptimizerNames those that are modelled. torch's own run foreach where nothing
 says fused; bitsandbytes has one kernel, and states in fp32 unless they have 8 bits."""
-
-DEEPSPEEDS_OPTIMIZERS = {
-    "adam": Step("adam", "fused"),
-    "adamw": Step("adam", "fused"),
-    "fusedadam": Step("adam", "fused"),
-    "lion": Step("lion", "fused"),
-    "sgd": Step("sgd"),
-}
+DEEPSPEEDS_OPTIMIZERS = choices("deepspeed")
 
 
 def put_optimizer(run: Run) -> None:
@@ -224,7 +191,7 @@ def put_optimizer(run: Run) -> None:
     if own is not None:
         _put_step(run, own, DEEPSPEEDS_OPTIMIZERS.get(str(own.value).lower()))
     elif given is not None:
-        _put_step(run, given, OPTIMIZERS.get(name))
+        _put_step(run, given, OPTIMS.get(name))
     elif run.trainer.kind != "script":
         fused = run.releases.has(FUSED_STEP) and run.releases.has(FUSED_STEP_OF_TORCH)
         implementation = "fused" if fused else "foreach"
@@ -234,19 +201,19 @@ def put_optimizer(run: Run) -> None:
         run.draft.default("/training/optimizer/name", "adam", "Trainfit: nothing names another")
 
 
-def _put_step(run: Run, setting: Setting, step: Step | None) -> None:
-    if step is None:
+def _put_step(run: Run, setting: Setting, choice: Choice | None) -> None:
+    if choice is None:
         run.draft.leave_out(setting, "the states of this optimizer are not modelled")
         return
     at = "/training/optimizer"
-    run.draft.put(f"{at}/name", step.name, setting)
-    run.draft.put(f"{at}/implementation", step.implementation, setting)
-    if step.paged:
+    run.draft.put(f"{at}/name", choice.name, setting)
+    run.draft.put(f"{at}/implementation", choice.implementation, setting)
+    if choice.paged:
         run.draft.put(f"{at}/paged", True, setting)
-    if step.moments is not None:
-        run.draft.put(f"{at}/exp_avg_dtype", step.moments, setting)
-    if step.moments is not None and step.name == "adam":
-        run.draft.put(f"{at}/exp_avg_sq_dtype", step.moments, setting)
+    if choice.moments is not None:
+        run.draft.put(f"{at}/exp_avg_dtype", choice.moments, setting)
+    if choice.moments is not None and OPTIMIZERS[choice.name].moments == 2:
+        run.draft.put(f"{at}/exp_avg_sq_dtype", choice.moments, setting)
 
 
 def put_recompute(run: Run) -> None:

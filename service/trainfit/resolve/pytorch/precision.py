@@ -7,6 +7,7 @@ from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.plan import Adapters, Engine, Layout, PytorchStates
 from trainfit.specs.framework import Torchtitan
 from trainfit.specs.job import Job
+from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.training import BaseDtype, Lora, Optimizer, Peft, Precision, PrecisionPreset
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
@@ -95,30 +96,20 @@ def gathers_fp8(given: PrecisionPreset | Precision) -> bool:
     return isinstance(given, Precision) and given.fp8_param_gather
 
 
-MOMENT_TENSORS = {"adam": 2, "adamw8bit": 0, "adafactor": 0, "lion": 1, "muon": 2, "sgd": 0}
-QUANTISED_MOMENTS = 2 * (1 + Fraction(4, 256))
-"""bitsandbytes' 8-bit Adam: two bytes and two fp32 scales for 256 elements."""
-
-
 def states_of(
     dtypes: Dtypes, optimizer: Optimizer, adapters: Adapters | None, *, in_fp8: bool
 ) -> PytorchStates:
-    """Gradients and moments are as wide as the parameters that are stepped; Muon keeps one of
-    matrices.
-
-    Adafactor keeps a row and a column of each matrix, which is next to nothing.
-    """
+    """Gradients and moments are as wide as the parameters that are stepped."""
     stepped = adapters.element_bytes if adapters is not None else dtypes.stored
     own = dtypes.master or stepped
     first, second = (
         BYTES.get(dtype or "", own)
         for dtype in (optimizer.exp_avg_dtype, optimizer.exp_avg_sq_dtype)
     )
-    moments = Fraction({2: first + second, 1: first, 0: 0}[MOMENT_TENSORS[optimizer.name]])
-    if optimizer.name == "adamw8bit":
-        moments = QUANTISED_MOMENTS
-    if optimizer.name == "sgd" and optimizer.momentum:
-        moments = Fraction(first)
+    record = OPTIMIZERS[optimizer.name]
+    widths = [record.moment_bytes or each for each in (first, second)]
+    if record.keeps_momentum and not optimizer.momentum:
+        widths = []
     gathers = dtypes.computed if not dtypes.autocast else dtypes.stored
     return PytorchStates(
         parameters=dtypes.stored,
@@ -127,6 +118,6 @@ def states_of(
         gradients=stepped,
         reduced=dtypes.reduced,
         master=dtypes.master,
-        moments=moments,
-        matrix_moments=Fraction(first) if optimizer.name == "muon" else moments,
+        moments=Fraction(sum(widths[: record.moments])),
+        matrix_moments=Fraction(sum(widths[: record.matrix_moments])),
     )

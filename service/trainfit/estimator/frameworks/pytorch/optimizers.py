@@ -1,9 +1,12 @@
-"""What an optimizer's step borrows. Sources: torch/optim (adamw.py, _adafactor.py, _muon.py)."""
+"""What an optimizer's step borrows, as `specs.optimizers` has it."""
 
 from fractions import Fraction
 from math import ceil
 
 from trainfit.resolve.plan import PytorchPlan
+from trainfit.specs.optimizers import OPTIMIZERS
+
+BF16 = 2
 
 
 def borrowed_share(plan: PytorchPlan) -> Fraction:
@@ -13,23 +16,17 @@ def borrowed_share(plan: PytorchPlan) -> Fraction:
 
 
 def borrowed(trained: int, largest: int, plan: PytorchPlan) -> int:
-    """What the step makes for a moment: foreach a square root of every second moment, or an update
-    of every parameter; a loop two tensors of the largest parameter; Muon five in the narrow type.
+    """What the step makes for a moment, beside fp32 copies of narrower gradients that DeepSpeed's
+    master weights read. `trained` are all parameters that it steps, `largest` those of one tensor.
     """
     optimizer, states = plan.step.optimizer, plan.step.states
     copies = 4 * trained if states.master and states.gradients < states.master else 0
-    match optimizer.name, optimizer.implementation:
-        case "adam", "foreach":
-            return copies + ceil(states.moments / 2) * trained
-        case "adam", "for-loop":
-            return copies + 2 * ceil(states.moments / 2) * largest
-        case "adafactor", "foreach":
-            return copies + states.parameters * trained
-        case "adafactor", _:
-            return copies + 2 * states.parameters * largest
-        case "muon", _:
-            return copies + 5 * 2 * largest
-        case "lion", _:
-            return copies + states.parameters * largest
-        case _:
-            return copies
+    made = OPTIMIZERS[optimizer.name].temporaries.get(optimizer.implementation)
+    if made is None:
+        return copies
+    width = {
+        "parameter": states.parameters,
+        "second moment": ceil(states.moments / 2),
+        "bf16": BF16,
+    }[made.like]
+    return copies + made.tensors * width * (trained if made.of == "all" else largest)

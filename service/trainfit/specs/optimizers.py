@@ -1,0 +1,202 @@
+"""The optimizers, a record each: what they keep, what a step makes for a moment, what launch files
+call them. Whoever adds one adds its record here, and its name to `OptimizerName`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+OptimizerName = Literal["adam", "adamw8bit", "adafactor", "lion", "lion8bit", "muon", "sgd"]
+Implementation = Literal["fused", "foreach", "for-loop"]
+LaunchFormat = Literal["transformers", "deepspeed", "torchtune", "torchtitan", "megatron"]
+
+IN_8_BITS = 1 + Fraction(4, 256)
+"""Bytes of an element of a moment that bitsandbytes keeps in 8 bits: one, and an fp32 scale for
+256 elements. Source: bitsandbytes' optim/optimizer.py (Optimizer2State, get_state_buffer)."""
+
+
+class Temporaries(NamedTuple):
+    """What a step makes for a moment: so many tensors like a parameter, like its second moment or
+    in bf16, of every parameter at once or of the largest alone.
+    """
+
+    tensors: int
+    like: Literal["parameter", "second moment", "bf16"]
+    of: Literal["all", "largest"]
+
+
+class Choice(NamedTuple):
+    """An optimizer as a launch file chooses it. Unset, what computes the step is told apart, and
+    moments are as wide as the parameters.
+    """
+
+    name: OptimizerName
+    implementation: Implementation | None = None
+    paged: bool = False
+    moments: Literal["fp32"] | None = None
+
+
+class Called(NamedTuple):
+    """What a launch format calls an optimizer, and what else the word says."""
+
+    word: str
+    implementation: Implementation | None = None
+    paged: bool = False
+    moments: Literal["fp32"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer:
+    """What is known of an optimizer. `moments` are tensors that it keeps for a parameter, with
+    `matrix_moments` for a matrix.
+    """
+
+    about: str
+    moments: int
+    matrix_moments: int
+    moment_bytes: Fraction | None = None
+    """Bytes of an element of each moment, where no job says."""
+    keeps_momentum: bool = False
+    """PyTorch's keeps its moment only where a momentum is set."""
+    megatron: bool = True
+    """Whether Megatron has it."""
+    precision_aware: bool = False
+    """Whether TransformerEngine's reads narrow gradients, and keeps narrow moments."""
+    in_8_bits: OptimizerName | None = None
+    """The same with moments in 8 bits."""
+    temporaries: Mapping[Implementation, Temporaries] = field(default_factory=dict)
+    called: Mapping[LaunchFormat, tuple[Called, ...]] = field(default_factory=dict)
+
+
+OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
+    "adam": Optimizer(
+        "two moments per parameter",
+        moments=2,
+        matrix_moments=2,
+        precision_aware=True,
+        in_8_bits="adamw8bit",
+        # torch/optim/adamw.py: the denominator is the square root of the second moment.
+        temporaries={
+            "foreach": Temporaries(1, "second moment", "all"),
+            "for-loop": Temporaries(2, "second moment", "largest"),
+        },
+        called={
+            "transformers": (
+                Called("adamw_torch", "foreach"),
+                Called("adamw_torch_fused", "fused"),
+                Called("adamw_apex_fused", "fused"),
+                Called("adamw_hf", "for-loop"),
+                Called("paged_adamw_32bit", "fused", paged=True, moments="fp32"),
+                Called("paged_adamw", "fused", paged=True, moments="fp32"),
+            ),
+            "deepspeed": (
+                Called("adam", "fused"),
+                Called("adamw", "fused"),
+                Called("fusedadam", "fused"),
+            ),
+            "torchtune": (
+                Called("torch.optim.AdamW"),
+                Called("torch.optim.Adam"),
+                Called("bitsandbytes.optim.AdamW"),
+                Called("bitsandbytes.optim.PagedAdamW", paged=True),
+            ),
+            "torchtitan": (Called("Adam"), Called("AdamW")),
+            "megatron": (Called("adam"),),
+        },
+    ),
+    "adamw8bit": Optimizer(
+        "two of 8 bits",
+        moments=2,
+        matrix_moments=2,
+        moment_bytes=IN_8_BITS,
+        megatron=False,
+        called={
+            "transformers": (
+                Called("adamw_bnb_8bit", "fused"),
+                Called("adamw_8bit", "fused"),
+                Called("paged_adamw_8bit", "fused", paged=True),
+            ),
+            "torchtune": (
+                Called("bitsandbytes.optim.AdamW8bit"),
+                Called("bitsandbytes.optim.PagedAdamW8bit", paged=True),
+            ),
+        },
+    ),
+    "adafactor": Optimizer(
+        "a row and a column of each matrix, which is next to nothing",
+        moments=0,
+        matrix_moments=0,
+        megatron=False,
+        # torch/optim/_adafactor.py: an update of the parameter; a loop has two of one at a time.
+        temporaries={
+            "foreach": Temporaries(1, "parameter", "all"),
+            "for-loop": Temporaries(2, "parameter", "largest"),
+            "fused": Temporaries(2, "parameter", "largest"),
+        },
+        called={"transformers": (Called("adafactor", "for-loop"),)},
+    ),
+    "lion": Optimizer(
+        "one",
+        moments=1,
+        matrix_moments=1,
+        in_8_bits="lion8bit",
+        temporaries=dict.fromkeys(
+            ("fused", "foreach", "for-loop"), Temporaries(1, "parameter", "largest")
+        ),
+        called={
+            "transformers": (
+                Called("lion_32bit", "fused", moments="fp32"),
+                Called("lion", "fused", moments="fp32"),
+                Called("paged_lion_32bit", "fused", paged=True, moments="fp32"),
+                Called("paged_lion", "fused", paged=True, moments="fp32"),
+            ),
+            "deepspeed": (Called("lion", "fused"),),
+            "megatron": (Called("lion"),),
+        },
+    ),
+    "lion8bit": Optimizer(
+        "one of 8 bits",
+        moments=1,
+        matrix_moments=1,
+        moment_bytes=IN_8_BITS,
+        megatron=False,
+        called={
+            "transformers": (
+                Called("lion_8bit", "fused"),
+                Called("paged_lion_8bit", "fused", paged=True),
+            ),
+        },
+    ),
+    "muon": Optimizer(
+        "one of matrices and two of the rest",
+        moments=2,
+        matrix_moments=1,
+        # torch/optim/_muon.py: five products of Newton and Schulz's iteration, in bf16.
+        temporaries=dict.fromkeys(
+            ("fused", "foreach", "for-loop"), Temporaries(5, "bf16", "largest")
+        ),
+        called={"megatron": (Called("dist_muon"),)},
+    ),
+    "sgd": Optimizer(
+        "one where there is momentum",
+        moments=1,
+        matrix_moments=1,
+        keeps_momentum=True,
+        called={
+            "transformers": (Called("sgd", "foreach"),),
+            "deepspeed": (Called("sgd", "foreach"),),
+            "torchtune": (Called("torch.optim.SGD"),),
+            "megatron": (Called("sgd"),),
+        },
+    ),
+}
+
+
+def choices(launch: LaunchFormat) -> dict[str, Choice]:
+    """The words of a launch format, and what each chooses."""
+    return {
+        each.word: Choice(name, each.implementation, each.paged, each.moments)
+        for name, optimizer in OPTIMIZERS.items()
+        for each in optimizer.called.get(launch, ())
+    }
