@@ -10,7 +10,7 @@ from enum import Enum
 from tests.shell.bash_itself import EXPORTED, LAUNCHERS, Launch
 from trainfit.launch.commands.shell.script import Script
 from trainfit.launch.commands.shell.source import Source
-from trainfit.launch.commands.shell.state import Budget, State, Variable
+from trainfit.launch.commands.shell.state import Budget, State, Variable, Variables
 from trainfit.launch.commands.shell.text import Text
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.program import Command
@@ -46,7 +46,9 @@ def read(
     sent = {path: LaunchFile(path=path, content=content) for path, content in (files or {}).items()}
     parameters = tuple(Text.of(each, "argv", None) for each in arguments)
     shell = Script(
-        State(given, parameters), Budget(), lambda path: sent.get(path.removeprefix("./"))
+        State(Variables(given), parameters),
+        Budget(),
+        lambda path: sent.get(path.removeprefix("./")),
     )
     try:
         shell.follow(Source.of_script(script, "run.sh"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from time import thread_time
 
 import pytest
 
@@ -17,9 +18,10 @@ FRAGMENTS = [
     for name in ("expansions.txt", "fragments.txt")
     for fragment in (DATA / name).read_text().rstrip("\n").split("\n----\n")
 ]
+DOUBTFUL = (DATA / "doubtful.txt").read_text().rstrip("\n").split("\n----\n")
 PUBLIC = sorted(path for path in DATA.iterdir() if path.suffix in (".sh", ".slurm"))
-SCRIPTS = 200
-BATCH = 100
+SCRIPTS = 2000
+BATCH = 500
 
 needs_bash = pytest.mark.skipif(BASH is None, reason="bash itself is not here")
 
@@ -33,6 +35,14 @@ def test_fragments_come_out_as_bash_runs_them() -> None:
             assert verdict is not Verdict.WRONG, fragment
             verdicts[verdict] += 1
     assert verdicts[Verdict.KNOWN] >= 0.9 * len(FRAGMENTS)
+
+
+@needs_bash
+@pytest.mark.parametrize("fragment", DOUBTFUL)
+def test_what_bash_may_refuse_or_leave_is_not_taken_to_go_on(fragment: str) -> None:
+    with sandbox() as box:
+        launches = box.run(fragment)
+    assert judge(read(fragment), launches) is not Verdict.WRONG
 
 
 @needs_bash
@@ -58,7 +68,7 @@ def test_scripts_of_any_make_come_out_as_bash_runs_them(start: int) -> None:
         verdict = judge(read(text, files=files), launches)
         assert verdict is not Verdict.WRONG, text
         known += verdict is Verdict.KNOWN
-    assert known > 0.4 * BATCH
+    assert known > 0.5 * BATCH
 
 
 @pytest.mark.parametrize(
@@ -76,6 +86,10 @@ def test_scripts_of_any_make_come_out_as_bash_runs_them(start: int) -> None:
         ("echo " + "{a,b}" * 40, "more than"),
         ("if true; then " * 200 + "train" + "; fi" * 200, "nested more than 40 levels deep"),
         ("".join(f"export A{i}=1\n" for i in range(4000)) + "train\n" * 4000, "more than"),
+        ("".join(f"export A{i}=1\n" for i in range(300)) + "A1=2; train\n" * 4000, "more than"),
+        ("export X=a\n" + "X=$X$X\n" * 40 + "train\n" * 4000, "put together more than"),
+        ("export X=a\n" + "X=$X$X\n" * 16 + "train\n" * 4000, None),
+        ("for ((i = 0; i < 900; i++)); do echo 1 > f$i; train; done", None),
         ("printf -v X '%1000000000d' 1; train $X", None),
         ("X=$(seq 1000000000); train $X", None),
         ("X=" + "a" * 9000 + "; [[ $X =~ a*a*a*a*b ]]; train ${X//a*a*a*b/}", None),
@@ -84,7 +98,9 @@ def test_scripts_of_any_make_come_out_as_bash_runs_them(start: int) -> None:
     ],
 )
 def test_work_is_bounded(text: str, bound: str | None) -> None:
+    started = thread_time()
     reading = read(text)
+    assert thread_time() - started < 2.0
     if bound is not None:
         assert reading.commands is None
         assert bound in reading.why

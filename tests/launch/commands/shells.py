@@ -10,7 +10,7 @@ import pytest
 
 from trainfit.launch.commands.shell.script import Script
 from trainfit.launch.commands.shell.source import Source
-from trainfit.launch.commands.shell.state import Budget, State, Variable
+from trainfit.launch.commands.shell.state import Budget, State, Variable, Variables
 from trainfit.launch.commands.shell.text import Text
 from trainfit.launch.program import Command
 
@@ -24,7 +24,7 @@ def commands(script: str, *arguments: str, **variables: str) -> list[Command]:
         for name, value in variables.items()
     }
     parameters = tuple(Text.of(each, "argv", None) for each in arguments)
-    shell = Script(State(given, parameters or None), Budget(), lambda _: None)
+    shell = Script(State(Variables(given), parameters or None), Budget(), lambda _: None)
     shell.follow(Source.of_script(script, "run.sh"))
     return shell.commands
 

@@ -15,7 +15,7 @@ from trainfit.launch.commands.interfaces import SLURM
 from trainfit.launch.commands.manifests import Manifest, files_of, is_manifest
 from trainfit.launch.commands.shell.script import Script
 from trainfit.launch.commands.shell.source import Source
-from trainfit.launch.commands.shell.state import Budget, State, Variable
+from trainfit.launch.commands.shell.state import Budget, State, Variable, Variables
 from trainfit.launch.commands.shell.text import Text
 from trainfit.launch.commands.wrappers import WRAPPERS
 from trainfit.launch.errors import Complaint, LaunchError
@@ -197,7 +197,7 @@ class _Unwrapping:
             for name, setting in program.environment.items()
         }
         parameters = None if arguments is None else tuple(map(Text.of_word, arguments))
-        script = Script(State(variables, parameters), self._budget, self._file)
+        script = Script(State(Variables(variables), parameters), self._budget, self._file)
         script.follow(source)
         for at, message in script.ends_early:
             self._note(at, message)

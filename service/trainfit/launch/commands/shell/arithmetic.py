@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 from trainfit.launch.commands.shell.text import NotKnownError
 
@@ -25,6 +25,10 @@ _ASSIGNED = re.compile(
 _PLAIN = re.compile(r"\d{1,18}")
 
 
+class TooDeepError(NotKnownError):
+    """An expression that is nested deeper than is followed."""
+
+
 class RefusedError(Exception):
     """An expression that bash refuses: a syntax error, a division by zero."""
 
@@ -35,15 +39,36 @@ class Variables(Protocol):
     def number_text(self, name: str, index: str | None) -> str:
         """The value of a variable, which is an expression again. Raises NotKnownError."""
 
-    def set_number(self, name: str, index: str | None, value: int) -> None:
-        """Give a variable a value."""
+    def set_number(self, name: str, index: str | None, value: int | None, why: str) -> None:
+        """Give a variable a value; None where it is not known, with why."""
+
+    def may_set(self, name: str, why: str) -> None:
+        """Take a variable to be set to something, or to stay what it is."""
+
+    def may_be_refused(self, why: str) -> None:
+        """Bash may refuse the expression here: what it sets later may stay as it is."""
 
 
 def evaluate(expression: str, variables: Variables) -> int:
     """The value of an expression. Raises NotKnownError, or RefusedError as bash would."""
     if _PLAIN.fullmatch(expression) and not expression.startswith("0"):
         return int(expression)
-    return _Evaluation(expression, variables, 0).value()
+    try:
+        evaluation = _Evaluation(expression, variables, 0)
+        value = evaluation.value()
+    except TooDeepError as why:
+        not_read(expression, variables, str(why))
+        raise
+    if value is None:
+        raise NotKnownError(evaluation.why)
+    return value
+
+
+def not_read(expression: str, variables: Variables, why: str) -> None:
+    """Take an expression of which not all is known to set what it may."""
+    variables.may_be_refused(why)
+    for name in assigned(expression):
+        variables.may_set(name, why)
 
 
 def assigned(expression: str) -> list[str]:
@@ -111,12 +136,21 @@ _LEVELS: tuple[tuple[str, ...], ...] = (
 """What binds loosest stands first; && and || are loser, ** binds closer."""
 
 
-class _Evaluation:
-    """One expression while it is evaluated; what is skipped has no effect and no value."""
+Number = int | None
+"""None where it is not known."""
 
-    def __init__(self, text: str, variables: Variables, depth: int) -> None:
+
+class _Evaluation:
+    """One expression while it is evaluated.
+
+    What is skipped has no effect and no value; what is set by what may be skipped is not known.
+    """
+
+    def __init__(
+        self, text: str, variables: Variables, depth: int, *, perhaps: str | None = None
+    ) -> None:
         if depth > MAX_DEPTH:
-            raise NotKnownError(f"an expression is nested more than {MAX_DEPTH} levels deep")
+            raise TooDeepError(f"an expression is nested more than {MAX_DEPTH} levels deep")
         self._tokens = [
             (found.lastgroup or "end", found[found.lastgroup or 0].strip())
             for found in _TOKEN.finditer(text)
@@ -125,16 +159,17 @@ class _Evaluation:
         self._depth = depth
         self._at = 0
         self._skips = 0
-        self._not_known: NotKnownError | None = None
+        self._perhaps = perhaps
+        """Why it is not known whether what stands here is skipped."""
+        self.why = ""
+        """Why a value is not known."""
 
-    def value(self) -> int:
+    def value(self) -> Number:
         if self._kind == "end":
             return 0
         value = self._comma()
         if self._kind != "end":
             self._refuse()
-        if self._not_known is not None:
-            raise self._not_known
         return value
 
     @property
@@ -155,90 +190,86 @@ class _Evaluation:
             return text
         return None
 
-    def _comma(self) -> int:
+    def _comma(self) -> Number:
         value = self._assignment()
         while self._take(","):
             value = self._assignment()
         return value
 
-    def _assignment(self) -> int:
+    def _assignment(self) -> Number:
         start = self._at
         target = self._target()
         if target is not None:
             operator = self._take("=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "^=", "|=")
             if operator is not None:
-                name, index = target
-                before = 0 if operator == "=" else self._looked_up(name, index)
+                before = 0 if operator == "=" else self._looked_up(*target)
                 value = self._assignment()
                 if operator != "=":
                     value = self._applied(operator[:-1], before, value)
-                self._set(name, index, value)
+                self._set(*target, value)
                 return value
         self._at = start
         return self._ternary()
 
-    def _target(self) -> tuple[str, str | None] | None:
+    def _target(self) -> _Target | None:
         """A name, and its index."""
         if self._kind != "name":
             return None
         name = self._text
         self._at += 1
-        return name, self._index()
-
-    def _index(self) -> str | None:
         if not self._take("["):
-            return None
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise NotKnownError(f"an expression is nested more than {MAX_DEPTH} levels deep")
-        value = self._comma()
-        self._depth -= 1
+            return _Target(name, None)
+        index = self._nested(self._comma)
         if not self._take("]"):
             self._refuse()
-        return str(value)
+        return _Target(name, "?" if index is None else str(index))
 
-    def _ternary(self) -> int:
+    def _ternary(self) -> Number:
         condition = self._either()
         if not self._take("?"):
             return condition
-        chosen = self._skipped(self._comma, not condition)
+        chosen = self._skipped(self._comma, None if condition is None else not condition)
         if not self._take(":"):
             self._refuse()
-        other = self._skipped(self._assignment_or_ternary, bool(condition))
+        other = self._skipped(self._ternary, None if condition is None else bool(condition))
+        if condition is None:
+            return None
         return chosen if condition else other
 
-    def _assignment_or_ternary(self) -> int:
-        return self._nested(self._ternary)
-
-    def _nested(self, read: Callable[[], int]) -> int:
+    def _nested(self, read: Callable[[], Number]) -> Number:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise NotKnownError(f"an expression is nested more than {MAX_DEPTH} levels deep")
+            raise TooDeepError(f"an expression is nested more than {MAX_DEPTH} levels deep")
         value = read()
         self._depth -= 1
         return value
 
-    def _skipped(self, read: Callable[[], int], skips: bool) -> int:
-        self._skips += skips
+    def _skipped(self, read: Callable[[], Number], skips: bool | None) -> Number:
+        """A part that is skipped, or is not; with None, that is not known."""
+        outer = self._perhaps
+        if skips is None:
+            self._perhaps = outer or self.why
+        self._skips += skips is True
         value = self._nested(read)
-        self._skips -= skips
+        self._skips -= skips is True
+        self._perhaps = outer
         return value
 
-    def _either(self) -> int:
+    def _either(self) -> Number:
         value = self._both()
         while self._take("||"):
-            right = self._skipped(self._both, bool(value))
-            value = int(bool(value) or bool(right))
+            right = self._skipped(self._both, None if value is None else bool(value))
+            value = _any(value, right)
         return value
 
-    def _both(self) -> int:
+    def _both(self) -> Number:
         value = self._level(0)
         while self._take("&&"):
-            right = self._skipped(lambda: self._level(0), not value)
-            value = int(bool(value) and bool(right))
+            right = self._skipped(lambda: self._level(0), None if value is None else not value)
+            value = _inverse(_any(_inverse(value), _inverse(right)))
         return value
 
-    def _level(self, level: int) -> int:
+    def _level(self, level: int) -> Number:
         if level == len(_LEVELS):
             return self._powers()
         value = self._level(level + 1)
@@ -246,21 +277,35 @@ class _Evaluation:
             value = self._applied(operator, value, self._level(level + 1))
         return value
 
-    def _powers(self) -> int:
+    def _powers(self) -> Number:
         value = self._unary()
         if self._take("**"):
             return self._applied("**", value, self._nested(self._powers))
         return value
 
-    def _applied(self, operator: str, one: int, two: int) -> int:
+    def _applied(self, operator: str, one: Number, two: Number) -> Number:
         if self._skips:
             return 0
-        return wrapped(int(_BINARY[operator](one, two)))
+        try:
+            if one is not None and two is not None:
+                return wrapped(int(_BINARY[operator](one, two)))
+            if two is not None:
+                _BINARY[operator](1, two)
+            elif operator in ("/", "%", "**"):
+                self._variables.may_be_refused(self.why)
+        except RefusedError as why:
+            if self._perhaps is None:
+                raise
+            self._variables.may_be_refused(str(why))
+            self.why = self.why or str(why)
+        return None
 
-    def _unary(self) -> int:
+    def _unary(self) -> Number:
         operator = self._take("!", "~", "-", "+")
         if operator is not None:
             value = self._nested(self._unary)
+            if value is None:
+                return None
             return {
                 "!": int(not value),
                 "~": ~value,
@@ -272,12 +317,12 @@ class _Evaluation:
             target = self._target()
             if target is None:
                 return self._nested(self._unary)
-            value = wrapped(self._looked_up(*target) + (1 if step == "++" else -1))
+            value = _stepped(self._looked_up(*target), step)
             self._set(*target, value)
             return value
         return self._primary()
 
-    def _primary(self) -> int:
+    def _primary(self) -> Number:
         if self._take("("):
             value = self._nested(self._comma)
             if not self._take(")"):
@@ -292,25 +337,63 @@ class _Evaluation:
         value = self._looked_up(*target)
         step = self._take("++", "--")
         if step is not None:
-            self._set(*target, wrapped(value + (1 if step == "++" else -1)))
+            self._set(*target, _stepped(value, step))
         return value
 
-    def _looked_up(self, name: str, index: str | None) -> int:
+    def _looked_up(self, name: str, index: str | None) -> Number:
         if self._skips:
             return 0
+        if index == "?":
+            return None
         try:
             text = self._variables.number_text(name, index)
             if _PLAIN.fullmatch(text) and not text.startswith("0"):
                 return int(text)
-            return _Evaluation(text, self._variables, self._depth + 1).value()
+            inner = _Evaluation(text, self._variables, self._depth + 1, perhaps=self._perhaps)
+            value = inner.value()
+            self.why = self.why or inner.why
+        except TooDeepError:
+            raise
         except NotKnownError as why:
-            self._not_known = why
-            self._skips += 1
-            return 0
+            self.why = self.why or str(why)
+            return None
+        except RefusedError as why:
+            if self._perhaps is None:
+                raise
+            self._variables.may_be_refused(str(why))
+            self.why = self.why or str(why)
+            return None
+        return value
 
-    def _set(self, name: str, index: str | None, value: int) -> None:
-        if not self._skips:
-            self._variables.set_number(name, index, value)
+    def _set(self, name: str, index: str | None, value: Number) -> None:
+        if self._skips:
+            return
+        if self._perhaps is not None or index == "?":
+            self._variables.may_set(name, self._perhaps or self.why)
+        else:
+            self._variables.set_number(name, index, value, self.why)
+
+
+class _Target(NamedTuple):
+    """A variable of an expression; of an item whose index is not known, the index is ?."""
+
+    name: str
+    at: str | None
+
+
+def _inverse(value: Number) -> Number:
+    return None if value is None else int(not value)
+
+
+def _any(one: Number, two: Number) -> Number:
+    """Whether one of two is not zero."""
+    if one or two:
+        return 1
+    return None if one is None or two is None else 0
+
+
+def _stepped(value: Number, step: str) -> Number:
+    return None if value is None else wrapped(value + (1 if step == "++" else -1))
 
 
 def _number(text: str) -> int:

@@ -84,17 +84,17 @@ def _printf(script: Script, words: Words, place: Piece) -> Status:
 def _index(script: Script, name: str, index: str, place: Piece) -> str:
     if script.state.variables.get(name, Variable(None)).keyed:
         return index.strip("\"'")
-    return str(script.expander().calculated(index, place))
+    return str(script.expander().calculated(Text.at(place, index), place))
 
 
 def _exit(script: Script, words: Words, place: Piece) -> Status:
     script.note_end(place, "the script may end here, before it trains")
-    script.leave(Way.EXIT, _given_status(script, words))
+    script.leave(Way.EXIT, place, _given_status(script, words))
     return 0
 
 
-def _return(script: Script, words: Words, _place: Piece) -> Status:
-    script.leave(Way.RETURN, _given_status(script, words))
+def _return(script: Script, words: Words, place: Piece) -> Status:
+    script.leave(Way.RETURN, place, _given_status(script, words))
     return 2
 
 
@@ -119,7 +119,7 @@ def _left(script: Script, words: Words, place: Piece, way: Way) -> Status:
     levels = 1 if not words else arithmetic.integer(words[0].known())
     if levels is None or (levels < 1 and not script.loosely):
         script.not_followed(place, "how many loops are left here")
-    script.leave(way, 0, max(levels, 1))
+    script.leave(way, place, levels=max(levels, 1))
     return 0
 
 
@@ -131,7 +131,7 @@ def _shift(script: Script, words: Words, place: Piece) -> Status:
         by = 1 if not words else arithmetic.integer(words[0].known())
         if by is None or by < 0:
             return 1
-        if by > 0:
+        if by > 0 and state.parameters:
             state.parameter(min(by, len(state.parameters)))
         if by > len(state.parameters):
             state.count()
@@ -220,13 +220,14 @@ def _eval(script: Script, words: Words, place: Piece) -> Status:
 
 def _let(script: Script, words: Words, place: Piece) -> Status:
     value = 0
-    for text in words:
+    for index, text in enumerate(words, 1):
         try:
-            value = script.expander().evaluated(text.known(), place)
+            value = script.expander().answered(text, place)
         except RefusedError:
             return 1
         except NotKnownError as why:
-            script.forget(arithmetic.assigned(str(text)), place, str(why))
+            for each in words[index:]:
+                script.forget(arithmetic.assigned(str(each)), place, str(why))
             return str(why)
     return 2 if not words else int(value == 0)
 
@@ -279,7 +280,7 @@ def _unset_variable(script: Script, name: str, place: Piece) -> int:
         return 0
     for frame in reversed(state.frames[:-1]):
         if name in frame and name not in state.frames[-1]:
-            script.restore(name, frame.pop(name))
+            state.restore(name, frame.pop(name))
             return 0
     state.drop(name)
     return 0
@@ -338,7 +339,7 @@ def _exec(script: Script, words: Words, place: Piece) -> Status:
         script.state.traps.pop("EXIT", None)
     status = script.start(words, place)
     script.note_end(place, "the script ends here with what it starts")
-    script.leave(Way.EXIT, status)
+    script.leave(Way.EXIT, place, status)
     return status
 
 

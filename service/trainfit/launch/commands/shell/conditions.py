@@ -227,9 +227,7 @@ def _compared(one: Word, sign: str, two: Word, shell: Expander) -> bool:
         case _ if sign in _OF_FILES:
             raise NotKnownError(f"the files of a {sign} are not here")
         case _:
-            numbers = [
-                shell.evaluated(text.known(), one.place) for text in (left, shell.value(two))
-            ]
+            numbers = [shell.answered(text, one.place) for text in (left, shell.value(two))]
             return _NUMBERS[sign](numbers[0], numbers[1])
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from trainfit.launch.commands.shell import braces
 from trainfit.launch.commands.shell.flow import Status
 from trainfit.launch.commands.shell.state import Value, Variable
 from trainfit.launch.commands.shell.syntax import Assignment, Simple, Word
@@ -35,7 +37,8 @@ def declare(script: Script, kind: str, node: Simple) -> Status:
     options, names = "", list[_Named]()
     for word in node.words[1:]:
         if isinstance(word, Assignment):
-            names.append(_assigned(script, word, keyed="A" in options))
+            keyed = "A" in options
+            names += [_assigned(script, each, keyed=keyed) for each in _braced(script, word)]
             continue
         for text in script.expander().words([word]):
             written = str(text)
@@ -55,6 +58,14 @@ def declare(script: Script, kind: str, node: Simple) -> Status:
     for each in names:
         status = max(status, _declared(script, kind, each, on, off, local=local))
     return status
+
+
+def _braced(script: Script, node: Assignment) -> Sequence[Assignment]:
+    """The assignments that one with braces stands for, as a word of a command."""
+    if not isinstance(node.value, Word):
+        return [node]
+    values = braces.expanded(node.value, script.budget.spend)
+    return [replace(node, value=value) for value in values]
 
 
 def _letters(options: str) -> tuple[set[str], set[str]]:
@@ -79,8 +90,9 @@ def _assigned(script: Script, node: Assignment, *, keyed: bool) -> _Named:
     index = None
     if node.index is not None:
         try:
-            text = script.expander().value(node.index).known()
-            index = text if keyed else str(script.expander().calculated(text, node.place))
+            text = script.expander().value(node.index)
+            number = script.expander().calculated
+            index = text.known() if keyed else str(number(text, node.place))
         except NotKnownError as why:
             lost = Text.at(node.place, f"${{{node.name}}}", str(why))
             value = Text(lost.pieces, spreads=True)
@@ -168,14 +180,14 @@ def _declared_outside(
     """declare -g of a name that a function around hides."""
     name = named.name
     inner = script.state.variables.get(name)
-    script.restore(name, frame[name])
+    script.state.restore(name, frame[name])
     frames, script.state.frames = script.state.frames, []
     try:
         status = _declared(script, kind, named, on - {"g"}, off, local=False)
     finally:
         script.state.frames = frames
     frame[name] = script.state.variables.get(name)
-    script.restore(name, inner)
+    script.state.restore(name, inner)
     return status
 
 

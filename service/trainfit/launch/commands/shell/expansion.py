@@ -57,8 +57,11 @@ class Shell(Protocol):
     def supposed(self, place: Piece) -> None:
         """The script may end here, and is taken to go on."""
 
-    def may_be_refused(self, place: Piece) -> None:
+    def may_be_refused(self, place: Piece, why: str) -> None:
         """Bash may refuse an expansion here."""
+
+    def forget(self, names: Sequence[str], place: Piece, why: str) -> None:
+        """Take these variables to be set to something that is not known."""
 
     def assign(
         self, name: str, value: Text | Array, place: Piece, index: str | None = None
@@ -73,6 +76,8 @@ class Expander:
         self.shell = shell
         self._unset_is_empty = False
         self._place = Piece("", "", None)
+        self._answers: list[str] | None = None
+        """Why an expression may be refused that is a question: its status says so then."""
 
     @property
     def state(self) -> State:
@@ -169,39 +174,81 @@ class Expander:
 
     def number(self, node: Word) -> int:
         """The value of an expression. Raises NotKnownError."""
-        return self.calculated(self.value(node, quoted=True).known(), node.place)
+        return self.calculated(self.value(node, quoted=True), node.place)
 
-    def calculated(self, expression: str, place: Piece) -> int:
+    def calculated(self, expression: Text, place: Piece) -> int:
         """The value of an expression; one that bash refuses sends it to the next line.
 
         Raises NotKnownError.
         """
+        self._place = place
         try:
-            return self.evaluated(expression, place)
+            return self._evaluated(expression)
         except RefusedError as why:
             self.shell.refused(place, str(why))
 
-    def evaluated(self, expression: str, place: Piece) -> int:
-        """The value of an expression. Raises NotKnownError and RefusedError."""
+    def answered(self, expression: Text, place: Piece) -> int:
+        """The value of an expression that is asked for its status, which tells a refused one.
+
+        Raises NotKnownError and RefusedError.
+        """
         self._place = place
-        self.shell.budget.spend(len(expression))
-        return arithmetic.evaluate(expression, self)
+        outer, self._answers = self._answers, []
+        try:
+            value = self._evaluated(expression)
+            if self._answers:
+                raise NotKnownError(self._answers[0])
+            return value
+        finally:
+            self._answers = outer
+
+    def _evaluated(self, expression: Text) -> int:
+        self.shell.budget.spend(len(str(expression)))
+        if expression.unknown is None:
+            return arithmetic.evaluate(str(expression), self)
+        if _is_number(expression):
+            raise NotKnownError(expression.unknown)
+        arithmetic.not_read(str(expression), self, expression.unknown)
+        raise NotKnownError(expression.unknown)
 
     def number_text(self, name: str, index: str | None) -> str:
         """A variable of an expression."""
+        variable = self.state.variables.get(name)
+        if index is not None and variable is not None and variable.keyed:
+            raise NotKnownError(f"an item of {name} in an expression is not read")
         found = self.state.get(name)
         if isinstance(found, Array):
-            found = found.item(index or "0")
-            return "0" if found is None else found.known()
-        if found is None or index not in (None, "0"):
-            if found is not None:
-                return "0"
-            return self.missing(name, self._place).known()
+            found = found.item(_from_end(found, index or "0"))
+            found = Text.at(self._place, "0") if found is None else found
+        elif found is None:
+            found = self.missing(name, self._place)
+        elif index not in (None, "0"):
+            found = Text.at(self._place, "0")
+        if found.unknown is not None and not _is_number(found):
+            self.may_be_refused(found.unknown)
+            if self.state.on("nounset"):
+                self.shell.supposed(self._place)
         return found.known()
 
-    def set_number(self, name: str, index: str | None, value: int) -> None:
+    def set_number(self, name: str, index: str | None, value: int | None, why: str) -> None:
         """What an expression assigns."""
-        self.shell.assign(name, Text.at(self._place, str(value)), self._place, index)
+        if self._answers:
+            self.may_set(name, self._answers[0])
+        elif value is None:
+            self.shell.assign(name, Text.at(self._place, UNNAMED, why), self._place, index)
+        else:
+            self.shell.assign(name, Text.at(self._place, str(value)), self._place, index)
+
+    def may_set(self, name: str, why: str) -> None:
+        """What an expression may assign."""
+        self.shell.forget([name], self._place, why)
+
+    def may_be_refused(self, why: str) -> None:
+        """Where an expression may be refused."""
+        if self._answers is None:
+            self.shell.may_be_refused(self._place, why)
+        else:
+            self._answers.append(why)
 
     def expand(self, part: Part, fields: Fields, *, quoted: bool) -> None:
         """Put what a part of a word stands for behind the fields so far."""
@@ -267,11 +314,8 @@ class Expander:
     def _calculation(self, part: Arithmetic) -> Text:
         text = self.value(part.expression, quoted=True)
         try:
-            return Text.at(part.place, str(self.calculated(text.known(), part.place)))
+            return Text.at(part.place, str(self.calculated(text, part.place)))
         except NotKnownError as why:
-            self.shell.supposed(part.place)
-            for name in arithmetic.assigned(str(text)):
-                self.shell.assign(name, Text.at(part.place, UNNAMED, str(why)), part.place)
             return Text.at(part.place, UNNAMED, str(why))
 
     def _separators(self) -> str | None:
@@ -303,3 +347,21 @@ class Expander:
             ),
             spreads=True,
         )
+
+
+def _is_number(text: Text) -> bool:
+    """Whether what is not known is taken to be a number where one is asked for: what somebody is to
+    give or a program prints, but not what may be any of several values of the script.
+    """
+    return len(text.pieces) == 1 and not text.spreads
+
+
+def _from_end(array: Array, index: str) -> str:
+    """The index of an item that is counted from the end of an array. Raises NotKnownError."""
+    if not index.startswith("-"):
+        return index
+    array.count()
+    number = int(index) + max(map(int, array.items), default=-1) + 1
+    if number < 0:
+        raise NotKnownError("an index is before the first item")
+    return str(number)

@@ -13,7 +13,6 @@ from trainfit.launch.program import Word as Piece
 
 if TYPE_CHECKING:
     from trainfit.launch.commands.shell.script import Script
-    from trainfit.launch.commands.shell.state import State
 
 _CHANGING = frozenset(
     ("cp", "dd", "envsubst", "ln", "mv", "perl", "rm", "sed", "truncate", "yq", "patch", "unlink")
@@ -40,7 +39,7 @@ class Target:
         if path.startswith("/dev/"):
             return
         if not self._kept:
-            script.state.files[path] = _lost(path, self._place, "is written in parts")
+            _write(script, path, _lost(path, self._place, "is written in parts"))
             return
         pieces = [piece for text in self.printed or () for piece in text.pieces]
         text = Text(tuple(pieces) or (self._place,))
@@ -50,19 +49,26 @@ class Target:
 def keep(script: Script, path: str, text: Text, place: Piece) -> None:
     """Take a text to be the content of a file."""
     if script.loosely:
-        script.state.files[path] = _lost(path, place, "is written or not")
+        _write(script, path, _lost(path, place, "is written or not"))
     else:
-        script.state.files[path] = content_of(path, text)
+        _write(script, path, content_of(path, text))
 
 
-def touched(state: State, words: Sequence[Text], place: Piece) -> None:
+def _write(script: Script, path: str, content: Piece) -> None:
+    script.budget.spend(len(script.state.files))
+    script.state.write(path, content)
+
+
+def touched(script: Script, words: Sequence[Text], place: Piece) -> None:
     """What a program that changes files may do to those that it names."""
     name = str(words[0]).rpartition("/")[2]
     if name in _CHANGING:
         for text in words[1:]:
             path = str(text)
-            if not path.startswith("-") and (path in state.files or "/" in path or "." in path):
-                state.files[path] = _lost(path, place, f"is changed by {name}")
+            if not path.startswith("-") and (
+                path in script.state.files or "/" in path or "." in path
+            ):
+                _write(script, path, _lost(path, place, f"is changed by {name}"))
 
 
 def read(script: Script, redirect: Redirect) -> Text | None:
@@ -110,7 +116,7 @@ def written_to(script: Script, redirect: Redirect, before: Target | None) -> Tar
         return _duplicated(script, redirect, name, before)
     if redirect.descriptor == "2":
         if text.unknown is None and not name.startswith("/dev/"):
-            script.state.files[name] = _lost(name, place, "is written in parts")
+            _write(script, name, _lost(name, place, "is written in parts"))
         return before
     kept = operator in (">", ">|") and before is None
     target = Target(text, place, kept=kept)

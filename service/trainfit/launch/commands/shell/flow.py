@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainfit.launch.commands.shell.state import State
 
 Status = int | str
 """The exit status of a command; a text says why it is not known."""
@@ -26,6 +30,8 @@ class LeftError(Exception):
         self.way = way
         self.status = status
         self.levels = levels
+        self.state: State | None = None
+        """The shell in the function that was left, where a trap still runs."""
 
 
 class UnclearError(Exception):

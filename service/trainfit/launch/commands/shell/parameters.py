@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from trainfit.launch.commands.shell import patterns
 from trainfit.launch.commands.shell.fields import Fields
-from trainfit.launch.commands.shell.state import DYNAMIC, LIVE
-from trainfit.launch.commands.shell.syntax import Parameter, Word
+from trainfit.launch.commands.shell.state import DYNAMIC, LIVE, Value
+from trainfit.launch.commands.shell.syntax import Literal, Parameter, Part, Quoted, Word
 from trainfit.launch.commands.shell.text import Array, NotKnownError, Text
 
 if TYPE_CHECKING:
@@ -59,9 +59,8 @@ def _expanded(part: Parameter, shell: Expander, fields: Fields, *, quoted: bool)
         found = shell.missing(part.name, part.place)
         if part.operator == ":" and found.unknown is None:
             return found  # bash looks at neither start nor length
-        if part.operator and found.unknown is not None:
-            shell.shell.may_be_refused(part.place)
-            found.known()
+    if isinstance(found, Text) and found.spreads and shell.state.on("nounset"):
+        shell.shell.supposed(part.place)
     if part.operator == ":":
         return _slice(part, found, shell)
     return _changed(part, found, shell) if part.operator else found
@@ -112,18 +111,31 @@ def subscript(name: str, index: Word, shell: Expander, *, reads: bool = False) -
     one that is not set. Raises NotKnownError.
     """
     variable = shell.state.variables.get(name)
-    text = shell.value(index).known()
+    text = shell.value(index)
     if variable is not None and variable.keyed:
-        return text
+        return text.known()
     number = shell.calculated(text, index.place)
     value = shell.state.get(name)
     if number < 0:
-        if isinstance(value, Array):
-            value.count()
-            number += max(map(int, value.items), default=-1) + 1
+        try:
+            number += _length_of(value)
+        except NotKnownError as why:
+            if not reads:
+                shell.shell.may_be_refused(index.place, str(why))
+            raise
         if number < 0 and not reads:
             shell.shell.refused(index.place, "an index is before the first item")
     return str(number)
+
+
+def _length_of(value: Value | None) -> int:
+    """The index behind the last item. Raises NotKnownError."""
+    if isinstance(value, Array):
+        value.count()
+        return max(map(int, value.items), default=-1) + 1
+    if value is not None and value.spreads:
+        value.known()
+    return int(value is not None)
 
 
 def _special(part: Parameter, shell: Expander) -> Values:
@@ -220,6 +232,8 @@ def _indirect(part: Parameter, shell: Expander, fields: Fields, *, quoted: bool)
             return [Text.at(part.place, key) for key in value.items]
         if value is None:
             return ()
+        if value.spreads:
+            value.known()
         return [Text.at(part.place, "0")]
     variable = shell.state.variables.get(part.name)
     if variable is not None and variable.reference:
@@ -228,17 +242,15 @@ def _indirect(part: Parameter, shell: Expander, fields: Fields, *, quoted: bool)
     if not isinstance(found, Text):
         if shell.state.is_empty(part.name):
             shell.shell.refused(part.place, f"{part.written} names no variable")
-        shell.shell.may_be_refused(part.place)
+        shell.shell.may_be_refused(part.place, shell.state.unset(part.name))
         raise NotKnownError(shell.state.unset(part.name))
     if found.unknown is not None:
-        shell.shell.may_be_refused(part.place)
+        shell.shell.may_be_refused(part.place, found.unknown)
     named = _REFERENCE.fullmatch(found.known())
     if named is None:
         shell.shell.refused(part.place, f"{part.written} names no variable")
     index = None
     if named[2] is not None:
-        from trainfit.launch.commands.shell.syntax import Literal
-
         literal = Literal(Text.at(part.place, named[2]).pieces, quoted=False)
         index = Word((literal,), part.place)
     meant = Parameter(
@@ -261,7 +273,7 @@ def _slice(part: Parameter, found: Values, shell: Expander) -> Values:
     length = None if part.second is None else shell.number(part.second)
     if isinstance(found, Text):
         if length is not None and length < 0 and found.unknown is not None:
-            shell.shell.may_be_refused(part.place)
+            shell.shell.may_be_refused(part.place, found.unknown)
         known = found.known()
         if start < 0:
             start += len(known)
@@ -309,13 +321,29 @@ def _items(
 def _changed(part: Parameter, found: Values, shell: Expander) -> Values:
     """${X%suffix}, ${X#prefix}, ${X/from/to}, ${X^^} of a text or of every item."""
     texts = [found] if isinstance(found, Text) else found
-    for text in texts:
-        text.known()
+    unclear = next((text.unknown for text in texts if text.unknown is not None), None)
+    if unclear is not None:
+        if not all(_is_harmless(each) for each in (part.operand, part.second)):
+            shell.shell.may_be_refused(part.place, unclear)
+        raise NotKnownError(unclear)
     change = _change(part, shell)
     changed = [Text.at(part.place, change(str(text))) for text in texts]
     for text in changed:
         shell.shell.budget.spend(len(str(text)))
     return changed[0] if isinstance(found, Text) else changed
+
+
+def _is_harmless(operand: Word | None) -> bool:
+    """Whether an operand sets nothing, starts nothing and is never refused."""
+
+    def is_plain(part: Part) -> bool:
+        if isinstance(part, Quoted):
+            return all(map(is_plain, part.parts))
+        if isinstance(part, Parameter):
+            return not (part.operator or part.prefix or part.index)
+        return isinstance(part, Literal)
+
+    return operand is None or all(map(is_plain, operand.parts))
 
 
 def _change(part: Parameter, shell: Expander) -> Callable[[str], str]:

@@ -67,6 +67,8 @@ class Parser(Scanner):
         super().__init__(source, depth)
         self.own: dict[str, bool] = {}
         self._pending: list[Redirect] = []
+        self._documents = 0
+        """Here-documents that have been read."""
         self.extended: Piece | None = None
         """Where the line asks for the option extglob."""
         self._in_condition = False
@@ -99,9 +101,16 @@ class Parser(Scanner):
 
     def substituted(self) -> Block:
         pending, self._pending = self._pending, []
+        place, documents = self.place(), self._documents
         block = self._block(")", may_be_empty=True)
         if self._pending:
             raise self.fail("has a here-document that is not ended")
+        if self._documents > documents and len(block.commands) > 1:
+            # bash 5.2 loses what separates the commands when a function with such a text is called
+            why = (
+                "commands behind a here-document in $(...), which releases of bash read differently"
+            )
+            raise self.not_followed(place, f"{why}, are not followed")
         self._pending = pending
         return block
 
@@ -164,6 +173,7 @@ class Parser(Scanner):
 
     def _document(self, redirect: Redirect) -> None:
         """The lines of a here-document, which ends at its word."""
+        self._documents += 1
         end, quoted = self._delimiter(redirect.target)
         pieces: list[Piece] = []
         joined = False
@@ -293,9 +303,13 @@ class Parser(Scanner):
             expression = self._expression(2, end, "))")
             return self._redirected(Calculation(expression.expression, place), place)
         if self.sign() == "(":
+            doubled, documents = self.follows("(("), self._documents
             self.at += 1
             body = self._block(")")
             self._past(")")
+            if doubled and self._documents > documents:
+                # bash reads what it takes for an expression twice, and misses the document
+                raise self.not_followed(place, "a here-document behind (( is not followed")
             return self._redirected(Subshell(body, place), place)
         compound = _COMPOUND.get(keyword)
         if compound is not None:

@@ -117,14 +117,17 @@ class Scanner(ABC):
     def follows(self, text: str) -> bool:
         return self.text.startswith(text, self.at)
 
+    def not_followed(self, at: Piece, message: str) -> LaunchError:
+        """What bash may read, and is not read here."""
+        where = at.file if at.line is None else f"{at.file}:{at.line}"
+        return LaunchError(Complaint(f"{where}: {message}", at.file, at.line))
+
     @contextmanager
     def deeper(self) -> Iterator[None]:
         """Raises LaunchError where the text is nested too deeply to be read."""
         if self._depth >= MAX_NESTING:
-            at = self.place()
-            where = at.file if at.line is None else f"{at.file}:{at.line}"
-            message = f"{where}: the script is nested more than {MAX_NESTING} levels deep"
-            raise LaunchError(Complaint(message, at.file, at.line))
+            message = f"the script is nested more than {MAX_NESTING} levels deep"
+            raise self.not_followed(self.place(), message)
         self._depth += 1
         try:
             yield

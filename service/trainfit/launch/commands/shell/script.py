@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from trainfit.launch.commands.shell import arithmetic, conditions, files
 from trainfit.launch.commands.shell.arithmetic import RefusedError
@@ -81,8 +81,9 @@ class Script:
         self.ends_early: list[tuple[Piece, str]] = []
         """Where a script ends early or does not read as bash: why no command may be found."""
         self.assumed: list[Piece] = []
-        self._refusable: Piece | None = None
         """Where a script may end, and is taken to go on."""
+        self._refusals: list[Refusal] = []
+        """Where what is followed may be refused: bash goes on behind it then."""
         self.printed: list[Text] | None = None
         """What is printed where that is taken up; None where it goes to the terminal."""
         self.status: Status = 0
@@ -101,10 +102,14 @@ class Script:
         self._guarded = 0
         """Conditions around the statement: set -e does not end the script in them."""
         self._loosely = False
+        self._seen = _Around()
+        """What is around the statement of which all is to be seen."""
         self._active: list[int] = []
         """The functions that are followed loosely."""
         self._trapping = False
         self._captures = 0
+        self._cut_short = 0
+        """Subshells that may end before all of them has run."""
 
     @property
     def loosely(self) -> bool:
@@ -132,8 +137,7 @@ class Script:
             yield
         except LeftError as left:
             self.status = left.status
-            if left.way is Way.DISCARD and self._subshells:
-                self.status = 1
+            self.state = left.state or self.state
         trap = self.state.traps.pop("EXIT", None)
         if trap is not None:
             try:
@@ -149,17 +153,10 @@ class Script:
         for command, extended in zip(program.commands, program.extended, strict=True):
             if extended is not None and not self.state.on("extglob"):
                 raise LaunchError(_complaint(extended, "has a pattern that asks for extglob"))
-            try:
+            if self._subshells:
                 self.run(command)
-            except LeftError as left:
-                if left.way is not Way.DISCARD or self._calls or self._subshells:
-                    raise
-                self.status = 1
-            if self._refusable is not None and not (self._calls or self._subshells):
-                if not isinstance(command, Simple):
-                    self.not_followed(self._refusable, "an expansion that may be refused")
-                self.status = f"{self.where(self._refusable)} may be refused"
-                self._refusable = None
+            else:
+                self._to_its_end(command)
         if program.misread is None:
             return
         place, message = program.misread
@@ -167,6 +164,40 @@ class Script:
             raise LaunchError(_complaint(place, message))
         self.ends_early.append((place, f"does not read as bash: it {message}"))
         raise LeftError(Way.EXIT, 2)
+
+    def _to_its_end(self, command: Node) -> None:
+        """Follow a command of a text, behind which bash goes on where it refuses an expansion."""
+        since = len(self._refusals)
+        ended: list[State] = []
+        try:
+            self.run(command)
+            ended.append(self.state)
+        except LeftError as left:
+            if left.way is Way.DISCARD:
+                self.status = left.status
+                self._may_end_with(command)
+                ended.append(self.state)
+            elif len(self._refusals) == since:
+                raise
+            elif left.way is not Way.EXIT:
+                raise UnclearError(self._refusals[since].why) from None
+            else:
+                self.supposed(self._refusals[since].place)
+        refusals = self._refusals[since:]
+        del self._refusals[since:]
+        if refusals:
+            place, why = refusals[0].place, refusals[0].why
+            self._may_end_with(command)
+            states = [*ended, *(each.state for each in refusals)]
+            self.budget.spend(sum(each.size for each in states))
+            self.state = merged(states, place, why)
+            self.status = why
+
+    def _may_end_with(self, command: Node) -> None:
+        """Whether set -e ends a script that is refused something depends on what is around it."""
+        if self.state.on("errexit"):
+            first = command.commands[0] if isinstance(command, Block) else command
+            self.supposed(Piece("", "", None) if isinstance(first, Block) else first.place)
 
     def evaluate(self, text: Text) -> Status:
         """Follow a text that the shell has put together."""
@@ -192,10 +223,12 @@ class Script:
             self._include(source)
             return self.status
 
-        status = self._until_returned(place, follow)
-        if arguments:
-            self.state.parameters = outer
-        return status
+        since = len(self._refusals)
+        try:
+            return self._until_returned(place, follow)
+        finally:
+            for state in self._reached(since):
+                state.parameters = outer if arguments else state.parameters
 
     def call(self, name: str, arguments: Sequence[Text], place: Piece) -> Status:
         """Call a function of the script."""
@@ -205,34 +238,41 @@ class Script:
                 _complaint(place, f"calls {name}, of which it is not known what it is")
             )
         if self._loosely and id(body) in self._active:
-            return f"what {name} does is not known"
+            self.not_followed(place, f"{name}, which calls itself in a way that is not known,")
         outer, self.state.parameters = self.state.parameters, tuple(arguments)
+        depth, since = len(self.state.frames), len(self._refusals)
         self.state.frames.append({})
         self._functions += 1
         self._active.append(id(body))
-        depth = len(self.state.frames)
         try:
             return self._until_returned(place, lambda: self.run(body))
+        except LeftError as left:
+            if left.way is Way.EXIT and left.state is None:
+                left.state = self.state.copy()
+            raise
         finally:
             self._active.pop()
             self._functions -= 1
-            self.state.parameters = outer
-            if len(self.state.frames) >= depth:
-                for each, variable in self.state.frames.pop().items():
-                    self.restore(each, variable)
+            for state in self._reached(since):
+                state.leave_function(depth, outer)
+
+    def _reached(self, since: int) -> Sequence[State]:
+        """The shell as it is, and as it is where it was refused something since a moment."""
+        return [self.state, *(each.state for each in self._refusals[since:])]
 
     def _until_returned(self, place: Piece, follow: Callable[[], Status]) -> Status:
         loops, self._loops = self._loops, 0
+        seen, self._seen = self._seen, self._seen._replace(loops=0)
         self._returns += 1
         try:
             with self._called(place):
-                return self._until_clear(place, follow)
+                return self._until_clear(place, follow, within=_Around(returns=1))
         except LeftError as left:
             if left.way is not Way.RETURN:
                 raise
             return left.status
         finally:
-            self._loops = loops
+            self._loops, self._seen = loops, seen
             self._returns -= 1
 
     @contextmanager
@@ -246,33 +286,43 @@ class Script:
         finally:
             self._calls -= 1
 
-    def leave(self, way: Way, status: Status = 0, levels: int = 1) -> None:
+    def leave(self, way: Way, place: Piece, status: Status = 0, levels: int = 1) -> None:
         """Leave loops, the function or the script, unless all of it is to be seen. Where there
         is none to leave bash says so, and goes on.
         """
         around = {Way.BREAK: self._loops, Way.CONTINUE: self._loops, Way.RETURN: self._returns}
-        if around.get(way, 1) and not self._loosely:
-            raise LeftError(way, status, min(levels, self._loops or 1))
+        levels = min(levels, self._loops or 1)
+        if not around.get(way, 1):
+            return
+        if not self._loosely:
+            raise LeftError(way, status, levels)
+        if way is Way.EXIT:
+            self.supposed(place)
+        elif self._subshells == self._seen.subshells:
+            within = self._returns - self._seen.returns
+            if way is not Way.RETURN:
+                within = self._loops - self._seen.loops - levels + 1
+            if within < 1:
+                raise UnclearError(f"{self.where(place)} may leave what is around it")
 
     def refused(self, place: Piece, why: str) -> NoReturn:
         """Bash goes on with the next line behind an expansion that it refuses."""
         if self._loosely:
+            self.may_be_refused(place, why)
             raise NotKnownError(why)
         self.ends_early.append((place, f"bash stops here: {why}"))
         raise LeftError(Way.DISCARD, 1)
 
-    def may_be_refused(self, place: Piece) -> None:
-        """Bash may refuse an expansion here, and go on behind the command that it stands in. Of one
-        that is made of several, what is done until then is not known.
-        """
-        if self._calls:
-            self.not_followed(place, "an expansion that may be refused")
-        self._refusable = place
-        self.supposed(place)
+    def may_be_refused(self, place: Piece, why: str) -> None:
+        """Bash may refuse an expansion here, and go on behind the command that it stands in."""
+        why = _root(f"{self.where(place)} may be refused, which is not known", why)
+        self.budget.spend(self.state.size)
+        self._refusals.append(Refusal(place, why, self.state.copy()))
 
     def ends(self, place: Piece, why: str) -> NoReturn:
         """The script ends with an error."""
         if self._loosely:
+            self.supposed(place)
             raise NotKnownError(why)
         self.ends_early.append((place, f"the script ends here: {why}"))
         raise LeftError(Way.EXIT, f"which status it ends with is known only when it runs: {why}")
@@ -290,8 +340,10 @@ class Script:
 
     def forget(self, names: Sequence[str], place: Piece, why: str) -> None:
         """Take these variables to be set to something that is not known."""
-        for name in names:
-            self.assign(name, Text(unknown(name, place, why).pieces, spreads=True), place)
+        for each in names:
+            name = self._meant(each, place)
+            if name not in DYNAMIC and not self.state.variables.get(name, Variable(None)).readonly:
+                self.state.put(name, Text(unknown(name, place, why).pieces, spreads=True))
 
     def where(self, place: Piece) -> str:
         return place.file if place.line is None else f"{place.file}:{place.line}"
@@ -399,23 +451,24 @@ class Script:
     ) -> Status:
         """Run a command with variables that are its own."""
         before: dict[str, Variable | None] = {}
-        for assignment in assignments:
-            self.assigned(assignment, before)
-            variable = self.state.variables.get(assignment.name)
-            if variable is not None:
-                self.state.variables[assignment.name] = variable._replace(exported=True, doubt="")
+        since = len(self._refusals)
         try:
+            for assignment in assignments:
+                held = self.state.variables.get(assignment.name)
+                if held is not None and held.readonly:
+                    self.value_of(assignment.value, keyed=held.keyed)
+                    continue
+                self.assigned(assignment, before)
+                variable = self.state.variables.get(assignment.name)
+                if variable is not None:
+                    own = variable._replace(exported=True, doubt="")
+                    self.state.variables[assignment.name] = own
             with self._redirecting(redirects):
                 return self.invoke(words, _place_of(words))
         finally:
-            for each, outer in before.items():
-                self.restore(each, outer)
-
-    def restore(self, name: str, variable: Variable | None) -> None:
-        """Give a variable back what it was; what another hid is what it was before that."""
-        self.state.variables.pop(name, None)
-        if variable is not None:
-            self.state.variables[name] = variable
+            for state in self._reached(since):
+                for each, outer in before.items():
+                    state.restore(each, outer)
 
     def invoke(self, words: Sequence[Text], place: Piece, *, functions: bool = True) -> Status:
         """Run a command of these words: a function, the shell's own, or a program."""
@@ -441,8 +494,7 @@ class Script:
         succeeds = name in SUCCEEDING and words[0].unknown is None
         if self.printed is not None and not (succeeds and name not in ("date", "ls")):
             self.printed.append(Text.at(place, UNNAMED, why))
-        files.touched(self.state, words, place)
-        self.budget.spend(8 * self.state.size)
+        files.touched(self, words, place)
         listed = tuple(text.word() for text in words)
         if words[0].unknown is not None:
             self.note_end(listed[0], f"what {name} starts is not known: {words[0].unknown}")
@@ -451,9 +503,9 @@ class Script:
         self.commands.append(
             Command(
                 listed,
-                self.state.environment(),
-                self._doubt,
-                dict(self.state.files),
+                self.state.variables.environment(self.budget.spend),
+                self._doubt or next((each.why for each in self._refusals), None),
+                self.state.files,
                 captured=bool(self._captures),
             )
         )
@@ -501,7 +553,7 @@ class Script:
             assert item.index is not None
             try:
                 text = expander.value(item.index)
-                key = text.known() if keyed else str(expander.calculated(text.known(), item.place))
+                key = text.known() if keyed else str(expander.calculated(text, item.place))
             except NotKnownError as why:
                 return Text(unknown("array", item.place, str(why)).pieces, spreads=True)
             items[key] = items[key] + value if item.adds and key in items else value
@@ -522,8 +574,6 @@ class Script:
         name = self._meant(name, place)
         variable = self.state.variables.get(name, Variable(None))
         if variable.readonly:
-            if self._calls:
-                self.not_followed(place, f"{name}, which cannot be changed, is set in a function")
             self.refused(place, f"{name} cannot be changed")
         if name in DYNAMIC:
             return
@@ -582,9 +632,9 @@ class Script:
         if variable.integer:
             try:
                 expander = self.expander()
-                number = expander.calculated(text.known(), place)
+                number = expander.calculated(text, place)
                 if before is not None:
-                    number += expander.calculated(before.known(), place)
+                    number += expander.calculated(before, place)
                 return Text.at(place, str(arithmetic.wrapped(number)))
             except NotKnownError as why:
                 return Text.at(place, UNNAMED, str(why))
@@ -686,7 +736,7 @@ class Script:
         status_before, loops = self.status, self._loops
         self._subshells += 1
         self._loops = 0
-        assumed = len(self.assumed)
+        assumed, since = len(self.assumed), len(self._refusals)
 
         def ended() -> Status:
             with self._ended():
@@ -695,13 +745,19 @@ class Script:
             return self.status
 
         try:
-            status = self._until_clear(place, ended)
-            if len(self.assumed) > assumed:
+            status = self._until_clear(place, ended, within=_Around(subshells=1))
+            if len(self.assumed) > assumed or len(self._refusals) > since:
+                self._cut_short += 1
                 return f"{self.where(place)} may end before all of it has run"
             return status
         finally:
             self._subshells -= 1
             self._loops = loops
+            refusals = self._refusals[since:]
+            if refusals:
+                del self._refusals[since:]
+                states = [self.state, *(each.state for each in refusals)]
+                self.state = merged(states, place, refusals[0].why)
             if self.state.stdin is not outer.stdin:
                 outer.stdin = self.state.stdin
             outer.files = self.state.files
@@ -710,13 +766,13 @@ class Script:
     def _captured(self, command: Node, place: Piece) -> tuple[Text, Status]:
         """What a command prints in a shell of its own, and its status."""
         outer, self.printed = self.printed, []
-        assumed = len(self.assumed)
+        cut_short = self._cut_short
         try:
             status = self._apart(lambda: self.run(command), place)
             pieces = [piece for text in self.printed for piece in text.pieces]
         finally:
             self.printed = outer
-        if len(self.assumed) > assumed:
+        if self._cut_short > cut_short:
             pieces = [Piece(UNNAMED, place.file, place.line, str(status))]
         if self._loosely:
             pieces = [Piece(UNNAMED, place.file, place.line, "it runs in a way that is not known")]
@@ -772,11 +828,10 @@ class Script:
         expander = self.expander()
         text = expander.value(node.expression, quoted=True)
         try:
-            status: Status = int(expander.evaluated(text.known(), node.place) == 0)
+            status: Status = int(expander.answered(text, node.place) == 0)
         except RefusedError:
             status = 1
         except NotKnownError as why:
-            self.forget(arithmetic.assigned(str(text)), node.place, str(why))
             status = str(why)
         return self._checked(status, node.place)
 
@@ -916,7 +971,7 @@ class Script:
 
         def once() -> Status:
             self.assign(node.name, unknown(node.name, node.place, str(unclear)), node.place)
-            return self.run(node.body)
+            return self._seen_once(node.body)
 
         def rounds() -> Status:
             if unclear is not None:
@@ -934,8 +989,9 @@ class Script:
     def _counting_for(self, node: CountingFor) -> Status:
         def calculated(word: Word, default: int) -> int:
             expander = self.expander()
-            text = expander.value(word, quoted=True).known()
-            return expander.evaluated(text, word.place) if text.strip() else default
+            text = expander.value(word, quoted=True)
+            is_empty = text.unknown is None and not str(text).strip()
+            return default if is_empty else expander.answered(text, word.place)
 
         def rounds() -> Status:
             status: Status = 0
@@ -958,7 +1014,7 @@ class Script:
             )
             for text in texts:
                 self.forget(arithmetic.assigned(str(text)), node.place, "a loop counts with it")
-            return self.run(node.body)
+            return self._seen_once(node.body)
 
         return self._until_clear(node.place, rounds, once)
 
@@ -991,10 +1047,18 @@ class Script:
 
         def once() -> Status:
             with self._guard():
-                self.run(node.condition)
-            return self.run(node.body)
+                self._seen_once(node.condition)
+            return self._seen_once(node.body)
 
         return self._until_clear(node.place, rounds, once)
+
+    def _seen_once(self, part: Node) -> Status:
+        """A part of a loop of which it is not known how often it goes round."""
+        self._loops += 1
+        try:
+            return self.run(part)
+        finally:
+            self._loops -= 1
 
     def _round(self, body: Node, number: int) -> tuple[Status, bool]:
         """One round of a loop: its status, and whether it may go on."""
@@ -1019,11 +1083,15 @@ class Script:
         place: Piece,
         follow: Callable[[], Status],
         once: Callable[[], Status] | None = None,
+        within: _Around | None = None,
     ) -> Status:
-        """Follow something; if it is not clear how it goes on, see what it may set."""
+        """Follow something; if it is not clear how it goes on, see what it may set. What stands in
+        it is `within` it.
+        """
         if self._loosely:
             return (once or follow)()
         before, commands, ends = self.state.copy(), len(self.commands), len(self.ends_early)
+        refusals = len(self._refusals)
         printed = None if self.printed is None else len(self.printed)
         self.budget.spend(before.size)
         loops, returns, guarded = self._loops, self._returns, self._guarded
@@ -1035,21 +1103,25 @@ class Script:
             self.state = before
             del self.commands[commands:]
             del self.ends_early[ends:]
+            del self._refusals[refusals:]
             if self.printed is not None and printed is not None:
                 del self.printed[printed:]
             self._loops, self._returns, self._guarded = loops, returns, guarded
             self._subshells, self._functions, self._captures = subshells, functions, captures
             self._active, self._depth, self._calls = active, depth, calls
-            return self._loose(place, once or follow, str(why))
+            return self._loose(place, once or follow, str(why), within or _Around())
 
-    def _loose(self, place: Piece, once: Callable[[], Status], why: str) -> Status:
+    def _loose(self, place: Piece, once: Callable[[], Status], why: str, within: _Around) -> Status:
         """See every statement once; what they set is not known afterwards.
 
         They are seen twice, so that what is set at the end is not known at the beginning either.
         """
         why = _root(f"{self.where(place)} runs in a way that is not known", why)
-        outer = self._loosely, self._doubt
+        outer = self._loosely, self._doubt, self._seen
         self._loosely, self._doubt = True, self._doubt or why
+        self._seen = _Around(
+            self._loops, self._returns - within.returns, self._subshells - within.subshells
+        )
         commands = len(self.commands)
         self.state.stdin = None
         try:
@@ -1063,7 +1135,7 @@ class Script:
                     self.not_followed(place, "what is neither known nor clear")
                 self.state = merged([before, self.state], place, why)
         finally:
-            self._loosely, self._doubt = outer
+            self._loosely, self._doubt, self._seen = outer
         if self.printed is not None:
             self.printed.append(Text.at(place, UNNAMED, why))
         return why
@@ -1073,6 +1145,7 @@ class Script:
         why = _root(f"{self.where(place)} depends on what is not known", why)
         before, outer, status_before = self.state, self._doubt, self.status
         states: list[State] = []
+        refused: list[Refusal] = []
         statuses: list[Status] = []
         unclear = False
         printed = None if self.printed is None else list(self.printed)
@@ -1087,9 +1160,10 @@ class Script:
                 statuses.append(way())
             except LeftError as left:
                 if left.way is Way.DISCARD:
-                    self.not_followed(place, "an expansion that may be refused")
-                unclear = unclear or left.way is not Way.EXIT or self._subshells > 0
-                self.assumed.append(place)
+                    refused.append(Refusal(place, why, self.state))
+                else:
+                    unclear = unclear or left.way is not Way.EXIT or self._subshells > 0
+                    self.assumed.append(place)
             else:
                 states.append(self.state)
             outputs.append("".join(map(str, self.printed or ())))
@@ -1097,8 +1171,12 @@ class Script:
         self.state = before
         if unclear:
             raise UnclearError(why)
-        if not states:
+        if not states and not refused:
             raise LeftError(Way.EXIT, why)
+        if not states:
+            self.state = merged([each.state for each in refused], place, why)
+            raise LeftError(Way.DISCARD, why)
+        self._refusals += refused
         if printed is not None:
             if len(set(outputs)) > 1 or len(self.printed or ()) > len(printed):
                 self.printed = [*printed, Text.at(place, UNNAMED, why)]
@@ -1106,6 +1184,22 @@ class Script:
                 self.printed = printed
         self.state = merged(states, place, why)
         return statuses[0] if all(each == statuses[0] for each in statuses) else why
+
+
+class _Around(NamedTuple):
+    """Loops and functions around a statement, and shells within the shell."""
+
+    loops: int = 0
+    returns: int = 0
+    subshells: int = 0
+
+
+class Refusal(NamedTuple):
+    """Where an expansion may be refused, why, and the shell as it is then."""
+
+    place: Piece
+    why: str
+    state: State
 
 
 _NOT_RUN = " is not run; write what it prints in its place"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
@@ -84,6 +84,50 @@ class Variable(NamedTuple):
     """Why it is not known whether it is exported."""
 
 
+class Variables(dict[str, Variable]):
+    """The variables by their names. What of them is exported is put together once, for all the
+    commands that are started until one of them changes.
+    """
+
+    def __init__(self, variables: Mapping[str, Variable] | None = None) -> None:
+        super().__init__(variables or {})
+        self._environment: Mapping[str, Setting] = {}
+        self._changed = dict.fromkeys(self)
+
+    def copy(self) -> Variables:
+        copied = Variables()
+        copied.update(self)
+        copied._environment, copied._changed = self._environment, self._changed.copy()
+        return copied
+
+    def __setitem__(self, name: str, variable: Variable) -> None:
+        super().__setitem__(name, variable)
+        self._changed[name] = None
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        self._changed[name] = None
+
+    def environment(self, spend: Callable[[int], None]) -> Mapping[str, Setting]:
+        """The exported variables. `spend` is told what it takes to put them together."""
+        exported = {name: setting for name in self._changed for setting in self._exported(name)}
+        dropped = self._environment.keys() & (self._changed.keys() - exported.keys())
+        self._changed.clear()
+        if exported or dropped:
+            length = sum(len(setting.value) for setting in exported.values())
+            spend(len(self._environment) + 8 * len(exported) + length)
+            found = {**self._environment, **exported}
+            self._environment = {name: found[name] for name in found if name not in dropped}
+        return self._environment
+
+    def _exported(self, name: str) -> Iterator[Setting]:
+        variable = self.get(name)
+        if variable is not None and variable.exported and isinstance(variable.value, Text):
+            word = variable.value.word()
+            doubt = word.unknown or variable.doubt or None
+            yield Setting(name, word.text, word.file, word.line, doubt)
+
+
 class Function(NamedTuple):
     """The body of a function; None where it is not known which of several it is."""
 
@@ -102,13 +146,13 @@ class State:
     `unclear` those of which it is not known. `stdin` is what is left to be read, if that is known.
     """
 
-    variables: dict[str, Variable] = field(default_factory=dict)
+    variables: Variables = field(default_factory=Variables)
     parameters: tuple[Text, ...] | None = None
     name: Text | None = None
     functions: dict[str, Function] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     own: frozenset[str] = frozenset()
-    files: dict[str, Word] = field(default_factory=dict)
+    files: Mapping[str, Word] = field(default_factory=dict)
     frames: list[dict[str, Variable | None]] = field(default_factory=list)
     options: frozenset[str] = frozenset()
     unclear: frozenset[str] = frozenset()
@@ -118,9 +162,8 @@ class State:
     def copy(self) -> State:
         return replace(
             self,
-            variables=dict(self.variables),
+            variables=self.variables.copy(),
             functions=dict(self.functions),
-            files=dict(self.files),
             frames=[dict(frame) for frame in self.frames],
             traps=dict(self.traps),
         )
@@ -157,6 +200,24 @@ class State:
         exported = before.exported or self.on("allexport")
         self.variables[name] = before._replace(value=value, exported=exported)
 
+    def restore(self, name: str, variable: Variable | None) -> None:
+        """Give a variable back what it was; what another hid is what it was before that."""
+        if variable is not None:
+            self.variables[name] = variable
+        elif name in self.variables:
+            del self.variables[name]
+
+    def write(self, path: str, content: Word) -> None:
+        """Take a file to hold this; commands that were started have what it held before."""
+        self.files = {**self.files, path: content}
+
+    def leave_function(self, depth: int, parameters: tuple[Text, ...] | None) -> None:
+        """Give back what the functions hid that were called from this depth on."""
+        self.parameters = parameters
+        while len(self.frames) > depth:
+            for name, variable in self.frames.pop().items():
+                self.restore(name, variable)
+
     def drop(self, name: str) -> None:
         """Unset a variable."""
         self.variables[name] = Variable(None)
@@ -185,6 +246,8 @@ class State:
     def parameter(self, number: int) -> Text | None:
         """A parameter; None where there is none. Raises NotKnownError."""
         if number == 0:
+            if self.name is None:
+                raise NotKnownError("$0 is known only when it runs")
             return self.name
         parameters = self.parameters or ()
         for each in parameters[:number]:
@@ -200,19 +263,6 @@ class State:
             if each.spreads:
                 raise NotKnownError(str(each.unknown))
         return len(self.parameters)
-
-    def environment(self) -> Mapping[str, Setting]:
-        """The exported variables."""
-        return {
-            name: Setting(name, str(value), each.file, each.line, each.unknown or doubt or None)
-            for name, (value, doubt) in {
-                name: (variable.value, variable.doubt)
-                for name, variable in self.variables.items()
-                if variable.exported
-            }.items()
-            if isinstance(value, Text)
-            for each in (value.word(),)
-        }
 
 
 def merged(states: Sequence[State], at: Word, why: str) -> State:
@@ -232,7 +282,8 @@ def merged(states: Sequence[State], at: Word, why: str) -> State:
     for path in dict.fromkeys(path for state in states for path in state.files):
         written = {state.files.get(path) for state in states}
         if len(written) > 1:
-            result.files[path] = Word("", at.file, at.line, f"{path} is written or not: {why}")
+            lost = Word("", at.file, at.line, f"{path} is written or not: {why}")
+            result.write(path, lost)
     union = frozenset[str]().union(*(state.options for state in states))
     common = union.intersection(*(state.options for state in states))
     unclear = (state.unclear for state in states)
@@ -289,7 +340,9 @@ def _common(name: str, held: Sequence[Variable | None], at: Word, why: str) -> V
     if any_exported and not all(kind is not None and kind.exported for kind in kinds):
         doubt = why
     if len(plain) > 1:
-        return Variable(unknown(name, at, why), any_exported, case="?", doubt=doubt)
+        refers = any(each is not None and each.reference for each in held)
+        lost = replace(unknown(name, at, why), spreads=True)
+        return Variable(lost, any_exported, case="?", reference=refers, doubt=doubt)
     value: Value | None
     if None not in held and all(each is None for each in values):
         value = None
