@@ -107,6 +107,29 @@ def changes(job: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def values_of_values(depth: int) -> str:
+    """Variables whose values are sums of the one before, which arithmetic works out each time."""
+    return "a0=1\n" + "".join(f"a{n}='a{n - 1}+a{n - 1}'\n" for n in range(1, depth))
+
+
+def command(*words: str) -> Request:
+    """A command line in words."""
+    return "/v1/jobs:from-launch", {"argv": words}
+
+
+def trained(**config: Any) -> Request:
+    """A job of a model with these keys of its config."""
+    job = pipeline(1, 1, 32, 1)
+    return "/v1/estimate", {**job, "model": {"hf_config": {**job["model"]["hf_config"], **config}}}
+
+
+def scheduled(**spec: Any) -> Request:
+    """A job of Megatron's with these fields of its model."""
+    model = {"num_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 128256}
+    job = {**LLAMA_405B, "model": {"spec": {**model, **spec}}, "framework": {"name": "megatron"}}
+    return "/v1/estimate", job
+
+
 HOSTILE: Mapping[str, Request] = {
     "merge keys of YAML": document("train.yaml", merges(9, 30)),
     "aliases of YAML": document("train.yaml", aliases(9, 30)),
@@ -133,6 +156,53 @@ HOSTILE: Mapping[str, Request] = {
     "a pattern of stars": script(f"case {'a' * 60}b in {'*a' * 30}*c) X=1;; esac"),
     "an expression that goes back": script(f"[[ {'a' * 60}b =~ ^((a+)+)+$ ]] && X=1"),
     "a wide field": script("printf -v X '%1000000000d' 1"),
+    "values of values in arithmetic": script(f"{values_of_values(60)}X=$((a59))"),
+    "an index of an array in itself": script("X='a[X]'\na[0]=1\nY=$((a[X]))"),
+    "a script of semicolons": script(f"true{';:' * 80_000}"),
+    "a script of pipes": script(f"a{'|a' * 60_000}"),
+    "an array that doubles": script("A=(a)\n" + "A+=(${A[@]})\n" * 60),
+    "a pattern within patterns": script(
+        f"shopt -s extglob\ncase {'a' * 60}b in +(a|aa|+(a))c) X=1;; esac"
+    ),
+    "a replacement that grows": script("X=aaaaaaaaaa\n" + "X=${X//a/aaaaaaaaaa}\n" * 30),
+    "references in a circle": script("declare -n a=b\ndeclare -n b=a\na=1\nX=$b"),
+    "a file that includes itself": script("source train.sh"),
+    "a text that evaluates itself": script('X=\'X=$X$X; eval "$X"\'\neval "$X"'),
+    "here-documents in here-documents": script(
+        "".join(f"cat <<E{n}\n$(cat <<F{n}\nx\nF{n}\n)\nE{n}\n" for n in range(3_000))
+    ),
+    "a recipe of open brackets": document("train.py", f"x = {'(' * 90_000}1{')' * 90_000}"),
+    "a recipe of powers": document("train.py", "num_layers = 9**9**9**9"),
+    "options that do not exist": command(
+        "torchrun", "pretrain_gpt.py", *(f"--num-layer{n}" for n in range(4_000))
+    ),
+    "an override of many levels": command(
+        "python", "-m", "verl.trainer.main_ppo", f"{'.'.join(['a'] * 30_000)}=1"
+    ),
+    "a schedule of experts that is long": command(
+        "torchrun",
+        "pretrain_gpt.py",
+        "--num-experts=8",
+        "--moe-layer-freq=([0]*1000000000+[1])",
+    ),
+    "thousands of classes": trained(architectures=["Qwen2ForCausalLM"] * 9_000),
+    "a card of a megabyte": ("/v1/estimate", {**LLAMA_405B, "gpu": "x" * 1_000_000}),
+    "a config of thousands of layer types": trained(
+        num_hidden_layers=2048, layer_types=["full_attention", "sliding_attention"] * 1024
+    ),
+    "a schedule of experts as a power": scheduled(num_moe_experts=8, moe_layer_freq="[1]*9**9**9"),
+    "a number that is none": ("/v1/estimate", {**LLAMA_405B, "gpu": {"memory_bytes": 1e308}}),
+    "half a surrogate pair": ("/v1/estimate", {**LLAMA_405B, "gpu": "\ud800"}),
+    "as many dear jobs as are taken": ("/v1/estimate:batch", batch(pipeline(1, 1, 2000, 1))),
+    "endless launches in a batch": (
+        "/v1/estimate:batch",
+        {
+            "jobs": [
+                {"id": str(n), "launch": script("while true; do X=$X$X; done")[1]}
+                for n in range(64)
+            ]
+        },
+    ),
     "a long pipeline": ("/v1/estimate", LONG),
     "the longest pipeline": ("/v1/estimate", LONGEST),
     "a check of a long pipeline": ("/v1/fit-check", LONG),

@@ -21,6 +21,7 @@ import yaml
 
 from docs.generate.service import exposed, families
 from tests.api.kubernetes.objects import DOES_NOT_FIT, FITS, JOB, TIGHT, annotated, review
+from tests.hostile import LONGEST
 from tests.hub.fake_hub import running_hub
 from tests.programs import needed
 from tests.serving import Service, free_port, running_service
@@ -129,25 +130,16 @@ def traffic(url: str) -> None:
         client.post("/v1/jobs:from-launch", json={"argv": "pretrain_gpt.py"})
         client.get("/v1/gpus")
         client.get("/nowhere")
-        begun, over = threading.Event(), threading.Event()
-
-        def slow() -> Iterator[bytes]:
-            yield b" "
-            begun.set()
-            over.wait(10)
-            yield json.dumps(FITS).encode()
-
-        headers = {"content-type": "application/json"}
-        first = threading.Thread(
-            target=lambda: httpx.post(f"{url}/v1/estimate", content=slow(), headers=headers)
-        )
-        first.start()
-        begun.wait(10)
-        deadline = time.monotonic() + 10
-        while client.post("/v1/estimate", json=FITS).status_code != 503:
+        deadline = time.monotonic() + 20
+        refused = False
+        while not refused:
             assert time.monotonic() < deadline
-        over.set()
-        first.join()
+            dear = threading.Thread(
+                target=lambda: httpx.post(f"{url}/v1/fit-check", json=LONGEST, timeout=30)
+            )
+            dear.start()
+            while dear.is_alive():
+                refused |= client.post("/v1/fit-check", json=FITS, timeout=30).status_code == 503
 
 
 def test_every_query_is_answered_with_data(service: Service, prometheus: str) -> None:

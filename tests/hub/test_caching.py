@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -39,6 +40,7 @@ from trainfit.hub.errors import (
 )
 from trainfit.hub.hub import REFUSED_SECONDS, Hub
 from trainfit.hub.memory import Memory, Remembered
+from trainfit.hub.observer import Nobody
 from trainfit.hub.settings import HubSettings
 
 REPO = "acme/small"
@@ -437,10 +439,13 @@ def test_a_time_that_is_none_is_not_believed(tmp_path: Path, checked_at: Any) ->
     disk.close()
     with sqlite3.connect(tmp_path / FILE) as database:
         database.execute("UPDATE refs SET checked_at = ?", (checked_at,))
-    disk = Disk(tmp_path, "https://hub")
+    observer = Mock(spec=Nobody)
+    disk = Disk(tmp_path, "https://hub", observer)
     assert disk.find(key) is None
+    assert disk.find(Key("acme/none", "main")) is None
     assert disk.listed() == []
     disk.close()
+    observer.entry_malformed.assert_called_once_with("disk")
 
 
 def test_large_configs_take_no_more_memory_than_there_is_for_them() -> None:

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.hub.fake_hub import COMMIT, LLAMA, FakeHub, gated, model, only_for, s
 from tests.redis_server import RedisServer, running_redis
 from trainfit.hub.errors import GatedRepoError
 from trainfit.hub.hub import Hub
+from trainfit.hub.observer import Nobody
 from trainfit.hub.shared import _ref
 
 REPO = "acme/small"
@@ -104,7 +106,9 @@ async def test_what_another_wrote_is_not_believed(
     with redis.client() as client:
         client.set(f"trainfit:1:ref:{fake.url}:{REPO}:main", value)
         client.set(f"trainfit:1:config:{fake.url}:{REPO}:{COMMIT}", b"<html>")
-    assert (await make_replica().find(REPO)).config.values == LLAMA
+    observer = Mock(spec=Nobody)
+    assert (await make_replica(observer).find(REPO)).config.values == LLAMA
+    observer.entry_malformed.assert_called_with("shared")
 
 
 async def test_a_server_that_is_killed_and_started_again_costs_no_answer(

@@ -65,7 +65,10 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.draining = False
     app.state.metrics = metrics
-    app.state.admission = Admission(settings.max_concurrent_requests)
+    app.state.admission = Admission(
+        settings.max_concurrent_requests,
+        settings.max_concurrent_requests * settings.max_body_bytes,
+    )
     app.state.hub = Hub(settings, metrics)
     app.state.lookup = Lookup(app.state.hub, settings.hub_connect_timeout_seconds)
     app.state.workers = workers_of(settings)

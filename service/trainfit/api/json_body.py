@@ -1,12 +1,13 @@
 """How a JSON body is read: of the right media type, in time, bounded and strict."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import Request, Response
 from starlette.requests import ClientDisconnect
 
+from trainfit.api.admission import Admission
 from trainfit.api.connection import ARRIVED
 from trainfit.api.failures import ProblemError
 from trainfit.api.operation import Handler, Operation
@@ -23,18 +24,20 @@ class JsonRequest(Request):
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
             settings: Settings = self.app.state.settings
-            arriving = self._arriving(settings.max_body_bytes)
+            limit = settings.max_body_bytes
             if ARRIVED in self.scope["state"]:
-                body = await arriving
+                body = await self._arriving(limit, int)
             else:
                 seconds = min(settings.body_timeout_seconds, settings.request_timeout_seconds)
-                body = await _in_time(arriving, seconds)
+                admission: Admission = self.app.state.admission
+                with admission.arriving() as hold:
+                    body = await _in_time(self._arriving(limit, hold), seconds)
             # FastAPI never parses an empty body; a blank one is told that it is no JSON.
             self._body = body or b"\n"
         return self._body
 
-    async def _arriving(self, limit: int) -> bytes:
-        """The whole body, counted as it arrives."""
+    async def _arriving(self, limit: int, hold: Callable[[int], object]) -> bytes:
+        """The whole body, counted as it arrives; `hold` is told of each part's size."""
         announced = self.headers.get("content-length", "")
         _check_size(int(announced) if announced.isdecimal() else 0, limit)
         body = bytearray()
@@ -42,7 +45,9 @@ class JsonRequest(Request):
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
-            body += message.get("body", b"")
+            part = message.get("body", b"")
+            hold(len(part))
+            body += part
             _check_size(len(body), limit)
             if not message.get("more_body", False):
                 return bytes(body)
@@ -60,7 +65,7 @@ class JsonRoute(Operation):
     request_class = JsonRequest
 
     def answering(self) -> Handler:
-        """What answers a request that was let in, once its body is there."""
+        """What answers a request once its body is there."""
         read_and_answer = super().answering()
 
         async def answer(request: Request) -> Response:

@@ -144,6 +144,14 @@ class Metrics:
             "Models of the Hub in the memory of the process.",
             registry=self.registry,
         )
+        self._cache_malformed = Counter(
+            "trainfit_hub_cache_malformed_total",
+            "Entries of caches that were not used, since they are none of what the service writes.",
+            ("layer",),
+            registry=self.registry,
+        )
+        for layer in ("disk", "shared"):
+            self._cache_malformed.labels(layer)
         self._log_entries_dropped = _LogEntriesDropped()
         self.registry.register(self._log_entries_dropped)
         build = Info("trainfit_build", "The estimator that answers.", registry=self.registry)
@@ -213,6 +221,10 @@ class Metrics:
     def cache_holds(self, configs: int) -> None:
         """So many models are in memory now."""
         self._cache_entries.set(configs)
+
+    def entry_malformed(self, layer: Layer) -> None:
+        """Count what a cache holds and is not used."""
+        self._cache_malformed.labels(layer).inc()
 
     def exposition(self) -> bytes:
         """Every metric in Prometheus's text format."""

@@ -50,13 +50,12 @@ class Operation(APIRoute):
         async def handle_admitted(request: Request) -> Response:
             if request.scope["query_string"] and not takes_query:
                 raise ProblemError(problem(INVALID_PARAMETER, NO_QUERY))
-            with request.app.state.admission:
-                return await answer(request)
+            return await answer(request)
 
         return handle_admitted
 
     def answering(self) -> Handler:
-        """What answers a request that was let in, in time."""
+        """What answers a request that has arrived, if it is let in, and in time."""
         answer = super().get_route_handler()
 
         async def answer_in_time(request: Request) -> Response:
@@ -65,8 +64,9 @@ class Operation(APIRoute):
             seconds = settings.request_timeout_seconds
             try:
                 left = seconds - (perf_counter() - request.state.begun)
-                async with deadlines.within(left):
-                    return await answer(request)
+                with request.app.state.admission:
+                    async with deadlines.within(left):
+                        return await answer(request)
             except DeadlinePassedError:
                 detail = f"there was no answer within {seconds:g} s"
                 late = problem(TIMED_OUT, detail, retry_after_seconds=RETRY_SECONDS)

@@ -71,6 +71,7 @@ def _run(settings: Settings, app: FastAPI, tls: SSLContext | None) -> None:
         host=settings.host,
         port=settings.port,
         http=Connection,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,

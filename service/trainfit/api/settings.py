@@ -51,8 +51,8 @@ class Settings(HubSettings):
     )
     max_concurrent_requests: Annotated[int, Field(ge=1)] = Field(
         64,
-        description="Requests under /v1 that are under way at once; one more is answered with "
-        "503 and Retry-After.",
+        description="Requests under /v1 that are answered at once; one more gets 503 and "
+        "Retry-After. Bodies that arrive slowly take as much memory as so many of the largest.",
     )
     tls_cert: FilePath | None = Field(
         None,
@@ -64,7 +64,8 @@ class Settings(HubSettings):
     body_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
         10,
         description="Time for the head of a request to arrive, after which its connection is "
-        "closed, and then for its body; what comes later is answered with 408.",
+        "closed, and then for its body; what comes later is answered with 408. As long, too, until "
+        "half of what is left of an answer must have been taken.",
     )
     request_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
         10,

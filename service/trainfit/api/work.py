@@ -81,10 +81,12 @@ async def opened(
     return read(question)
 
 
-def lane_for(request: Request, jobs: Sequence[Job], find: Find) -> Lane:
-    """Where several jobs are answered. Raises ProblemError where the answer would be too long."""
+async def lane_for(request: Request, jobs: Sequence[Job], find: Find) -> Lane:
+    """Where several jobs are answered, which takes a worker some milliseconds each to tell. Raises
+    ProblemError where the answer would be too long.
+    """
     settings: Settings = request.app.state.settings
-    size = size_of(jobs, find)
+    size = await in_worker(request, "quick", size_of, jobs, find)
     if (refusal := too_long(size, settings.max_answer_bytes)) is not None:
         raise ProblemError(refusal)
     return lane_of(size)

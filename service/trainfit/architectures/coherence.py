@@ -228,14 +228,19 @@ def _foreign_classes(config: Config) -> Iterator[str]:
     model_type, names = config.get("model_type"), config.get("architectures")
     if not isinstance(names, list):
         return
-    for name in names:
-        if isinstance(name, str) and (named := _type_named(name)) not in ("", model_type):
+    told = {"", model_type}
+    for name in names[:MAX_CLASSES]:
+        if isinstance(name, str) and (named := _type_named(name)) not in told:
+            told.add(named)
             yield (
                 f"The config.json names the class {name[:64]}, one of {named}, and the "
                 f"model_type {model_type}: priced is {model_type}, which is what transformers' "
                 "Auto classes build."
             )
 
+
+MAX_CLASSES = 64
+"""How many of a config's classes are looked at. It has one."""
 
 CLASSES = {
     "AlbertFor": "albert",

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import TypeVar
 
 from trainfit.hub.entries import PUBLIC, Key, Ref, Stored, stored_ref
+from trainfit.hub.observer import Nobody, Observer
 
 FILE = "hub.sqlite3"
 MAX_BYTES = 128 * 2**20
@@ -56,7 +57,8 @@ class Listed:
 class Disk:
     """The configs of one endpoint in a folder, which several endpoints may share."""
 
-    def __init__(self, folder: Path, endpoint: str) -> None:
+    def __init__(self, folder: Path, endpoint: str, observer: Observer | None = None) -> None:
+        self._observer = observer or Nobody()
         self._path = folder / FILE
         self._endpoint = endpoint
         self._lock = Lock()
@@ -74,8 +76,11 @@ class Disk:
                 " WHERE scope = ? AND endpoint = ? AND repo = ? AND revision = ?",
                 (key.scope, self._endpoint, key.repo, key.revision),
             ).fetchone()
-            ref = stored_ref(*row[:3]) if row is not None else None
+            if row is None:
+                return None
+            ref = stored_ref(*row[:3])
             if ref is None or not isinstance(row[3], bytes):
+                self._observer.entry_malformed("disk")
                 return None
             return Stored(ref, row[3], "disk")
 

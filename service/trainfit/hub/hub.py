@@ -57,7 +57,7 @@ class Hub:
         self._token = settings.own_token(personal=personal)
         self._organisations = frozenset(each.casefold() for each in settings.hub_organisations)
         self._memory = Memory()
-        self._stores = Stores(settings, personal=personal)
+        self._stores = Stores(settings, self._observer, personal=personal)
         self._upstream = Upstream(settings, self._observer)
         self._refusals: Brief[HubError] = Brief()
         self._absent: Brief[None] = Brief()
@@ -229,6 +229,7 @@ class Hub:
         try:
             config = HubConfig(read_config(stored.body), held_bytes(stored.body))
         except MalformedAnswerError:  # whoever wrote it was not this program
+            self._observer.entry_malformed(stored.layer)
             return None
         self._observer.model_found(stored.layer)
         return self._remember([key], stored.ref, config)

@@ -30,6 +30,11 @@ class Observer(Protocol):
     def cache_holds(self, configs: int) -> None:
         """So many configs are in memory."""
 
+    def entry_malformed(self, layer: Layer) -> None:
+        """What a cache holds is none of what this program writes, and is not used. Told from any
+        thread.
+        """
+
 
 class Nobody:
     """Is told and does nothing."""
@@ -41,4 +46,7 @@ class Nobody:
         pass
 
     def cache_holds(self, configs: int) -> None:
+        pass
+
+    def entry_malformed(self, layer: Layer) -> None:
         pass

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any
 
 from trainfit.hub.entries import Key, Ref, Stored, stored_ref
+from trainfit.hub.observer import Observer
 from trainfit.replicas import PREFIX, SharedServer
 
 KEPT_SECONDS = 90 * 24 * 3600
@@ -20,9 +21,10 @@ class Shared:
     keep the others waiting.
     """
 
-    def __init__(self, url: str, endpoint: str, turn_seconds: float) -> None:
+    def __init__(self, url: str, endpoint: str, turn_seconds: float, observer: Observer) -> None:
         self._endpoint = endpoint
         self._turn_seconds = turn_seconds
+        self._observer = observer
         self._server = SharedServer(url)
         self._redis = self._server.redis
 
@@ -30,8 +32,10 @@ class Shared:
         """The config of a key."""
 
         async def read() -> Stored | None:
-            ref = _ref(await self._redis.get(self._ref_name(key)))
-            if ref is None:
+            if (value := await self._redis.get(self._ref_name(key))) is None:
+                return None
+            if (ref := _ref(value)) is None:
+                self._observer.entry_malformed("shared")
                 return None
             body = await self._redis.get(self._config_name(ref))
             return Stored(ref, body, "shared") if isinstance(body, bytes) else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from trainfit.hub.disk import Disk
 from trainfit.hub.entries import PUBLIC, Key, Ref, Stored, is_commit
 from trainfit.hub.huggingface import HuggingFaceCache
+from trainfit.hub.observer import Observer
 from trainfit.hub.settings import HubSettings
 
 if TYPE_CHECKING:
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 class Stores:
     """All of them. What a token showed goes to this machine's disk only."""
 
-    def __init__(self, settings: HubSettings, *, personal: bool) -> None:
+    def __init__(self, settings: HubSettings, observer: Observer, *, personal: bool) -> None:
         self._ttl = settings.hub_ttl_seconds
         folder, foreign = settings.cache_folder(), settings.foreign_cache(personal=personal)
-        self._disk = Disk(folder, settings.hf_endpoint) if folder is not None else None
+        self._disk = Disk(folder, settings.hf_endpoint, observer) if folder is not None else None
         self._foreign = HuggingFaceCache(foreign) if foreign is not None else None
-        self._shared = _shared(settings)
+        self._shared = _shared(settings, observer)
 
     def stale_at(self, key: Key, ref: Ref) -> float:
         """Until when a ref is taken for granted, in seconds since the epoch; a commit for ever."""
@@ -95,11 +96,12 @@ def _younger(one: Stored | None, other: Stored | None) -> Stored | None:
     return max(one, other, key=lambda each: each.ref.checked_at)
 
 
-def _shared(settings: HubSettings) -> "Shared | None":
+def _shared(settings: HubSettings, observer: Observer) -> "Shared | None":
     """The shared cache, whose client is loaded where there is one."""
     if settings.cache_url is None:
         return None
     from trainfit.hub.shared import Shared
 
     turn_seconds = settings.hub_timeout_seconds / 2
-    return Shared(settings.cache_url.get_secret_value(), settings.hf_endpoint, turn_seconds)
+    url = settings.cache_url.get_secret_value()
+    return Shared(url, settings.hf_endpoint, turn_seconds, observer)

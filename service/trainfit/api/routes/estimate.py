@@ -87,5 +87,5 @@ async def batch(
     asked = await opened(request, question, read_batch)
     jobs = jobs_of(asked)
     find = await look_up(request, [each.model for each in jobs], hf_token)
-    lane = lane_for(request, jobs, find)
+    lane = await lane_for(request, jobs, find)
     return sent(await reply_from(request, lane, batch_reply, asked, find, options.activations))
