@@ -77,8 +77,12 @@ def test_without_a_delay_it_leaves_after_the_last_request(name: str) -> None:
 
 
 def test_a_request_that_does_not_end_is_given_up_after_the_grace() -> None:
-    with running_service(TRAINFIT_SHUTDOWN_GRACE_SECONDS="1") as service, half_sent(service):
+    with (
+        running_service(TRAINFIT_SHUTDOWN_GRACE_SECONDS="1") as service,
+        half_sent(service) as slow,
+    ):
         service.process.send_signal(signal.SIGTERM)
+        assert slow.recv(65_536).startswith(b"HTTP/1.1 503")
         assert service.process.wait(timeout=10) == 0
 
 

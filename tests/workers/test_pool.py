@@ -88,6 +88,20 @@ async def test_all_processes_are_started_at_once_and_again_when_one_is_gone() ->
     await workers.aclose()
 
 
+async def test_a_process_that_ends_while_others_are_started_is_started_again() -> None:
+    before = len(children(os.getpid()))
+    workers = Workers({"quick": 1, "slow": 2}, LIMITS)
+    await workers.run("slow", work.process)
+    computing = asyncio.create_task(workers.run("slow", work.compute))
+    await asyncio.sleep(0.05)
+    workers.fill()
+    await asyncio.sleep(0.05)
+    computing.cancel()
+    await asyncio.gather(computing, return_exceptions=True)
+    await running(before + 3)
+    await workers.aclose()
+
+
 async def running(number: int) -> None:
     end = time.monotonic() + 20
     while len(children(os.getpid())) != number:

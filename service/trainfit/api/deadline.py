@@ -13,14 +13,22 @@ class Deadlines:
 
     def __init__(self) -> None:
         self._running: set[asyncio.Timeout] = set()
+        self._latest: float | None = None
+
+    @property
+    def are_brought_forward(self) -> bool:
+        """Whether the service stops."""
+        return self._latest is not None
 
     def within(self, seconds: float) -> "Deadline":
-        """Allows so much time for what it encloses."""
+        """Allows so much time for what it encloses, or what is left once the service stops."""
+        if self._latest is not None:
+            seconds = min(seconds, self._latest - asyncio.get_running_loop().time())
         return Deadline(seconds, self._running)
 
     def bring_forward(self, seconds: float) -> None:
         """Leave no request more time than this."""
-        latest = asyncio.get_running_loop().time() + seconds
+        latest = self._latest = asyncio.get_running_loop().time() + seconds
         for timeout in self._running:
             if timeout.expired():
                 continue

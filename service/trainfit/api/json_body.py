@@ -1,17 +1,17 @@
 """How a JSON body is read: of the right media type, in time, bounded and strict."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import Request, Response
 from starlette.requests import ClientDisconnect
 
-from trainfit.api.admission import Admission
+from trainfit.api.admission import RETRY_SECONDS, Admission
 from trainfit.api.connection import ARRIVED
+from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.failures import ProblemError
 from trainfit.api.operation import Handler, Operation
-from trainfit.api.problems import SLOW_BODY, TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, problem
+from trainfit.api.problems import SLOW_BODY, TIMED_OUT, TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, problem
 from trainfit.api.settings import Settings
 from trainfit.api.strict_json import MAX_VALUES, JsonError, parse_json
 
@@ -31,7 +31,7 @@ class JsonRequest(Request):
                 seconds = min(settings.body_timeout_seconds, settings.request_timeout_seconds)
                 admission: Admission = self.app.state.admission
                 with admission.arriving() as hold:
-                    body = await _in_time(self._arriving(limit, hold), seconds)
+                    body = await self._in_time(self._arriving(limit, hold), seconds)
             # FastAPI never parses an empty body; a blank one is told that it is no JSON.
             self._body = body or b"\n"
         return self._body
@@ -51,6 +51,18 @@ class JsonRequest(Request):
             _check_size(len(body), limit)
             if not message.get("more_body", False):
                 return bytes(body)
+
+    async def _in_time(self, arriving: Awaitable[bytes], seconds: float) -> bytes:
+        deadlines: Deadlines = self.app.state.deadlines
+        try:
+            async with deadlines.within(seconds):
+                return await arriving
+        except DeadlinePassedError:
+            if deadlines.are_brought_forward:
+                stops = problem(TIMED_OUT, "the service stops", retry_after_seconds=RETRY_SECONDS)
+                raise ProblemError(stops) from None
+            detail = f"the body did not arrive within {seconds:g} s"
+            raise ProblemError(problem(SLOW_BODY, detail)) from None
 
     async def json(self) -> Any:
         try:
@@ -83,15 +95,6 @@ class JsonRoute(Operation):
     def known(self, _: JsonRequest, __: bytes) -> Response | None:
         """The answer to a body that need not be read; here every one must."""
         return None
-
-
-async def _in_time(arriving: Awaitable[bytes], seconds: float) -> bytes:
-    try:
-        async with asyncio.timeout(seconds):
-            return await arriving
-    except TimeoutError:
-        detail = f"the body did not arrive within {seconds:g} s"
-        raise ProblemError(problem(SLOW_BODY, detail)) from None
 
 
 def _check_size(size: int, limit: int) -> None:

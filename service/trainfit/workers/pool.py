@@ -41,7 +41,8 @@ class Workers:
         self._processes = processes
         self._warm = warm
         self._stopping = False
-        self._filling: set[asyncio.Task[None]] = set()
+        self._filling: asyncio.Task[None] | None = None
+        self._is_short = False  # processes ended while others were started
 
     async def run(self, lane: str, function: Callable[..., Result], *args: Any) -> Result:
         """What the function returns for these arguments; it, they and that can be pickled.
@@ -69,10 +70,9 @@ class Workers:
 
     def fill(self) -> None:
         """Begin to start the processes that are missing, so that nobody waits for one."""
-        if self._processes and not self._filling and not self._stopping:
-            task = asyncio.create_task(self._fill())
-            self._filling.add(task)
-            task.add_done_callback(self._filling.discard)
+        self._is_short = self._processes and not self._stopping
+        if self._is_short and self._filling is None:
+            self._filling = asyncio.create_task(self._fill())
 
     def stop(self) -> None:
         """Start no more of them."""
@@ -81,20 +81,23 @@ class Workers:
     async def aclose(self) -> None:
         """Stop. What runs is killed when the event loop ends."""
         self.stop()
-        for task in list(self._filling):
-            task.cancel()
-        await asyncio.gather(*self._filling, return_exceptions=True)
+        if self._filling is not None:
+            self._filling.cancel()
+            await asyncio.gather(self._filling, return_exceptions=True)
 
     async def _fill(self) -> None:
         """Each idle process takes one of these calls, and each that is missing is started for
         one.
         """
-        calls = (
-            self._in_process(limiter, self._warm, ())
-            for limiter in self._lanes.values()
-            for _ in range(int(limiter.available_tokens))
-        )
-        await asyncio.gather(*calls, return_exceptions=True)
+        while self._is_short and not self._stopping:
+            self._is_short = False
+            calls = (
+                self._in_process(limiter, self._warm, ())
+                for limiter in self._lanes.values()
+                for _ in range(int(limiter.available_tokens))
+            )
+            await asyncio.gather(*calls, return_exceptions=True)
+        self._filling = None
 
     async def _in_process(
         self, limiter: CapacityLimiter, function: Callable[..., Any], args: tuple[Any, ...]
