@@ -40,6 +40,30 @@ class Lifetime(Enum):
     GRADIENT = "from its operation's backward until gradients are reduced or the step ends"
 
 
+class Role(Enum):
+    """What a saved tensor is to whoever keeps, drops or reads it."""
+
+    BLOCK_INPUT = "what a block reads of the residual stream, as it is"
+    NORM_OUTPUT = "what the products behind a norm read"
+    NORMALISED = "what a written-out norm multiplies with its weight"
+    FOR_INPUT_GRADIENT = "what a written-out norm needs for the gradient of its input alone"
+    FOR_WEIGHT_GRADIENT = "what a product needs for the gradient of its weight alone"
+    NARROWED_WEIGHT = "autocast's narrow copy of a weight"
+    NARROWED_ADAPTER = "autocast's narrow copy of an adapter"
+    KERNEL_OUTPUT = "what attention's kernel makes"
+
+
+class Kind(Enum):
+    """What an operation is to whoever picks some of a layer's."""
+
+    NORM = "a norm of the residual stream, or of a latent"
+    PRODUCT = "a matrix product"
+    ATTENTION = "the kernel of attention"
+    EXCHANGE = "rows on their way between expert-parallel ranks"
+    PERMUTATION = "rows ordered by expert, to be sent"
+    LOSS = "the loss of the logits"
+
+
 class Row(NamedTuple):
     """Bytes with a name and a lifetime. `dropped_by` names the modules that let go of the tensor
     until backward, the widest first: recomputed ones, and offloaded ones. `tensor` is what a
@@ -51,6 +75,7 @@ class Row(NamedTuple):
     lifetime: Lifetime
     dropped_by: tuple[str, ...] = ()
     tensor: Tensor | None = None
+    role: Role | None = None
 
     @property
     def formula(self) -> str:
@@ -58,8 +83,8 @@ class Row(NamedTuple):
         return self.name if self.tensor is None else self.tensor.formula
 
 
-def saved(name: str, size: int, *dropped_by: str) -> Row:
-    return Row(name, size, Lifetime.SAVED, dropped_by)
+def saved(name: str, size: int, role: Role | None = None) -> Row:
+    return Row(name, size, Lifetime.SAVED, role=role)
 
 
 def held(name: str, size: int) -> Row:
@@ -92,6 +117,7 @@ class Operation(NamedTuple):
     modules: tuple[str, ...] = ()
     bias: bool = False
     output: int = 0
+    kind: Kind | None = None
 
 
 Group = tuple[Operation, ...]

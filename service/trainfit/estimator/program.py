@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 
-from trainfit.estimator.ledger import Group, Lifetime, Operation, Row
+from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, Row
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.tensors import Size, Tensor
 
@@ -51,6 +51,7 @@ class Program:
         borrows: tuple[Tensor, ...] = (),
         backward: tuple[Tensor, ...] = (),
         weight: tuple[int, int] | None = None,
+        kind: Kind | None = None,
     ) -> None:
         """One operation: what it `makes`, `saves` for its backward, `holds` until its block
         returns, and `borrows` while it runs; what its `backward` borrows; the (out, in) shape of
@@ -64,7 +65,7 @@ class Program:
                 rows.append(Row(each.name, each.bytes, SAVED, each.dropped_by, each))
         rows += [Row(each.name, each.bytes, FORWARD, (), each) for each in borrows if each.bytes]
         rows += [Row(each.name, each.bytes, BACKWARD, (), each) for each in backward if each.bytes]
-        ran = Operation(name, tuple(rows), weight, self._modules)
+        ran = Operation(name, tuple(rows), weight, self._modules, kind=kind)
         self._written.append((ran, makes, holds))
 
     @contextmanager

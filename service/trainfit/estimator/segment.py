@@ -6,7 +6,7 @@ the end, giving it back. The highest point of each walk is kept with the operati
 
 from typing import NamedTuple
 
-from trainfit.estimator.ledger import Group, Lifetime, Operation
+from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation
 from trainfit.resolve.plan import OFFLOADED
 
 SAVED, FORWARD, BACKWARD = Lifetime.SAVED, Lifetime.FORWARD, Lifetime.BACKWARD
@@ -51,6 +51,7 @@ class Sums(NamedTuple):
     gradient: int
     dropped: int
     dropped_by: str
+    kind: Kind | None
 
 
 def price(name: str, groups: tuple[Group, ...], modules: frozenset[str], gradient: int) -> Segment:
@@ -78,7 +79,7 @@ def walk(name: str, table: list[list[Sums]], gradient: int) -> Segment:
 def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
     saved = held = forward = backward = gradient = dropped = 0
     dropper = _first_of(operation.modules, modules) if modules else ""
-    for _, size, lifetime, dropped_by, _ in operation.tensors:
+    for _, size, lifetime, dropped_by, _, _ in operation.tensors:
         if lifetime is SAVED:
             by = _first_of(dropped_by, modules) if modules and dropped_by else ""
             if by:
@@ -93,7 +94,8 @@ def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
             gradient += size
         else:
             held += size
-    return Sums(operation.name, saved, held, forward, backward, gradient, dropped, dropper)
+    bytes_ = (saved, held, forward, backward, gradient, dropped)
+    return Sums(operation.name, *bytes_, dropper, operation.kind)
 
 
 def _first_of(names: tuple[str, ...], modules: frozenset[str]) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 
 from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.blocks.norm.pytorch import norm
-from trainfit.estimator.ledger import Operation, Row, backward, forward, saved
+from trainfit.estimator.ledger import Kind, Operation, Role, Row, backward, forward, saved
 from trainfit.estimator.legend import Input, PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Attention
@@ -107,6 +107,7 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
                 *(() if _keeps_scores(block, sizes, plan) else _gradients(q + k + v, out)),
                 *ring(q, k + v, sizes),
             ),
+            kind=Kind.ATTENTION,
         ),
     ]
     if block.gate_width:
@@ -199,7 +200,7 @@ def _norms(
                 model_type=plan.model.model_type,
                 width=sizes.bytes,
                 kept=False,
-            )._replace(name="qk_norm")
+            )._replace(name="qk_norm", kind=None)
 
 
 def _projections(
@@ -247,8 +248,8 @@ def _kernel(
     if _runs_unfused(block, sizes, plan):
         yield from _unfused(a, d, out, sizes)
         return
-    yield saved("output [n, a d_v / t]", out)
-    yield saved("logsumexp [a / t, n] fp32", FULL * a * n)
+    yield saved("output [n, a d_v / t]", out, Role.KERNEL_OUTPUT)
+    yield saved("logsumexp [a / t, n] fp32", FULL * a * n, Role.KERNEL_OUTPUT)
     read_again = bool(block.gate_width) or sizes.keeps_input("o_proj", reads="shared")
     if plan.model.model_type in PARTLY_ROTATED and read_again:
         yield saved("output, tokens before heads [n, a d_v / t]", out)

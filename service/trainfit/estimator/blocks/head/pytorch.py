@@ -9,7 +9,7 @@ liger_kernel/ops/fused_linear_cross_entropy.py, TRL's trainer/sft_trainer.py
 from math import ceil
 
 from trainfit.estimator.blocks.linear.pytorch import linear
-from trainfit.estimator.ledger import Operation, backward, forward, gradient, saved
+from trainfit.estimator.ledger import Kind, Operation, backward, forward, gradient, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
 
@@ -88,6 +88,7 @@ def _cross_entropy(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation
             backward("gradients of the log-probabilities and of the logits", 2 * FULL * logits),
             backward("probabilities", FULL * logits if shared else 0),
         ),
+        kind=Kind.LOSS,
     )
 
 
@@ -103,6 +104,7 @@ def _fused(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
             saved("logsumexp and labels [n]", (FULL + LABEL_BYTES) * n),
             backward("gradient of the logits [n, V / t]", logits),
         ),
+        kind=Kind.LOSS,
     )
 
 
@@ -131,6 +133,7 @@ def _chunked(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
             forward("gradient of the hidden state in fp32", FULL * sizes.h * n - sizes.act),
             forward("logits of a chunk, or the head's gradients", max(at_loss, at_reduction)),
         ),
+        kind=Kind.LOSS,
     )
 
 
@@ -162,6 +165,7 @@ def _checkpointed(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
             backward("head in fp32, logits of a chunk, gradients of both", highest),
             gradient("weight gradient [V, h]", numel * sizes.gradient_bytes * trained),
         ),
+        kind=Kind.LOSS,
     )
 
 
@@ -186,4 +190,5 @@ def _with_head(n: int, sizes: PytorchLegend) -> Operation:
             forward("weight gradient of a chunk", matrix * (sizes.bytes + FULL)),
             forward("head in the narrow type", narrowed),
         ),
+        kind=Kind.LOSS,
     )

@@ -8,21 +8,17 @@ weight in the narrow type, and of an input that is wider. Sources: torch/csrc/au
 
 from collections.abc import Iterator
 
-from trainfit.estimator.ledger import Operation, Row, backward, forward, gradient, saved
+from trainfit.estimator.ledger import Kind, Operation, Role, Row, backward, forward, gradient, saved
 from trainfit.estimator.legend import Input, PytorchLegend
-
-INPUT = "input"
-"""What a product keeps for the gradient of its weight alone."""
-NARROWED_WEIGHT = "weight in the narrow type"
-NARROWED_ADAPTER = "adapter in the narrow type"
 
 
 def cached_by_autocast(operation: Operation, sizes: PytorchLegend) -> int:
     """Bytes of narrow copies that autocast keeps until the model's forward returns, also of a layer
     that saves nothing: those of weights that are trained.
     """
-    names = [NARROWED_ADAPTER, *([NARROWED_WEIGHT] if sizes.trains(operation.name) else [])]
-    return sum(tensor.bytes for tensor in operation.tensors if tensor.name in names)
+    trained = sizes.trains(operation.name)
+    kept = {Role.NARROWED_ADAPTER, Role.NARROWED_WEIGHT} if trained else {Role.NARROWED_ADAPTER}
+    return sum(row.bytes for row in operation.tensors if row.role in kept)
 
 
 def linear(
@@ -50,7 +46,7 @@ def linear(
     listed = reads == "own" or (reads == "residual" and sizes.narrows)
     kept = listed and sizes.keeps_input(module, reads=reads)
     tensors = [
-        saved(INPUT, rows * inputs * width if kept else 0),
+        saved("input", rows * inputs * width if kept else 0, Role.FOR_WEIGHT_GRADIENT),
         backward("output gradient", rows * outputs * width if apart else 0),
         backward("input gradient", rows * inputs * width * (2 if joins else 1)),
     ]
@@ -60,7 +56,7 @@ def linear(
         tensors.append(backward("output gradient, ordered by rank", rows * outputs * width))
     quantised = sizes.is_quantised(module)
     if sizes.narrows and not quantised:
-        tensors.append(saved(NARROWED_WEIGHT, numel * width))
+        tensors.append(saved("weight in the narrow type", numel * width, Role.NARROWED_WEIGHT))
     if sizes.trains(module):
         tensors.append(gradient("weight gradient", numel * sizes.gradient_bytes))
         if sizes.narrows:
@@ -74,7 +70,12 @@ def linear(
     if sizes.float8_casts and module != "lm_head":
         tensors += _float8(rows, inputs, outputs, sizes)
     return Operation(
-        module, tuple(tensors), gemm=(outputs, inputs), bias=bias, output=rows * outputs * width
+        module,
+        tuple(tensors),
+        gemm=(outputs, inputs),
+        bias=bias,
+        output=rows * outputs * width,
+        kind=Kind.PRODUCT,
     )
 
 
@@ -104,7 +105,7 @@ def _adapter(
     if sizes.autocast and sizes.adapters.element_bytes > sizes.bytes:
         wide = rows * inputs * sizes.adapters.element_bytes
         widened = wide if _widens(module, sizes, reads) else 0
-        yield saved(NARROWED_ADAPTER, numel * sizes.bytes)
+        yield saved("adapter in the narrow type", numel * sizes.bytes, Role.NARROWED_ADAPTER)
         made = widened + max(wide if dropout else 0, made)
         gradients += wide if widened or dropout else 0
     yield saved("input in the adapter's type", rows * inputs * width if copied else 0)

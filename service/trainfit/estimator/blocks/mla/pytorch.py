@@ -9,7 +9,7 @@ torchtitan's models/deepseek_v3.
 from trainfit.estimator.blocks.attention.pytorch import gate, ring
 from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.blocks.norm.pytorch import norm
-from trainfit.estimator.ledger import Operation, backward, saved
+from trainfit.estimator.ledger import Kind, Operation, Role, backward, saved
 from trainfit.estimator.legend import Input, PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import LatentAttention, Norm
@@ -46,14 +46,15 @@ def operations(
                 saved("q [n, a (d_n + d_r) / t]", q * n * width),
                 saved("k [n, a (d_n + d_r) / t]", q * n * width),
                 saved("up projection, of which v is a part", a * (d_n + d_v) * n * width),
-                saved("output [n, a d_v / t]", v * n * width),
-                saved("logsumexp [a / t, n] fp32", FULL * a * n),
+                saved("output [n, a d_v / t]", v * n * width, Role.KERNEL_OUTPUT),
+                saved("logsumexp [a / t, n] fp32", FULL * a * n, Role.KERNEL_OUTPUT),
                 backward("gradients of q, k, v", (2 * q + v) * n * width),
                 backward("gradient of q in fp32", FULL * q * n),
                 backward("sums of output and its gradient [a / t, n] fp32", FULL * a * n),
                 backward("gradient of the output", v * n * width),
                 *ring(q * n * width, (q + v) * n * width, sizes),
             ),
+            kind=Kind.ATTENTION,
         ),
     ]
     reads: Input = "shared"

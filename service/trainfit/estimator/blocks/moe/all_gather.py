@@ -6,6 +6,7 @@ the gathered tokens lie in a global buffer, which `gather_buffer` counts.
 """
 
 from trainfit.estimator.blocks.moe.rows import Rows
+from trainfit.estimator.ledger import Kind
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import BYTE, INT64, TransformerEngine
 from trainfit.estimator.tensors import Tensor
@@ -33,6 +34,7 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
     permuted = step.tensor("permuted rows", received, h, dropped_by=FC1)
     step.operation(
         "permute",
+        kind=Kind.PERMUTATION,
         makes=(permuted,),
         saves=(
             step.tensor("local routing map, twice", 2, gathered, local, width=BYTE),

@@ -7,6 +7,7 @@ TransformerEngine's permutation.py.
 """
 
 from trainfit.estimator.blocks.moe.rows import Rows
+from trainfit.estimator.ledger import Kind
 from trainfit.estimator.operations.transformer_engine import (
     BYTE,
     INT32,
@@ -30,6 +31,7 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
     saves, borrows = _map(step, block, sent)
     step.operation(
         "permute",
+        kind=Kind.PERMUTATION,
         saves=saves,
         borrows=borrows,
         holds=(permuted,),

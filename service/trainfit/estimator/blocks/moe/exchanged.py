@@ -8,7 +8,7 @@ Sources: transformers' distributed/expert_parallel.py (AllToAllEP) and integrati
 from collections.abc import Iterator
 
 from trainfit.estimator.blocks.mlp.pytorch import activate
-from trainfit.estimator.ledger import Operation, backward, forward, gradient, held, saved
+from trainfit.estimator.ledger import Operation, Role, backward, forward, gradient, held, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.specs.blocks import Experts
 
@@ -16,6 +16,10 @@ FULL = 4
 """Bytes of an element in fp32."""
 INDEX_BYTES = 8
 """Indices are int64."""
+
+
+ROUTED = "experts"
+"""The module in which rows are sent, multiplied and sent back."""
 
 
 def experts(
@@ -43,7 +47,7 @@ def experts(
     yield Operation(
         "experts_fc1",
         (
-            saved("rows by expert [T, h]", gathered if trained else 0),
+            saved("rows by expert [T, h]", gathered * trained, Role.FOR_WEIGHT_GRADIENT),
             held("rows by expert that no gradient needs", 0 if trained else gathered),
             saved("orders of the rows received [T]", 2 * INDEX_BYTES * rows),
             forward("output before it is masked [T, 2f_e]", inputs * product),
@@ -57,7 +61,7 @@ def experts(
     yield Operation(
         "experts_fc2",
         (
-            saved("activation output [T, f_e]", product if trained else 0),
+            saved("activation output [T, f_e]", product * trained, Role.FOR_WEIGHT_GRADIENT),
             forward("output masked, weighted, in the order received [T, h]", 3 * gathered),
             backward("gradients of output and input", gathered + max(gathered, product)),
             gradient("weight gradient", made),

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.blocks.mlp.pytorch import activate
 from trainfit.estimator.blocks.moe import exchanged
-from trainfit.estimator.blocks.moe.exchanged import FULL, INDEX_BYTES
-from trainfit.estimator.ledger import Operation, backward, forward, gradient, held, saved
+from trainfit.estimator.blocks.moe.exchanged import FULL, INDEX_BYTES, ROUTED
+from trainfit.estimator.ledger import Operation, Role, backward, forward, gradient, held, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.specs.blocks import Experts
 
@@ -55,12 +55,6 @@ ROUTED_IN_FULL = frozenset(
 """model_types whose router multiplies in fp32, and keeps a copy of its input for that."""
 
 
-ROWS = "gathered rows [T, h]"
-ACTIVATED = "activation output [T, f_e]"
-FOR_WEIGHT_GRADIENT = (ROWS, ACTIVATED)
-"""What the experts' products keep for the gradients of their weights alone."""
-
-
 def operations(
     block: Experts, sizes: PytorchLegend, model_type: str, activation: str, *, narrowed: bool
 ) -> tuple[Operation, ...]:
@@ -69,9 +63,10 @@ def operations(
     """
     in_full = model_type in ROUTED_IN_FULL and not narrowed
     routed = exchanged.experts if sizes.e > 1 else _experts
+    rows = routed(block, sizes, activation, in_full=in_full)
     return (
         _router(block, sizes, model_type),
-        *routed(block, sizes, activation, in_full=in_full),
+        *[each._replace(modules=(ROUTED,)) for each in rows],
         *shared_experts(block, sizes, activation),
     )
 
@@ -115,7 +110,7 @@ def _experts(
     yield Operation(
         "experts_fc1",
         (
-            saved(ROWS, gathered if trained else 0),
+            saved("gathered rows [T, h]", gathered * trained, Role.FOR_WEIGHT_GRADIENT),
             held("gathered rows that no gradient needs", 0 if trained else gathered),
             saved("order of the rows [T]", 3 * INDEX_BYTES * rows),
             backward("input gradient [T, h]", gathered),
@@ -130,7 +125,7 @@ def _experts(
     yield Operation(
         "experts_fc2",
         (
-            saved(ACTIVATED, product if trained else 0),
+            saved("activation output [T, f_e]", product * trained, Role.FOR_WEIGHT_GRADIENT),
             backward("output gradient [T, h]", gathered),
             backward("input gradient [T, f_e]", product),
             gradient("weight gradient", made),

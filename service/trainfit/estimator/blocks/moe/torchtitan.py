@@ -10,8 +10,18 @@ from collections.abc import Iterator
 
 from trainfit.estimator.blocks.mlp.pytorch import activate
 from trainfit.estimator.blocks.moe.exchanged import FULL, INDEX_BYTES
-from trainfit.estimator.blocks.moe.pytorch import ACTIVATED, ROWS, shared_experts
-from trainfit.estimator.ledger import Operation, Row, backward, forward, gradient, held, saved
+from trainfit.estimator.blocks.moe.pytorch import shared_experts
+from trainfit.estimator.ledger import (
+    Kind,
+    Operation,
+    Role,
+    Row,
+    backward,
+    forward,
+    gradient,
+    held,
+    saved,
+)
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.specs.blocks import Experts
 
@@ -71,6 +81,7 @@ def _dispatch(block: Experts, sizes: PytorchLegend, tokens: int) -> Operation:
             backward("gradients of rows, on their way [T, h]", gathered + exchanged),
         ),
         output=exchanged,
+        kind=Kind.EXCHANGE,
     )
 
 
@@ -85,7 +96,7 @@ def _experts(
     gathered, product = rows * sizes.h * sizes.bytes, rows * ffn * sizes.bytes
     made = block.experts // sizes.e * sizes.h * ffn * sizes.gradient_bytes if trained else 0
     kept = (
-        saved(ROWS, gathered if trained else 0),
+        saved("gathered rows [T, h]", gathered * trained, Role.FOR_WEIGHT_GRADIENT),
         held("gathered rows that no gradient needs", 0 if trained else gathered),
     )
     if block.gated and not block.bias:
@@ -100,7 +111,7 @@ def _experts(
     yield Operation(
         "experts_fc2",
         (
-            saved(ACTIVATED, product if trained else 0),
+            saved("activation output [T, f_e]", product * trained, Role.FOR_WEIGHT_GRADIENT),
             held("output [T, h]", gathered),
             backward("output gradient [T, h]", gathered),
             backward("input gradient [T, f_e]", product),
@@ -164,4 +175,5 @@ def _combine(block: Experts, sizes: PytorchLegend, tokens: int) -> Operation:
             backward("gradients of rows: whole, weighted, of their weights [T, h]", 3 * wide),
         ),
         output=exchanged,
+        kind=Kind.EXCHANGE,
     )

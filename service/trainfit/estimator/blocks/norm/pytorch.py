@@ -7,7 +7,7 @@ its input and statistics. Sources: transformers' modeling_llama.py, modeling_gem
 torch/csrc/autograd (derivatives.yaml: native_layer_norm).
 """
 
-from trainfit.estimator.ledger import Operation, Row, backward, forward, gradient, saved
+from trainfit.estimator.ledger import Kind, Operation, Role, Row, backward, forward, gradient, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.specs.blocks import Norm
 
@@ -56,16 +56,7 @@ LAYER_NORM_WRITTEN_OUT = frozenset({"cohere", "cohere2"})
 """model_types whose LayerNorm is written out: the difference to the mean twice, and the normalised
 input, in fp32."""
 
-INPUT_IN_FULL = "norm input in fp32, or its difference to the mean"
-ROOT_MEAN_SQUARE = "root mean square [rows]"
-FOR_INPUT_GRADIENT = (INPUT_IN_FULL, ROOT_MEAN_SQUARE)
-"""What a written-out norm saves for the gradient of its input, and not for that of its weight."""
-
-INPUT = "norm input"
-OUTPUT = "norm output"
-NORMALISED = "normalised input"
-"""What is saved for the gradients of weights alone: those behind a norm, and its own."""
-
+IN_FP32 = "norm input in fp32, or its difference to the mean"
 IN_FULL = {"rmsnorm": 5, "layernorm": 3}
 """fp32 tensors that a written-out norm's backward has at once: of an RMSNorm, when the normalised
 input is gone, the gradient by way of the product, and, by way of the mean square, that of the mean,
@@ -87,7 +78,7 @@ def norm(
     product that reads it needs it. Of norms that read the same input the first one lists it.
     """
     size = rows * norm.width * (norm.copies if norm.kind == "layernorm" else 1)
-    output = saved(OUTPUT, size * width if kept else 0)
+    output = saved("norm output", size * width if kept else 0, Role.NORM_OUTPUT)
     weights = norm.width * norm.copies * (int(norm.weight) + int(norm.bias))
     trained = sizes.trains("norm")
     made = gradient("weight gradient", weights * sizes.gradient_bytes if trained else 0)
@@ -98,13 +89,14 @@ def norm(
         return Operation(
             "norm",
             (
-                saved(INPUT, size * read * first),
+                saved("norm input", size * read * first, Role.BLOCK_INPUT),
                 saved("statistics [rows]", FULL * statistics * rows * norm.copies),
                 output,
                 backward("input gradient", size * width),
                 made,
             ),
             output=size * width,
+            kind=Kind.NORM,
         )
     copies, scaled = _written_out(size, width, norm, model_type, trained=trained)
     gone = scaled.bytes if norm.kind == "rmsnorm" else 0
@@ -113,13 +105,14 @@ def norm(
         (
             copies,
             scaled,
-            saved(ROOT_MEAN_SQUARE, FULL * rows),
+            saved("root mean square [rows]", FULL * rows, Role.FOR_INPUT_GRADIENT),
             output,
             forward("squares", size * FULL),
             backward("gradients in fp32", IN_FULL[norm.kind] * size * FULL - gone),
             made,
         ),
         output=size * width,
+        kind=Kind.NORM,
     )
 
 
@@ -131,6 +124,6 @@ def _written_out(
     differences = 2 if norm.kind == "layernorm" else 1
     scaled = size * (FULL if in_full else width) if norm.weight and trained else 0
     return (
-        saved(INPUT_IN_FULL, differences * size * FULL),
-        saved(NORMALISED, scaled),
+        saved(IN_FP32, differences * size * FULL, Role.FOR_INPUT_GRADIENT),
+        saved("normalised input", scaled, Role.NORMALISED),
     )

@@ -5,7 +5,7 @@ Symbols: estimator.legend; the widths are those of the block. Source: megatron/c
 out. States at chunk borders of the scan are left out: they are a per cent of these.
 """
 
-from trainfit.estimator.ledger import Operation, backward, forward, saved
+from trainfit.estimator.ledger import Kind, Operation, backward, forward, saved
 from trainfit.estimator.legend import Legend
 from trainfit.specs.blocks import Recurrence
 
@@ -27,6 +27,7 @@ def operations(block: Recurrence, sizes: Legend) -> tuple[Operation, ...]:
                 backward("output gradient", projected),
             ),
             gemm=(block.projected_width // t, sizes.h),
+            kind=Kind.PRODUCT,
         ),
         Operation(
             "scan",
@@ -47,5 +48,6 @@ def operations(block: Recurrence, sizes: Legend) -> tuple[Operation, ...]:
                 backward("input gradient [n, inner / t]", inner),
             ),
             gemm=(sizes.h, block.inner_width // t),
+            kind=Kind.PRODUCT,
         ),
     )

@@ -15,12 +15,10 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.ledger import Kind
 from trainfit.estimator.peak import NOTHING, Beside, PlacedSegment, highest_of
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Segment, Sums, walk
-
-PERMUTE = "permute"
-"""The operation behind which tokens leave for their experts."""
 
 
 class Halves(NamedTuple):
@@ -110,7 +108,7 @@ def _cut(table: list[list[Sums]]) -> tuple[int, int]:
     """The group and the operation with which the second half begins."""
     for number, group in enumerate(table):
         for index, sums in enumerate(group):
-            if sums.name == PERMUTE:
+            if sums.kind is Kind.PERMUTATION:
                 return number, index + 1
     return len(table) - 1, 0
 

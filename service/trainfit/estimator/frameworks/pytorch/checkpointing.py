@@ -7,32 +7,20 @@ layer's backward reads it: a compiled graph drops it, eager modules keep it. Sou
 distributed/activation_checkpoint.py; torch/utils/checkpoint.py (_CachingTorchDispatchMode).
 """
 
-from trainfit.estimator.ledger import Group, Lifetime
-
-KERNEL_OUTPUTS = ("output [", "logsumexp")
-"""What attention's kernel makes, of the tensors of core_attention."""
-PRODUCTS = ("_proj", "_with_mqa")
-"""How the names of matrix products end."""
-EXCHANGES = ("dispatch", "combine")
-"""Operations whose `output` comes from expert-parallel ranks."""
+from trainfit.estimator.ledger import Group, Kind, Role
 
 
 def kept_outputs(groups: tuple[Group, ...], *, compiled: bool) -> int:
     """Bytes of the outputs that are kept: those of the first product, the third, and so on."""
     operations = [operation for group in groups for operation in group]
-    products = [each for each in operations if each.name.endswith(PRODUCTS)]
+    products = [each for each in operations if each.kind is Kind.PRODUCT]
     biased = [each for each in products if each.bias]
     chosen = [*[each for each in products if not each.bias][::2], *biased]
     if compiled:
         chosen = [each for each in chosen if each is not products[-1]]
     kept = sum(product.output for product in chosen)
     for operation in operations:
-        if operation.name in EXCHANGES:
+        if operation.kind is Kind.EXCHANGE:
             kept += operation.output
-        if operation.name == "core_attention":
-            kept += sum(
-                tensor.bytes
-                for tensor in operation.tensors
-                if tensor.lifetime is Lifetime.SAVED and tensor.name.startswith(KERNEL_OUTPUTS)
-            )
+        kept += sum(row.bytes for row in operation.tensors if row.role is Role.KERNEL_OUTPUT)
     return kept

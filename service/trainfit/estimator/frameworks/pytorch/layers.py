@@ -12,7 +12,7 @@ from trainfit.estimator.blocks.moe import pytorch as moe
 from trainfit.estimator.blocks.moe import torchtitan as torchtitan_moe
 from trainfit.estimator.blocks.norm import pytorch as norms
 from trainfit.estimator.blocks.recurrence import pytorch as recurrence
-from trainfit.estimator.ledger import Group, Operation, forward, saved
+from trainfit.estimator.ledger import Group, Operation, Role, forward, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import (
@@ -39,7 +39,7 @@ TABLES: dict[str, ModuleType] = {
 """Where the table of each kind of block stands; its docstring says what it follows."""
 
 
-RESIDUAL = "input of the blocks [n', h]"
+INPUT = "input of the blocks [n', h]"
 
 
 def tables_of(plan: PytorchPlan) -> Mapping[str, ModuleType]:
@@ -119,7 +119,7 @@ def _inputs(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> Iter
         )
         yield Operation("all_gather", (gathered,))
     elif kept and not sublayer.norms:
-        yield Operation("residual", (saved(RESIDUAL, sizes.act),))
+        yield Operation("residual", (saved(INPUT, sizes.act, Role.BLOCK_INPUT),))
     yield Operation("residual_addition", (forward("sum [n', h]", sizes.act),))
 
 

@@ -12,7 +12,8 @@ from types import ModuleType
 from trainfit.estimator.blocks.embedding import pytorch as embedding
 from trainfit.estimator.blocks.head import pytorch as head
 from trainfit.estimator.blocks.linear.pytorch import cached_by_autocast
-from trainfit.estimator.blocks.norm.pytorch import FOR_INPUT_GRADIENT, norm
+from trainfit.estimator.blocks.moe.exchanged import ROUTED
+from trainfit.estimator.blocks.norm.pytorch import norm
 from trainfit.estimator.blocks.virtual_tokens import pytorch as virtual_tokens
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
 from trainfit.estimator.frameworks.pytorch.layers import (
@@ -24,7 +25,7 @@ from trainfit.estimator.frameworks.pytorch.layers import (
     tables_of,
 )
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed_share
-from trainfit.estimator.ledger import Group, Lifetime, Operation, saved
+from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, Role, saved
 from trainfit.estimator.legend import pytorch_legend_of
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
@@ -162,9 +163,10 @@ class Ledger:
 
     def _from_first_adapter(self, group: Group) -> Group:
         """Trained keys and values join in attention."""
-        joins = "core_attention" if self.sizes.prefix else ""
+        joins = Kind.ATTENTION if self.sizes.prefix else None
         adapted = [
-            self.sizes.adapts(operation.name) or operation.name == joins for operation in group
+            self.sizes.adapts(each.name) or (joins is not None and each.kind is joins)
+            for each in group
         ]
         first = adapted.index(True) if True in adapted else len(group)
         return (*map(_without_saved, group[:first]), *group[first:])
@@ -196,8 +198,8 @@ class Ledger:
         what runs behind them.
         """
         operations = self._operations(kind)
-        names = [operation.name for operation in operations]
-        start, end = names.index("dispatch"), names.index("weighted_sum") + 1
+        routed = [ROUTED in operation.modules for operation in operations]
+        start, end = routed.index(True), len(routed) - routed[::-1].index(True)
         parts = operations[:start], operations[start:end], operations[end:]
         layer = self.plan.model.layer_kinds[kind]
         before, experts, behind = (self._layer(layer, (part,)) for part in parts)
@@ -257,7 +259,7 @@ class Ledger:
     def logits(self) -> int:
         """Bytes of the logits that the last stage makes of one micro-batch."""
         (operations,) = self.head()
-        share = sum([each.output for each in operations if each.name == "lm_head"])
+        share = sum([each.output for each in operations if each.kind is Kind.PRODUCT])
         return share if self.plan.step.loss_parallel else share * self.sizes.t
 
     def batch_bytes(self, content: Content) -> int:  # noqa: ARG002
@@ -276,7 +278,7 @@ def _without_saved(operation: Operation) -> Operation:
 
 
 def _without_input_gradient(operation: Operation) -> Operation:
-    kept = tuple([each for each in operation.tensors if each.name not in FOR_INPUT_GRADIENT])
+    kept = tuple([each for each in operation.tensors if each.role is not Role.FOR_INPUT_GRADIENT])
     return operation._replace(tensors=kept)
 
 

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from trainfit.estimator.blocks.norm.pytorch import INPUT
-from trainfit.estimator.frameworks.pytorch.layers import RESIDUAL
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger
 from trainfit.estimator.frameworks.pytorch.schedules import (
     ADDING,
@@ -21,6 +19,7 @@ from trainfit.estimator.frameworks.pytorch.schedules import (
     Direction,
 )
 from trainfit.estimator.frameworks.pytorch.split_backward import Halves, SplitLedger
+from trainfit.estimator.ledger import Role
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content, held_by
 from trainfit.resolve.plan import Layout
@@ -247,7 +246,7 @@ def _kept_input(ledger: Ledger, content: Content) -> int:
         return act
     inputs, *_ = ledger.kinds[content.kinds[0]]
     tensors = [tensor for operation in inputs for tensor in operation.tensors]
-    as_it_is = any(each.name in (INPUT, RESIDUAL) and each.bytes == act for each in tensors)
+    as_it_is = any(each.role is Role.BLOCK_INPUT and each.bytes == act for each in tensors)
     return act if as_it_is else 0
 
 

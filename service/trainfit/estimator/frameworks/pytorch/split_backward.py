@@ -10,16 +10,11 @@ read waits for the end of the graph. Source: torch/distributed/pipelining/_backw
 
 from typing import NamedTuple
 
-from trainfit.estimator.blocks.linear.pytorch import INPUT
-from trainfit.estimator.blocks.moe import pytorch as moe
-from trainfit.estimator.blocks.norm import pytorch as norm
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger
-from trainfit.estimator.ledger import Group, Lifetime, Operation
+from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, Role
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Moment, Segment, Sums, add_up, walk
-
-NORM = "norm"
 
 
 class Weight(NamedTuple):
@@ -76,7 +71,7 @@ class SplitLedger:
         """Bytes that the loss of one micro-batch keeps."""
         (operations,) = self._ledger.head()
         (sums,) = add_up((operations,), frozenset())
-        return sum([each.saved for each in sums if each.name == "loss"])
+        return sum([each.saved for each in sums if each.kind is Kind.LOSS])
 
     def _halves(self, placed: PlacedSegment) -> Halves:
         name, kind = placed.segment.name, placed.kind
@@ -129,7 +124,7 @@ def _for_inputs(operation: Operation, *, recomputed: bool) -> Sums:
     if recomputed:
         return sums._replace(gradient=made, backward=backward)
     return sums._replace(
-        saved=0, gradient=made, backward=backward + _bytes(operation, norm.NORMALISED)
+        saved=0, gradient=made, backward=backward + _bytes(operation, Role.NORMALISED)
     )
 
 
@@ -145,11 +140,11 @@ def _weights(operations: list[Operation]) -> tuple[tuple[Weight, ...], tuple[Wei
             operation.name,
             _gradient(operation),
             captured(operation),
-            _bytes(operation, INPUT, norm.NORMALISED, *moe.FOR_WEIGHT_GRADIENT),
+            _bytes(operation, Role.FOR_WEIGHT_GRADIENT, Role.NORMALISED),
         )
-        if operation.name == NORM:
+        if operation.kind is Kind.NORM:
             _let_go(products, normalised)
-            normalised = _bytes(operation, norm.OUTPUT)
+            normalised = _bytes(operation, Role.NORM_OUTPUT)
             norms.append(weight)
         elif weight.gradient:
             products.append(weight)
@@ -164,5 +159,5 @@ def _let_go(products: list[Weight], normalised: int) -> None:
             return
 
 
-def _bytes(operation: Operation, *names: str) -> int:
-    return sum([each.bytes for each in operation.tensors if each.name in names])
+def _bytes(operation: Operation, *roles: Role) -> int:
+    return sum([each.bytes for each in operation.tensors if each.role in roles])
