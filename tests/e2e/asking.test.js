@@ -127,3 +127,23 @@ scenario("a launch file is read, with an account of its keys", async (page) => {
   await account.getByText(/keys recognised/).click();
   await account.getByText("--tensor-model-parallel-size").waitFor();
 });
+
+scenario("a change by itself is asked before it is drawn, and a burst once", async (page) => {
+  await open(page);
+  const asked = await number(page, "Micro-batch b").evaluate((field) => {
+    const { fetch } = window;
+    let count = 0;
+    window.fetch = (...question) => {
+      count += 1;
+      return fetch(...question);
+    };
+    return ["2", "4", "8"].map((text) => {
+      /** @type {HTMLInputElement} */ (field).value = text;
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+      return count;
+    });
+  });
+  assert.deepEqual(asked, [1, 1, 1]);
+  await page.locator("main:not(.stale)").waitFor();
+  assert.match(page.url(), /micro_batch_size=8&/);
+});

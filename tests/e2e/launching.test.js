@@ -16,7 +16,7 @@ const OF_VARIABLES =
 
 /** @param {Page} page @param {string} content @param {string} [name] */
 async function chosen(page, content, name = "train.sh") {
-  await page.getByRole("button", { name: "Launch files" }).click();
+  await page.getByText("Launch files", { exact: true }).click();
   await page
     .getByLabel("Launch files", { exact: true })
     .setInputFiles({ name, mimeType: "text/plain", buffer: Buffer.from(content) });
@@ -166,4 +166,33 @@ scenario("what makes a verdict unknown is asked for where it can be given", asyn
   await readAgain(page).click();
   await page.locator("main:not(.stale)").waitFor();
   assert.match(page.url(), /gpu\.reserved_other_bytes=32212254720/);
+});
+
+scenario("files that are too long, or too many, are named and not sent", async (page) => {
+  await open(page);
+  let sent = 0;
+  page.on("request", (request) => (sent += Number(request.url().endsWith("from-launch"))));
+  await chosen(page, "# a\n".repeat(70_000), "long.sh");
+  await page.getByText("long.sh is longer than a launch file may be: 262,144 char").waitFor();
+  await page.locator("main.stale").waitFor();
+  await chosen(page, "# b\n".repeat(2_000_000), "huge.sh");
+  await page.getByText("huge.sh is longer than a launch file may be").waitFor();
+  const many = Array.from({ length: 17 }, (_, index) => ({
+    name: `${index}.sh`,
+    mimeType: "text/plain",
+    buffer: Buffer.from("true"),
+  }));
+  await page.getByLabel("Launch files", { exact: true }).setInputFiles(many);
+  await page.getByText("17 files are more than the 16 that a launch may have").waitFor();
+  assert.equal(sent, 0);
+});
+
+scenario("names and contents of files are shown as they are, and run nothing", async (page) => {
+  await open(page);
+  const name = "<img src=x onerror=alert(1)>.sh";
+  const script = `torchrun --nproc_per_node $X pretrain_gpt.py ${SIZES} --seq-length "<b>"`;
+  await chosen(page, script, name);
+  await page.locator(".facts legend").getByText(`What ${name} leaves open`).waitFor();
+  await page.locator(".launch .findings").getByText("<b>").waitFor();
+  assert.equal(await page.locator("main img, .launch img, .launch b").count(), 0);
 });

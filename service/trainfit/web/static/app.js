@@ -29,22 +29,18 @@ import { html, useEffect, useMemo, useRef } from "./vendor/htm-preact.js";
  * @property {import("./ask/presets.js").Preset[]} presets
  */
 
-/** Keys of one stroke come together; a person sees no difference. */
-const AT_ONCE_MS = 30;
+/** Changes as close as those of a key that is held down are asked together, when they end. */
+const BURST_MS = 30;
 /** Half a word is no name yet. */
 const WORDS_MS = 400;
 
 /** @param {{known: Known}} props */
 export function App({ known }) {
   const store = useAddress();
-  const question = useMemo(() => new Question(), []);
+  const pace = useRef(0);
+  const question = useQuestion(store, pace);
   const state = useStore(store);
   const answers = useStore(question.answers);
-  const pace = useRef(AT_ONCE_MS);
-  useEffect(() => {
-    question.asked(state, pace.current);
-    pace.current = AT_ONCE_MS;
-  }, [question, state.job, state.headroom]);
   const stale = staleness(answers, state, unasked(useStore(drafts), state.job));
   return html`<${Top} />
     <div class="columns">
@@ -122,6 +118,29 @@ function contextOf({ schema }, store, { answer, refusal, outlook }, pace) {
     outlook: (pointer, value) => found?.get(probeId(pointer, value)),
     scope: "",
   };
+}
+
+/**
+ * The question, asked as the state changes: a change by itself at once, before it is drawn.
+ * @param {Store<State>} store
+ * @param {{current: number}} pace In milliseconds, how long the next change waits for others.
+ */
+function useQuestion(store, pace) {
+  const question = useMemo(() => new Question(), []);
+  useEffect(() => {
+    let asked = store.value;
+    let changed = 0;
+    question.asked(asked);
+    return store.subscribe((state) => {
+      if (isOf(asked, state)) return;
+      asked = state;
+      const now = performance.now();
+      question.asked(state, Math.max(pace.current, now - changed < BURST_MS ? BURST_MS : 0));
+      pace.current = 0;
+      changed = now;
+    });
+  }, [question, store]);
+  return question;
 }
 
 /** The state, kept in the address. @returns {Store<State>} */

@@ -52,7 +52,9 @@ export class Question {
     this.under_way = new AbortController();
     const { signal } = this.under_way;
     this.answers.update({ waiting: true });
-    this.timer = setTimeout(() => this.#answer(state, signal), delay);
+    // A question that need not wait goes out before the page draws that it is asked.
+    if (delay) this.timer = setTimeout(() => this.#answer(state, signal), delay);
+    else this.#answer(state, signal);
   }
 
   /** @param {State} state @param {AbortSignal} signal */

@@ -2,7 +2,7 @@
 
 import { ask, problemOf } from "../api.js";
 import { html, useRef, useState } from "../vendor/htm-preact.js";
-import { counted } from "../words.js";
+import { counted, number } from "../words.js";
 import { Account, Refused } from "./account.js";
 import { objectOf } from "./config.js";
 import { useDraft } from "./drafts.js";
@@ -96,9 +96,10 @@ function useReading(context, show) {
     const name = chosen.length === 1 ? (chosen[0]?.name ?? "") : counted(chosen.length, "file");
     const signal = begun(name);
     setReading(NOTHING);
-    const files = await contents(chosen);
+    const read = await contents(chosen, context.schema.launch);
     if (signal.aborted) return;
-    const config = configOf(files);
+    const config = configOf(read);
+    const files = config ? read : withinBounds(read, context.schema.launch);
     if (config) {
       drop();
       show("paste");
@@ -124,10 +125,22 @@ function isCertain({ account, variants }) {
   return account.unsupported.length === 0 && variants.length === 0;
 }
 
-/** @param {File[]} list @returns {Promise<LaunchFile[] | string>} or why they cannot be read */
-async function contents(list) {
+/** @typedef {import("../job/schema.js").JobSchema["launch"]} Bounds */
+
+/** Of characters, in UTF-8. */
+const MOST_BYTES = 4;
+
+/**
+ * @param {File[]} list
+ * @param {Bounds} bounds
+ * @returns {Promise<LaunchFile[] | string>} or why they cannot be read
+ */
+async function contents(list, bounds) {
+  if (list.length > bounds.files)
+    return `${list.length} files are more than the ${bounds.files} that a launch may have`;
   const files = [];
   for (const file of list) {
+    if (file.size > MOST_BYTES * bounds.characters) return tooLong(file.name, bounds);
     try {
       files.push({ path: file.name, content: await file.text() });
     } catch {
@@ -135,6 +148,19 @@ async function contents(list) {
     }
   }
   return files;
+}
+
+/** @param {LaunchFile[] | string} files @param {Bounds} bounds */
+function withinBounds(files, bounds) {
+  const long =
+    typeof files === "object" &&
+    files.find(({ content }) => [...content].length > bounds.characters);
+  return long ? tooLong(long.path, bounds) : files;
+}
+
+/** @param {string} name @param {Bounds} bounds */
+function tooLong(name, { characters }) {
+  return `${name} is longer than a launch file may be: ${number(characters)} characters`;
 }
 
 /** A model's config.json, which says nothing of a launch. @param {LaunchFile[] | string} files */

@@ -42,6 +42,15 @@ export class JobSchema {
     this.version = document.info.version;
   }
 
+  /** How many files a launch may have, and how many characters each. */
+  get launch() {
+    const { Launch, LaunchFile } = this.schemas;
+    return {
+      files: /** @type {number} */ (Launch?.properties.files.maxItems),
+      characters: /** @type {number} */ (LaunchFile?.properties.content.maxLength),
+    };
+  }
+
   /**
    * The field at a pointer into a job: of several forms on the way, those that the job has there.
    * @param {string} pointer
