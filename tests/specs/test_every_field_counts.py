@@ -96,6 +96,7 @@ def transformers(*parts: Any, **more: Any) -> dict[str, Any]:
     return job("transformers", *parts, **more)
 
 
+HYBRID_EP = {"token_dispatcher_type": "flex", "flex_dispatcher_backend": "hybridep"}
 LORA = {"method": "lora"}
 PROMPT = {"method": "prompt_tuning", "num_virtual_tokens": 8}
 ENCODED = {"method": "p_tuning", "num_virtual_tokens": 8}
@@ -112,6 +113,8 @@ JOBS = [
     megatron(DENSE | {"hybrid_layer_pattern": "M-M*M-M-"}, EIGHT),
     megatron(LEARNED, EIGHT | {"tp": 4}, {"precision": {}}, {"transformer_impl": "local"}),
     megatron(SPARSE, ZERO_3, {"precision": {"fp8_recipe": "delayed"}}),
+    megatron(SPARSE, EIGHT | {"ep": 4}, {"moe": HYBRID_EP}),
+    megatron(DENSE | {"activation_func": "geglu"}, EIGHT, {}, {"bias_activation_fusion": False}),
     megatron(DENSE, EIGHT | {"tp": 4, "sequence_parallel": False}, {"recompute": FULL}),
     megatron(DENSE, EIGHT | {"tp": 4}, gpu="A100-80GB"),
     megatron(WIDE, EIGHT, {}, {"defer_embedding_wgrad_compute": True}),

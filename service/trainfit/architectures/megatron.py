@@ -202,6 +202,7 @@ def _mlp(config: TransformerConfig) -> Mlp:
     return Mlp(
         ffn=_ffn(config),
         gated=_gated(config),
+        clamped=config.activation_func_clamp_value is not None,
         bias=config.add_bias_linear,
     )
 
@@ -215,6 +216,7 @@ def _experts(config: TransformerConfig) -> Experts | None:
         top_k=config.moe_router_topk,
         ffn=config.moe_ffn_hidden_size or _ffn(config),
         gated=gated,
+        clamped=config.activation_func_clamp_value is not None,
         bias=config.add_bias_linear,
         latent=config.moe_latent_size,
         shared_ffn=config.moe_shared_expert_intermediate_size,

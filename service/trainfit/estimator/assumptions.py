@@ -28,6 +28,8 @@ ASSUMPTIONS = {
     "shapes.",
     "communicators": "Each group of ranks in use costs what published runs show for one NCCL "
     "communicator.",
+    "nccl-user-buffers": "NCCL is 2.26 or later, which rounds the buffers that it gives to 2 MiB "
+    "as PyTorch does; before, it rounds each to what multicast asks for.",
     "no-card": "No GPU was named: workspaces are those of compute capability 9.0.",
     "steady-state": "There are enough micro-batches to keep the pipeline full.",
     "class-sizes": "The config.json leaves hidden_size or num_hidden_layers open: the model has "
@@ -69,6 +71,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
         "encoder-on-first-stage": plan.model.encoder_parameters > 0,
         "allocator-slack": True,
         "communicators": plan.layout.num_gpus > 1,
+        "nccl-user-buffers": isinstance(plan, MegatronPlan) and plan.framework.nccl_ub,
         "no-card": plan.card.memory_bytes == 0,
         "steady-state": any(
             default.pointer == "/training/num_microbatches" and "full" in default.why

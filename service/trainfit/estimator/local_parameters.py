@@ -3,6 +3,7 @@
 Symbols: estimator.legend. A dense parameter is divided over t, one of an expert over e x.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import add, sub
 from typing import NamedTuple
@@ -43,6 +44,17 @@ class Local(NamedTuple):
 
     def times(self, count: int) -> "Local":
         return Local(*[count * each for each in self])
+
+
+class Units(NamedTuple):
+    """What is gathered as one: `layers` with the number of each size, the embedding or the head."""
+
+    layers: Counter[Local]
+    embedding: Local
+
+    def and_those(self, other: "Units") -> "Units":
+        """These and the units of another chunk of the same rank."""
+        return Units(self.layers + other.layers, max(self.embedding, other.embedding))
 
 
 class ChunkParameters(NamedTuple):
@@ -135,12 +147,13 @@ class ParameterTable:
         ]
         return sum(sizes[kind] for kind in content.kinds)
 
-    def units(self, content: Content) -> list[Local]:
-        """What is gathered as one: a layer, the embedding, the head."""
-        units = [self._kinds[kind] for kind in set(content.kinds)]
-        if content.embedding_weights or content.output_layer:
-            units.append(self._embedding)
-        return [*units, self._mtp] if content.mtp_layers else units
+    def units(self, content: Content) -> Units:
+        """What of a chunk is gathered as one."""
+        layers = Counter([self._kinds[kind] for kind in content.kinds])
+        if content.mtp_layers:
+            layers[self._mtp] += content.mtp_layers
+        holds = content.embedding_weights or content.output_layer
+        return Units(layers, self._embedding if holds else Local())
 
     def local(self, weights: Iterable[Weight]) -> Local:
         """Parameters of these weights, over all ranks and on one GPU."""

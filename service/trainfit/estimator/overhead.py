@@ -3,9 +3,11 @@
 These are not derived but taken from published runs (docs/assumptions.md), so each is an interval.
 """
 
+from trainfit.estimator.blocks.moe import hybrid_ep
+from trainfit.estimator.legend import legend_of
 from trainfit.estimator.results import Interval
 from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
-from trainfit.specs.blocks import Recurrence
+from trainfit.specs.blocks import Experts, Recurrence
 
 MIB = 2**20
 
@@ -18,6 +20,7 @@ CONTEXT = Interval(500 * MIB, 700 * MIB, 1_200 * MIB)
 """CUDA context with lazily loaded kernels: 0.49 to 0.70 GiB bare, up to 1.14 in a full stack."""
 COMMUNICATOR = Interval(150 * MIB, 500 * MIB, 1_000 * MIB)
 """One NCCL communicator in use: rings of 24 channels x 2 neighbours x 12 MiB and NVLS buffers."""
+NOTHING = Interval(0, 0, 0)
 ALL_TO_ALL = Interval(500 * MIB, 1_500 * MIB, 2_700 * MIB)
 """Point-to-point connections of an all-to-all among 8 GPUs: 32 channels x 7 peers x 12 MiB."""
 
@@ -35,7 +38,9 @@ def slack(allocated: Interval, cached: int, plan: Plan) -> Interval:
 
 
 def context_and_communicators(plan: Plan) -> Interval:
-    """The context, and a communicator for every group of more than one rank that is used."""
+    """The context, a communicator for every group of more than one rank that is used, and what
+    moves tokens to experts on other ranks.
+    """
     layout = plan.layout
     groups = [
         layout.num_gpus,
@@ -47,15 +52,26 @@ def context_and_communicators(plan: Plan) -> Interval:
         *_groups_of_experts(plan),
     ]
     used = sum(size > 1 for size in groups)
-    dispatch = int(layout.ep > 1)
     return Interval(
         *(
-            context + used * communicator + dispatch * exchange
+            context + used * communicator + exchange
             for context, communicator, exchange in zip(
-                _bounds(CONTEXT), _bounds(COMMUNICATOR), _bounds(ALL_TO_ALL), strict=True
+                _bounds(CONTEXT), _bounds(COMMUNICATOR), _bounds(_exchange(plan)), strict=True
             )
         )
     )
+
+
+def _exchange(plan: Plan) -> Interval:
+    """Connections of an all-to-all among expert-parallel ranks, or HybridEP's buffer, which it has
+    for a single rank as well.
+    """
+    if isinstance(plan, MegatronPlan) and plan.routing.dispatcher == "flex":
+        sizes = legend_of(plan)
+        experts = [block for block in plan.model.blocks if isinstance(block, Experts)]
+        buffers = [hybrid_ep.buffer(block, sizes) for block in experts]
+        return max(buffers, key=lambda each: each.high, default=NOTHING)
+    return ALL_TO_ALL if plan.layout.ep > 1 else NOTHING
 
 
 def _groups_of_experts(plan: Plan) -> list[int]:

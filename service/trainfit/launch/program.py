@@ -40,7 +40,7 @@ class Command:
 
     `doubt` says on what it depends whether the command is run at all, where that is not known.
     `files` are those that were written before it, by their paths. What one that is `captured`
-    prints is taken by the script, as by $(...).
+    prints is taken by the script, as by $(...). `stdin` is what it may read, where that is known.
     """
 
     words: tuple[Word, ...]
@@ -48,6 +48,7 @@ class Command:
     doubt: str | None = None
     files: Mapping[str, Word] = field(default_factory=dict)
     captured: bool = False
+    stdin: Word | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,8 @@ class Program:
     `num_gpus` are settings whose product is the number of GPUs. The other settings of what wraps
     the program are `irrelevant` or, with why, `unsupported`. `doubt` is that of its command.
     `files` are by the paths under which they are named; what a script wrote stands in it, and
-    points there. `not_known` says of other paths why what is written there is not known.
+    points there. `not_known` says of other paths why what is written there is not known. `stdin` is
+    what its command may read, where that is known.
     """
 
     name: str | None = None
@@ -89,6 +91,7 @@ class Program:
     unsupported: tuple[tuple[Setting, str], ...] = ()
     doubt: str | None = None
     allocation: Allocation = Allocation()
+    stdin: Word | None = None
 
     def file(self, path: str) -> LaunchFile | None:
         """The file under this path, or the only one under its last name.
@@ -122,6 +125,7 @@ class Program:
             doubt=self.doubt or command.doubt,
             files=files,
             not_known=not_known,
+            stdin=command.stdin,
         )
 
     @property

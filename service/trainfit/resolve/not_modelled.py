@@ -39,8 +39,8 @@ def _megatron(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/attention/backend", f"{training.attention.backend} under Megatron"
     if training.loss.cross_entropy in ("fused", "liger", "chunked", "chunked_nll"):
         yield "/training/loss/cross_entropy", f"{training.loss.cross_entropy} under Megatron"
-    if moe.token_dispatcher_type == "flex":
-        yield "/training/moe/token_dispatcher_type", f"the dispatcher {moe.token_dispatcher_type}"
+    if moe.token_dispatcher_type == "flex" and moe.flex_dispatcher_backend != "hybridep":
+        yield "/training/moe/token_dispatcher_type", "the dispatcher flex with DeepEP's own kernels"
     if training.peft is not None:
         yield "/training/peft", "parameter-efficient fine-tuning"
     if training.attention.repeats_kv:

@@ -135,7 +135,7 @@ class Step:
 class Routing:
     """How tokens reach the experts, and how many rows that makes."""
 
-    dispatcher: Literal["alltoall", "allgather"]
+    dispatcher: Literal["alltoall", "allgather", "flex"]
     grouped_gemm: bool
     permute_fusion: bool
 

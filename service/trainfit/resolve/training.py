@@ -355,7 +355,6 @@ def resolve_routing(job: Job, findings: Findings) -> Routing:
         )
     precision = resolve_precision(job.training)
     dtype = moe.router_dtype or precision.compute
-    assert moe.token_dispatcher_type in ("alltoall", "allgather")
     return Routing(
         dispatcher=moe.token_dispatcher_type,
         grouped_gemm=moe.grouped_gemm,
@@ -379,7 +378,7 @@ def check_token_overlap(job: Job, layout: Layout, mtp_layers: int, findings: Fin
     moe, recompute = job.training.moe, job.training.recompute
     wrong = [
         (layout.ep == 1, "needs ep > 1"),
-        (moe.token_dispatcher_type != "alltoall", "needs the dispatcher alltoall or flex"),
+        (moe.token_dispatcher_type != "alltoall", "needs the dispatcher alltoall"),
         (moe.shared_expert_overlap, "does not go with moe.shared_expert_overlap"),
         (recompute.granularity == "full", "does not go with full recompute"),
         ("moe" in (recompute.modules or ()), "does not go with the recompute module moe"),

@@ -142,6 +142,8 @@ class Mlp(Part):
     kind: Literal["mlp"] = "mlp"
     ffn: Width
     gated: bool = True
+    clamped: bool = False
+    """Whether the factors of the gate are clamped."""
     bias: bool = False
     input_size: Width | None = None
     output_size: Width | None = None
@@ -157,6 +159,8 @@ class Experts(Part):
     top_k: Count
     ffn: Width
     gated: bool = True
+    clamped: bool = False
+    """Whether the factors of the gate are clamped; those of shared experts too."""
     bias: bool = False
     router_bias: bool = False
     correction_bias: bool = False

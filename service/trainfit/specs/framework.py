@@ -52,6 +52,22 @@ class Megatron(Part):
         description="The data loader sends a mask [b, 1, s, s] with every micro-batch. "
         "Megatron-LM's own default is true, Megatron-Bridge's false.",
     )
+    bias_activation_fusion: bool = Field(
+        True,
+        description="One kernel adds the bias, activates, gates and weights. Without it a gated "
+        "network keeps both factors of the gate. Megatron-LM's --no-bias-swiglu-fusion, and "
+        "--no-bias-gelu-fusion of other activations, which goes with --disable-bias-linear.",
+    )
+    fsdp_double_buffer: bool = Field(
+        False,
+        description="Megatron-FSDP gathers and reduces the layers of the commonest size in two "
+        "buffers that it keeps.",
+    )
+    nccl_ub: bool = Field(
+        False,
+        description="Buffers of data-parallel communication come from NCCL, registered with it. "
+        "Megatron-FSDP then has fsdp_double_buffer.",
+    )
     deterministic_mode: bool = Field(
         False, description="Bitwise reproducible kernels; cuBLAS then takes a larger workspace."
     )

@@ -162,6 +162,9 @@ class MoeOptions(Part):
     token_dispatcher_type: Literal["alltoall", "allgather", "flex"] = Field(
         "alltoall", description="How tokens travel between expert-parallel ranks."
     )
+    flex_dispatcher_backend: Literal["deepep", "hybridep"] = Field(
+        "deepep", description="Whose kernels the dispatcher flex runs."
+    )
     expert_capacity_factor: Annotated[float, Field(gt=0.0, le=1024.0)] | None = Field(
         None, description="Rows an expert takes, as a multiple of its balanced share."
     )

@@ -35,6 +35,9 @@ class TransformerConfig(Part):
         "gelu", description="swiglu and geglu are gated."
     )
     gated_linear_unit: bool | None = Field(None, description="Unset: what activation_func says.")
+    activation_func_clamp_value: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
+        None, description="Both factors of the gate are clamped to it before they are multiplied."
+    )
     swiglu: bool = Field(False, description="The short form of activation_func swiglu.")
     add_bias_linear: bool = True
     add_qkv_bias: bool = False

@@ -190,6 +190,9 @@ FRAMEWORKS = st.fixed_dictionaries(
         "defer_embedding_wgrad_compute": FLAG,
         "create_attention_mask_in_dataloader": FLAG,
         "deterministic_mode": FLAG,
+        "bias_activation_fusion": FLAG,
+        "fsdp_double_buffer": FLAG,
+        "nccl_ub": FLAG,
     }
 )
 
@@ -201,7 +204,10 @@ def jobs(draw: st.DrawFn) -> Job:
     if "num_moe_experts" not in spec:
         del training["moe"]
     parts = {"model": {"spec": spec}, "parallelism": draw(LAYOUTS), "training": training}
-    return Job.model_validate(parts | {"framework": draw(FRAMEWORKS)})
+    framework = draw(FRAMEWORKS)
+    if spec.get("activation_func") == "geglu" and not spec["add_bias_linear"]:
+        framework["bias_activation_fusion"] = False
+    return Job.model_validate(parts | {"framework": framework})
 
 
 @given(jobs())

@@ -242,6 +242,7 @@ OTHER: dict[str, Any] = {
     "loss/num_chunks": 4,
     "loss/shifted": "logits",
     "moe/expert_capacity_factor": 1.5,
+    "moe/flex_dispatcher_backend": "hybridep",
     "moe/grouped_gemm": False,
     "moe/imbalance_factor": 2.0,
     "moe/pad_expert_input_to_capacity": True,

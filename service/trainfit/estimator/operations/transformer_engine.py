@@ -126,10 +126,22 @@ class TransformerEngine(Program):
         """A gradient of its own, where it is not added to the main gradient within the GEMM."""
         return (self.tensor("weight gradient", *shape),) if self._accumulates_apart else ()
 
-    def activation(self, name: str, x: Tensor, y: Tensor, *weights: Tensor) -> Tensor:
-        """A fused activation keeps its input, and what its output is multiplied with."""
-        backward = (self.gradient(x), self.gradient(y))
-        self.operation(name, makes=(y,), saves=(x, *weights), backward=backward)
+    def activation(
+        self, name: str, x: Tensor, y: Tensor, *weights: Tensor, gated: bool, clamped: bool
+    ) -> Tensor:
+        """A fused activation keeps its input, and what its output is multiplied with. A gate that
+        no kernel fuses keeps both its factors as well, since the linear one is a copy with its
+        offset added, and the half that was clamped for the activation.
+        Source: megatron/core/transformer/mlp.py and moe/experts.py (glu).
+        """
+        saves, backward = [x, *weights], [self.gradient(x), self.gradient(y)]
+        if gated and not self.plan.framework.bias_activation_fusion:
+            factors = self.tensor("factors of the gate", 2, *y.shape, dropped_by=y.dropped_by)
+            saves.append(factors)
+            backward.append(self.gradient(factors))
+            if clamped:
+                saves.append(self.tensor("clamped half", *y.shape, dropped_by=y.dropped_by))
+        self.operation(name, makes=(y,), saves=tuple(saves), backward=tuple(backward))
         return y
 
     def head_norms(self, kind: NormKind, *heads: Tensor) -> None:

@@ -8,20 +8,22 @@ from dataclasses import replace
 
 from trainfit.launch.commands import counts
 from trainfit.launch.commands.options import Parsed
+from trainfit.launch.commands.shell.text import Text
 from trainfit.launch.program import Allocation, Word
 from trainfit.launch.settings import Setting
-from trainfit.specs.launch import LaunchFile
 
 _DIRECTIVE = "#SBATCH"
 
 
-def directives(file: LaunchFile) -> Sequence[Word]:
+def directives(script: Text) -> Sequence[Word]:
     """The options of the #SBATCH lines, which stand before the first command of a script."""
     words: list[Word] = []
-    for number, line in enumerate(file.content.split("\n"), 1):
-        text = line.strip()
+    for line in script.lines():
+        word = line.word()
+        text = word.text.strip()
         if text.startswith(_DIRECTIVE):
-            words += (Word(each, file.path, number) for each in _split(text[len(_DIRECTIVE) :]))
+            given = _split(text[len(_DIRECTIVE) :])
+            words += (Word(each, word.file, word.line, word.unknown) for each in given)
         elif text and not text.startswith("#"):
             break
     return words

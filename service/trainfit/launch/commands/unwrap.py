@@ -14,7 +14,7 @@ from trainfit.launch.commands.compose import Compose, is_compose
 from trainfit.launch.commands.interfaces import SLURM
 from trainfit.launch.commands.manifests import Manifest, files_of, is_manifest
 from trainfit.launch.commands.shell.script import Script
-from trainfit.launch.commands.shell.source import Source
+from trainfit.launch.commands.shell.source import Source, lines_of
 from trainfit.launch.commands.shell.state import Budget, State, Variable, Variables
 from trainfit.launch.commands.shell.text import Text
 from trainfit.launch.commands.wrappers import WRAPPERS
@@ -174,16 +174,27 @@ class _Unwrapping:
         depth: int,
         asked: Sequence[Word] = (),
     ) -> Iterator[Program]:
-        """What a script starts. Its #SBATCH lines say what it is given, and over them `asked`."""
+        """What a file with a script starts."""
         self._called.add(file.path)
-        parsed = SLURM.parse([*slurm.directives(file), *asked])
+        text = Text(tuple(lines_of(Word(file.content, file.path, 1))))
+        yield from self._of_job(text, arguments, program, depth, asked)
+
+    def _of_job(
+        self,
+        script: Text,
+        arguments: Sequence[Word] | None,
+        program: Program,
+        depth: int,
+        asked: Sequence[Word],
+    ) -> Iterator[Program]:
+        """What a script starts. Its #SBATCH lines say what it is given, and over them `asked`."""
+        parsed = SLURM.parse([*slurm.directives(script), *asked])
         if parsed.options:
             given = slurm.allocation(parsed, program.allocation)
             environment = {**program.environment, **slurm.variables(given)}
             program = launchers.noted(parsed, program, "sbatch")
             program = replace(program, allocation=given, environment=environment)
-        source = Source.of_script(file.content, file.path)
-        yield from self._of_source(source, program, arguments, depth)
+        yield from self._of_source(Source.of(script), program, arguments, depth)
 
     def _of_source(
         self,
@@ -247,6 +258,8 @@ class _Unwrapping:
                 yield from self._of_source(Source.of(text), program, rest[3:], depth)
                 return
             if not rest:
+                if program.stdin is not None:
+                    yield from self._of_source(Source.of(_read(program)), program, (), depth)
                 return
             script, words, rest = self._called_file(rest[0]), rest, rest[1:]
         if script is None:
@@ -255,7 +268,9 @@ class _Unwrapping:
             yield from self._of_script(script, rest, program, depth)
 
     def _of_sbatch(self, words: Sequence[Word], program: Program, depth: int) -> Iterator[Program]:
-        """sbatch options script arguments; options override those of the script."""
+        """sbatch options script arguments; options override those of the script, which is read from
+        standard input where none is named.
+        """
         parsed = SLURM.parse(words[1:])
         wrapped = parsed.get("wrap")
         if wrapped is not None:
@@ -269,6 +284,8 @@ class _Unwrapping:
             else:
                 asked = words[1 : len(words) - len(parsed.rest)]
                 yield from self._of_script(file, arguments, program, depth, asked)
+        elif program.stdin is not None:
+            yield from self._of_job(_read(program), (), program, depth, words[1:])
 
     def _called_file(self, word: Word) -> LaunchFile | None:
         """The script that a command runs; where it was not sent, that may be why nothing trains."""
@@ -297,6 +314,12 @@ def _documents(file: LaunchFile) -> Sequence[Document]:
         return parse_documents(PurePosixPath(file.path).suffix, file.content)
     except FileError:
         return ()
+
+
+def _read(program: Program) -> Text:
+    """What a shell reads as its commands, which leaves nothing to them."""
+    assert program.stdin is not None
+    return Text.of_word(program.stdin)
 
 
 def _text(setting: Setting) -> Text:

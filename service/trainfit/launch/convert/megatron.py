@@ -16,8 +16,8 @@ from trainfit.launch.megatron.hybrid import MAMBA
 from trainfit.launch.megatron.layout import PARALLELISM
 from trainfit.launch.megatron.options import Option, Parser, releases
 from trainfit.launch.megatron.step import MOE, RECOMPUTE
-from trainfit.launch.megatron.switches import FRAMEWORK
-from trainfit.resolve.findings import Findings, RefusedError
+from trainfit.launch.megatron.switches import FRAMEWORK, FUSIONS
+from trainfit.resolve.findings import Findings, RefusedError, put
 from trainfit.resolve.layout import sharding_strategy
 from trainfit.resolve.pipeline import virtual_pipeline_size
 from trainfit.resolve.training import PRESETS
@@ -75,7 +75,7 @@ def megatron_arguments(job: Job) -> list[str]:
         *_batch(job, findings),
         *_precision(job, findings),
         *_training(job),
-        *_framework(framework),
+        *_framework(framework, spec, findings),
     ]
     words = [word for each in said for word in _words(each, findings)]
     findings.refuse()
@@ -241,6 +241,10 @@ def _parallelism(job: Job, spec: TransformerConfig, findings: Findings) -> Itera
         yield Said("use_megatron_fsdp", True, pointer)
         yield Said("ckpt_format", "fsdp_dtensor", pointer)
         yield Said("data_parallel_sharding_strategy", strategy, pointer)
+        precision = job.training.precision
+        told = precision if isinstance(precision, Precision) else PRESETS.get(precision)
+        gradients = None if told is None else told.gradients
+        yield Said("megatron_fsdp_main_grads_dtype", gradients, "/training/precision/gradients")
     yield Said("use_distributed_optimizer", strategy != "no_shard", pointer)
 
 
@@ -315,9 +319,15 @@ OPTIMIZER = {
 }
 
 
-def _framework(framework: Megatron) -> Iterator[Said]:
+def _framework(framework: Megatron, spec: TransformerConfig, findings: Findings) -> Iterator[Said]:
     mask = {"create_attention_mask_in_dataloader": "create_attention_mask_in_dataloader"}
     yield from _fields(framework, FRAMEWORK | mask, "/framework")
+    fused, pointer = framework.bias_activation_fusion, "/framework/bias_activation_fusion"
+    other = spec.activation_func == "geglu"
+    if other and fused and not spec.add_bias_linear:
+        message = "Megatron-LM fuses this gate only where linears have a bias"
+        findings.add(pointer, "not_expressible", message, put(pointer, False))
+    yield Said(FUSIONS[other], fused, pointer)
 
 
 def _at(job: Job, pointer: str) -> Any:

@@ -46,6 +46,7 @@ NO_KEY: Mapping[str, Sequence[Any]] = {
     "/training/loss/num_chunks": (8,),
     "/training/loss/shifted": ("labels",),
     "/training/moe/expert_capacity_factor": (None,),
+    "/training/moe/flex_dispatcher_backend": ("deepep",),
     "/training/moe/grouped_gemm": (True,),
     "/training/moe/imbalance_factor": (1.0,),
     "/training/moe/pad_expert_input_to_capacity": (False,),

@@ -52,6 +52,7 @@ NO_ARGUMENT: Mapping[str, Sequence[Any]] = {
     "/training/loss/logits_to_keep": (None,),
     "/training/loss/shifted": ("labels",),
     "/training/moe/expert_capacity_factor": (None,),
+    "/training/moe/flex_dispatcher_backend": ("deepep",),
     "/training/moe/grouped_gemm": (True,),
     "/training/moe/imbalance_factor": (1.0,),
     "/training/moe/pad_expert_input_to_capacity": (False,),

@@ -60,7 +60,6 @@ FIELDS = {
     "dataset.seq_length": "seq_length",
     "dataset.sequence_length": "seq_length",
     "dataset.enable_offline_packing": "sft",
-    "model.bias_activation_fusion": "bias_swiglu_fusion",
     "validation.eval_micro_batch_size": "eval_micro_batch_size",
 }
 """Fields that stand under another name, or that count though their section does not."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from trainfit.launch.draft import Draft
 from trainfit.launch.megatron.known import OF_FORKS, VALUE_IRRELEVANT
+from trainfit.launch.megatron.layer_flags import layer_flags
 from trainfit.launch.megatron.options import Option, Parser
 from trainfit.launch.program import Word
 from trainfit.launch.settings import Setting
@@ -110,6 +111,8 @@ def _set(arguments: Arguments, parser: Parser, word: Word, given: list[Word], dr
 
 
 def _put(arguments: Arguments, option: Option, word: Word, given: list[Word], draft: Draft) -> None:
+    if option.dest == "moe_layer_freq":
+        given = [_as_written(each) for each in given]
     setting = _setting(word, given)
     if setting.unknown is None:
         value = _value(option, word.text, given)
@@ -118,6 +121,17 @@ def _put(arguments: Arguments, option: Option, word: Word, given: list[Word], dr
     if option.dest in arguments.settings:
         draft.ignore(arguments.settings[option.dest])
     arguments.settings[option.dest] = setting
+
+
+def _as_written(word: Word) -> Word:
+    """A list of layers that a shell may take for a pattern of file names, [0]*3+[1]*58. Where no
+    file has such a name the shell leaves it, and the name of a file would be no list.
+    """
+    try:
+        layer_flags(word.text)
+    except ValueError:
+        return word
+    return replace(word, unknown=None)
 
 
 def _setting(word: Word, given: list[Word]) -> Setting:

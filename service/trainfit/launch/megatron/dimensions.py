@@ -22,6 +22,7 @@ MODEL = {
     "max_position_embeddings": "max_position_embeddings",
     "untie_embeddings_and_output_weights": "untie_embeddings_and_output_weights",
     "swiglu": "swiglu",
+    "activation_func_clamp_value": "activation_func_clamp_value",
     "add_bias_linear": "add_bias_linear",
     "add_qkv_bias": "add_qkv_bias",
     "qk_layernorm": "qk_layernorm",

@@ -30,7 +30,7 @@ IRRELEVANT = frozenset(
         logits_save_dtype logits_save_top_k logits_save_top_p logits_save_top_p_min_k
         mamba_inference_conv_states_dtype mamba_inference_ssm_states_dtype max_seqlen_per_dp_cp_rank
         mhc_init_gating_factor mhc_num_residual_streams mhc_recompute_layer_num
-        mhc_sinkhorn_iterations moe_deepep_num_sms moe_enable_deepep moe_flex_dispatcher_backend
+        mhc_sinkhorn_iterations moe_deepep_num_sms moe_enable_deepep
         moe_flex_dispatcher_num_sms moe_hybridep_num_blocks_permute
         moe_hybridep_num_blocks_unpermute moe_hybridep_num_sms moe_hybridep_num_sms_preprocessing
         moe_hybridep_pad_uneven_dispatch_inputs moe_ncclep_static_shape moe_ncclep_zero_copy
@@ -63,6 +63,11 @@ IRRELEVANT = frozenset(
         tp_comm_bulk_wgrad tp_comm_overlap_ag tp_comm_overlap_cfg tp_comm_overlap_rs
         tp_comm_overlap_rs_dgrad tp_comm_split_ag tp_comm_split_rs
         use_torch_optimizer_for_cpu_offload
+        """,
+        # Read by the builder of ModelOpt's models alone (post_training/model_builder.py), which
+        # runs with --modelopt-enabled, or from a checkpoint of ModelOpt's (model_provider.py).
+        """
+        enable_gpt_oss export_default_te_spec export_force_local_attention export_te_mcore_model
         """,
         # Read by programs that are refused by name.
         """
@@ -210,8 +215,9 @@ IRRELEVANT = frozenset(
         rampup_batch_size start_weight_decay train_iters train_samples use_layer_wise_param_layout
         warmup weight_decay weight_decay_incr_style
         """,
-        # The order of work on the same tensors.
+        # The order of work on the same tensors, and when NCCL is told of buffers.
         """
+        fsdp_manual_registration
         align_grad_reduce align_param_gather async_tensor_model_parallel_allreduce
         ddp_average_in_collective delay_grad_reduce delay_param_gather delay_wgrad_compute
         gradient_reduce_div_fusion overlap_p2p_comm overlap_param_gather_with_optimizer_step
@@ -225,10 +231,10 @@ IRRELEVANT = frozenset(
         moe_router_topk_scaling_factor moe_shared_expert_glu_interleave_size moe_token_drop_policy
         moe_z_loss_coeff
         """,
-        # Arithmetic with the same tensors. The unfused rope, GeLU and dropout keep no more.
+        # Arithmetic with the same tensors. The unfused rope and dropout keep no more.
         """
         apply_query_key_layer_scaling apply_rope_fusion attention_softmax_in_fp32
-        bias_dropout_fusion bias_gelu_fusion
+        bias_dropout_fusion
         calculate_per_token_loss deprecated_use_mcore_models disable_bf16_reduced_precision_matmul
         embedding_init_method_std flash_attention_version fp8_amax_compute_algo fp8_amax_history_len
         fp8_interval fp8_margin glu_linear_offset init_method_std init_method_xavier_uniform
@@ -237,7 +243,7 @@ IRRELEVANT = frozenset(
         mup_embedding_mult mup_output_mult mup_width_mult no_persist_layer_norm no_rope_freq qk_clip
         qk_clip_alpha qk_clip_threshold relative_attention_max_distance
         relative_attention_num_buckets rope_scaling_factor rope_type rotary_base rotary_interleaved
-        rotary_percent rotary_scaling_factor rotary_seq_len_interpolation_factor softmax_type
+        rotary_percent rotary_scaling_factor rotary_seq_len_interpolation_factor
         use_mup use_rope_scaling yarn_beta_fast yarn_beta_slow yarn_correction_range_round_to_int
         yarn_original_max_position_embeddings
         """,
@@ -247,8 +253,6 @@ IRRELEVANT = frozenset(
 """Options that do not change the peak, or by less than an estimate can tell."""
 
 WITHOUT_EFFECT = {
-    "megatron_fsdp_grad_comm_dtype": ("fp32",),
-    "megatron_fsdp_main_grads_dtype": ("fp32",),
     "megatron_fsdp_main_params_dtype": ("fp32",),
     "onnx_safe": (False,),
 }
@@ -258,8 +262,8 @@ VALUE_IRRELEVANT = frozenset(("lr_wsd_decay_style", "rotary_base", "tokenizer_ty
 """Options that forks give other values: another decay, a base that is no whole number, a tokenizer
 of their own, whose vocabulary has to be told as that of any other."""
 
-OF_FORKS = frozenset(("--data-impl", "--train-tokens"))
-"""Options of early Megatron-LM and of Megatron-DeepSpeed that do not change memory."""
+OF_FORKS = frozenset(("--data-impl", "--data-path2", "--train-tokens"))
+"""Options of early Megatron-LM, its examples and Megatron-DeepSpeed that do not change memory."""
 
 UNSUPPORTED = {
     word: why
@@ -310,13 +314,13 @@ UNSUPPORTED = {
             perform_rl_step
             """,
         "ModelOpt's teachers, quantizers and speculative heads are not modelled": """
-            export_default_te_spec export_draft_vocab_size export_eagle_algorithm
-            export_force_local_attention export_freeze_mtp export_kd_cfg export_kd_finalize
+            export_draft_vocab_size export_eagle_algorithm export_freeze_mtp export_kd_cfg
+            export_kd_finalize
             export_kd_teacher_ckpt_format export_kd_teacher_load export_kd_teacher_model_config
             export_kv_cache_quant export_legacy_megatron export_model_type
             export_moe_apply_probs_on_input export_num_eagle_layers export_num_medusa_heads
             export_num_mtp export_offline_model export_qk_l2_norm export_quant_cfg
-            export_real_quant_cfg export_te_mcore_model modelopt_enabled teacher_model_config
+            export_real_quant_cfg modelopt_enabled teacher_model_config
             qad_train_target
             """,
         "logits that are saved or loaded for distillation are not modelled": """
@@ -355,15 +359,12 @@ UNSUPPORTED = {
             logit_dtype
             """,
         "what this kernel, or its absence, keeps is not modelled": """
-            activation_func_clamp_value batch_invariant_mode bias_swiglu_fusion
-            clone_scatter_output_in_embedding disable_jit_fuser enable_gpt_oss
+            batch_invariant_mode
+            clone_scatter_output_in_embedding disable_jit_fuser
             fused_residual_rmsnorm mla_down_proj_fusion
             mlp_chunks_for_training onnx_safe openai_gelu qk_l2_norm use_fused_weighted_squared_relu
             use_grouped_gemm_for_dense_mlp use_grouped_gemm_for_shared_expert use_te_activation_func
             use_transformer_engine_op_fuser
-            """,
-        "layers with and without a window have no place in model.spec": """
-            window_attn_skip_freq
             """,
         "this way to route or move tokens is not modelled": """
             moe_apply_probs_on_input moe_combine_bwd_dtype moe_dispatch_fwd_dtype
@@ -378,13 +379,12 @@ UNSUPPORTED = {
             overlap_p2p_comm_warmup_flush
             """,
         "buffers of this way to communicate are not modelled": """
-            create_all_gather_group nccl_communicator_config_path nccl_ub symmetric_ar_type
+            create_all_gather_group nccl_communicator_config_path symmetric_ar_type
             tp_comm_overlap
             """,
         "this choice of Megatron-FSDP is not modelled": """
-            enable_full_sharding_in_hsdp fsdp_db_use_persist_buf_on_alloc_fail fsdp_double_buffer
-            fsdp_manual_registration megatron_fsdp_enable_fine_grained_param_gather
-            megatron_fsdp_grad_comm_dtype megatron_fsdp_main_grads_dtype
+            enable_full_sharding_in_hsdp fsdp_db_use_persist_buf_on_alloc_fail
+            megatron_fsdp_enable_fine_grained_param_gather
             megatron_fsdp_main_params_dtype megatron_fsdp_max_pool_double_buffer
             megatron_fsdp_version outer_dp_sharding_strategy suggested_communication_unit_size
             """,
@@ -441,7 +441,7 @@ CONFIG_IRRELEVANT = frozenset(
         check_optimizer_step_success skip_sync_grad_norm_across_mp decoupled_weight_decay
         soap_shampoo_beta soap_use_kl_shampoo adaptive_muon_moment2_method adaptive_muon_beta2
         adaptive_muon_eps grad_norm_skip_threshold finetune_lr external_gpu_device_mapping
-        enable_megatron_core_experimental lazy_init data_parallel_size bias_activation_fusion
+        enable_megatron_core_experimental lazy_init data_parallel_size
         scale_factor low_freq_factor high_freq_factor old_context_len
         """,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainfit.launch.draft import Reading
 from trainfit.launch.megatron.fields import copy, put, put_default
 from trainfit.launch.megatron.options import Defaults
+from trainfit.launch.megatron.precision import shards_with_fsdp
 
 PARALLELISM = {
     "pipeline_model_parallel_size": "pp",
@@ -59,9 +60,8 @@ def _read_sharding(reading: Reading, defaults: Defaults) -> None:
     strategy = reading.get("data_parallel_sharding_strategy")
     distributed = reading.get("use_distributed_optimizer")
     fsdp = reading.get("use_megatron_fsdp") or reading.get("use_custom_fsdp")
-    if fsdp is not None and (
-        reading.value("use_megatron_fsdp") or reading.value("use_custom_fsdp")
-    ):
+    _read_sent_type(reading)
+    if fsdp is not None and shards_with_fsdp(reading):
         by_default = defaults.get("data_parallel_sharding_strategy") or "no_shard"
         value = reading.value("data_parallel_sharding_strategy", by_default)
         draft.put(pointer, value, *(each for each in (fsdp, strategy) if each is not None))
@@ -76,3 +76,16 @@ def _read_sharding(reading: Reading, defaults: Defaults) -> None:
         draft.default(pointer, "no_shard", defaults.name)
     for name in ("ddp_bucket_size", "ddp_num_buckets"):
         reading.get(name)
+
+
+def _read_sent_type(reading: Reading) -> None:
+    """The type in which Megatron-FSDP sends gradients; where it is theirs there is no other buffer
+    (distributed_data_parallel_config.py: megatron_fsdp_grad_comm_dtype).
+    """
+    sent = reading.get("megatron_fsdp_grad_comm_dtype")
+    kept = reading.value("megatron_fsdp_main_grads_dtype", "auto")
+    if sent is None or not shards_with_fsdp(reading):
+        return
+    if reading.value("megatron_fsdp_grad_comm_dtype") not in ("auto", kept):
+        why = "gradients that are sent in another type than they are kept in are not modelled"
+        reading.draft.leave_out(sent, why)

@@ -28,7 +28,6 @@ RENAMED = {
     "activations_checkpoint_method": "recompute_method",
     "activations_checkpoint_num_layers": "recompute_num_layers",
     "bias": "add_bias_linear",
-    "bias_activation_fusion": "bias_swiglu_fusion",
     "bias_dropout_add_fusion": "bias_dropout_fusion",
     "encoder_seq_length": "seq_length",
     "fp8_params": "fp8_param_gather",

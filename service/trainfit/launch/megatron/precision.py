@@ -21,6 +21,16 @@ IN_FP32 = (
 )
 
 
+GRADIENTS_OF_THEIR_OWN = "core_v0.19.0"
+"""Since this release Megatron-FSDP keeps main gradients in the type of the parameters, whatever
+--accumulate-allreduce-grads-in-fp32 and the default of bf16 say, unless it is told their type
+(mcore_fsdp_adapter.py: MixedPrecisionPolicy)."""
+LATER, EARLIER = (
+    f"{GRADIENTS_OF_THEIR_OWN} and later, where Megatron-FSDP keeps gradients in the weights' type",
+    f"releases before {GRADIENTS_OF_THEIR_OWN}, where Megatron-FSDP keeps them in fp32",
+)
+
+
 def read_precision(reading: Reading, defaults: Defaults) -> None:
     """bf16 accumulates gradients in fp32 unless told otherwise, fp16 in fp16."""
     pointer, draft = "/training/precision", reading.draft
@@ -35,11 +45,14 @@ def read_precision(reading: Reading, defaults: Defaults) -> None:
             "accumulate_allreduce_grads_in_fp32",
             "grad_reduce_in_bf16",
             "main_grads_dtype",
+            "megatron_fsdp_main_grads_dtype",
             "main_params_dtype",
         )
         if (setting := reading.get(name)) is not None
     ]
     precision = _dtypes(reading)
+    if shards_with_fsdp(reading):
+        precision["gradients"] = _gradients_of_fsdp(reading, defaults, precision)
     if reading.value("fp8") is not None:
         if not (reading.value("bf16") or reading.value("fp16")):
             draft.leave_out(reading.settings["fp8"], IN_FP32)
@@ -66,3 +79,24 @@ def _dtypes(reading: Reading) -> dict[str, Any]:
     main = reading.value("main_params_dtype") or "fp32"
     dtypes = {"gradients": gradients, "main_params": main}
     return dtypes if held == "bf16" else {"params": held, "compute": held} | dtypes
+
+
+def shards_with_fsdp(reading: Reading) -> bool:
+    """Whether Megatron-FSDP, which was called a custom one, shares out the states."""
+    return bool(reading.value("use_megatron_fsdp") or reading.value("use_custom_fsdp"))
+
+
+def _gradients_of_fsdp(reading: Reading, defaults: Defaults, precision: Mapping[str, Any]) -> str:
+    """The type of the gradients that Megatron-FSDP keeps. `precision` is that of other optimizers;
+    a release that is not told may be an earlier one, which goes by it where that is fp32.
+    """
+    held = str(precision.get("params", "bf16"))
+    own = reading.value("megatron_fsdp_main_grads_dtype", "auto")
+    later = held if own == "auto" else str(own)
+    earlier = "fp32" if precision["gradients"] == "fp32" else later
+    if later == earlier:
+        return later
+    if defaults.release is None:
+        reading.draft.releases = reading.draft.fork.choose((LATER, EARLIER))
+        return later if reading.draft.releases == LATER else earlier
+    return earlier if defaults.before(GRADIENTS_OF_THEIR_OWN) else later

@@ -21,6 +21,7 @@ RECOMPUTE = {
 }
 MOE = {
     "moe_token_dispatcher_type": "token_dispatcher_type",
+    "moe_flex_dispatcher_backend": "flex_dispatcher_backend",
     "moe_grouped_gemm": "grouped_gemm",
     "moe_permute_fusion": "permute_fusion",
     "moe_router_dtype": "router_dtype",
@@ -150,13 +151,18 @@ def _read_offloading(reading: Reading) -> None:
 
 
 def _read_attention(reading: Reading, defaults: Defaults) -> None:
-    """--use-flash-attn is the older way to ask for a kernel."""
+    """--use-flash-attn is the older way to ask for a kernel. FlashAttention has none for a softmax
+    with an offset (TransformerEngine's attention/dot_product_attention/utils.py).
+    """
     backend = "/training/attention/backend"
     flash = reading.get("use_flash_attn")
     copy(reading, {"attention_backend": "backend"}, "/training/attention")
     chosen = reading.draft.get(backend) not in (None, "auto")
     if flash is not None and reading.value("use_flash_attn") and not chosen:
         reading.draft.put(backend, "flash", flash)
+    softmax = reading.get("softmax_type")
+    if softmax is not None and reading.value("softmax_type") not in ("vanilla", None):
+        reading.draft.put(backend, "fused", softmax)
     copy(reading, {"attention_dropout": "dropout"}, "/training/attention")
     put_default(reading, defaults, "attention_dropout", "/training/attention/dropout")
     copy(reading, {"hidden_dropout": "hidden_dropout"}, "/training")

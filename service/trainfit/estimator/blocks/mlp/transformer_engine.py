@@ -13,14 +13,22 @@ def mlp(step: TransformerEngine, x: Tensor, block: Mlp) -> None:
     """linear_fc1, activation, linear_fc2."""
     (f,) = step.named(f=block.ffn)
     with step.module("mlp"):
-        y = activated(step, x, f, ("linear_fc1", "activation"), gated=block.gated)
+        names = ("linear_fc1", "activation")
+        y = activated(step, x, f, names, gated=block.gated, clamped=block.clamped)
         step.row_linear("linear_fc2", y, block.output_size or step.sizes.h)
 
 
 def activated(
-    step: TransformerEngine, x: Tensor, f: int, names: tuple[str, str], *, gated: bool
+    step: TransformerEngine,
+    x: Tensor,
+    f: int,
+    names: tuple[str, str],
+    *,
+    gated: bool,
+    clamped: bool,
 ) -> Tensor:
     """What fc2 reads [n, f / t]: fc1's output behind the activation."""
     f //= step.sizes.t
     projected = step.column_linear(names[0], x, 2 * f if gated else f, "fc1 output")
-    return step.activation(names[1], projected, step.tensor("activation output", step.sizes.n, f))
+    y = step.tensor("activation output", step.sizes.n, f)
+    return step.activation(names[1], projected, y, gated=gated, clamped=clamped)

@@ -8,7 +8,7 @@ router.py, moe_utils.py, experts.py, shared_experts.py) and TransformerEngine's 
 from collections.abc import Hashable
 
 from trainfit.estimator.blocks.mlp.transformer_engine import activated
-from trainfit.estimator.blocks.moe import all_gather, all_to_all
+from trainfit.estimator.blocks.moe import all_gather, all_to_all, hybrid_ep
 from trainfit.estimator.blocks.moe.rows import rows_of
 from trainfit.estimator.operations.transformer_engine import (
     BYTE,
@@ -22,12 +22,14 @@ from trainfit.specs.blocks import Experts
 ACTIVATION = "moe_act"
 """Recomputed, the activations of routed experts are made again; offloaded, their inputs leave."""
 
+DISPATCHERS = {"alltoall": all_to_all, "allgather": all_gather, "flex": hybrid_ep}
+
 
 def mixture_of_experts(step: TransformerEngine, x: Tensor, block: Experts) -> None:
     """Shared experts, router, dispatch, experts, combination."""
     routing = step.plan.routing
     rows = rows_of(block, step.sizes, routing)
-    dispatcher = all_gather if routing.dispatcher == "allgather" else all_to_all
+    dispatcher = DISPATCHERS[routing.dispatcher]
     with step.module("moe"):
         if block.shared_ffn is not None:
             _shared_experts(step, x, block, block.shared_ffn)
@@ -77,7 +79,7 @@ def _shared_experts(step: TransformerEngine, x: Tensor, block: Experts, width: i
     with step.module("shared_experts"):
         if step.plan.routing.shared_expert_overlap and sizes.n_gathered:
             x = step.tensor("gathered input", sizes.n_gathered, sizes.h)
-        y = activated(step, x, f_s, names, gated=block.shared_gated)
+        y = activated(step, x, f_s, names, gated=block.shared_gated, clamped=block.clamped)
         step.row_linear("shared_fc2", y, sizes.h, holds=(output,))
 
 
@@ -94,11 +96,14 @@ def _experts(step: TransformerEngine, x: Tensor, block: Experts) -> Tensor:
     )
     step.grouped_linear("experts_fc1", x, projected, experts)
     kept = [step.tensor("row probabilities", received, width=routing.probability_bytes)]
-    if not (block.gated and routing.grouped_gemm):
+    fused = routing.grouped_gemm and step.plan.framework.bias_activation_fusion
+    if not (block.gated and fused):
         name = "activation before its weight"
         kept.append(step.tensor(name, received, f, dropped_by=(ACTIVATION,)))
     y = step.tensor("activation output", received, f, dropped_by=(ACTIVATION,))
-    step.activation("experts_activation", projected, y, *kept)
+    step.activation(
+        "experts_activation", projected, y, *kept, gated=block.gated, clamped=block.clamped
+    )
     output = step.tensor("output", received, width)
     apart = (
         [] if routing.grouped_gemm else [step.tensor("outputs of single experts", *output.shape)]

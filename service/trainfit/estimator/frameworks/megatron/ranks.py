@@ -1,7 +1,7 @@
 """Every pipeline rank of a plan under Megatron, at its peak."""
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, reduce
 from itertools import repeat
 from operator import attrgetter
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from trainfit.estimator.frameworks.megatron.states import (
     state_bytes,
     unsharded_units,
 )
-from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable
+from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable, Units
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.peak import Activations, optimizer_step, price_chunk, stage_peak
 from trainfit.estimator.placement import Content, Placement, place
@@ -99,7 +99,7 @@ def _held(placed: Placed, table: ParameterTable, plan: MegatronPlan) -> list[Hel
         local = sum((chunk.all for chunk in parameters), Local())
         here = local.dense + local.expert
         sizes = state_bytes(local, plan)
-        units = unsharded_units([unit for each in contents for unit in table.units(each)], plan)
+        units = unsharded_units(reduce(Units.and_those, map(table.units, contents)), plan)
 
         def state(name: ComponentName, size: int) -> Component:
             return Component(name, size, local.whole, here, size / here if here else 0.0)

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from math import ceil, lcm
 from typing import NamedTuple
 
-from trainfit.estimator.local_parameters import Local
+from trainfit.estimator.local_parameters import Local, Units
 from trainfit.resolve.plan import MegatronPlan
 
 
@@ -90,13 +90,31 @@ def bucket_padding(local: Local, plan: MegatronPlan) -> int:
     return elements * (plan.step.states.weights + plan.step.states.gradients)
 
 
-def unsharded_units(local: list[Local], plan: MegatronPlan) -> int:
+DOUBLE = 2
+"""Megatron-FSDP's buffers for a parameter group: UB_BUFFER_NUM in param_and_grad_buffer.py."""
+
+
+def unsharded_units(units: Units, plan: MegatronPlan) -> int:
     """Bytes of the units that Megatron-FSDP holds whole for a while, out of those of a stage: the
-    weights of the one that runs and of the one fetched ahead, and the gradients of one.
-    Source: distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py.
+    weights of the one that runs and of the one fetched ahead, and the gradients of one. Double
+    buffers of weights and of gradients, for layers of the commonest size, stay for good; what has
+    another size is gathered beside them, and what is no layer is not fetched ahead.
+    Source: distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py (FixedPoolAllocator,
+    all_gather_params).
     """
     states, sharding = plan.step.states, plan.layout.sharding
-    largest = max((unit.dense + unit.expert for unit in local), default=0)
-    weights = 2 * states.weights if sharding == "optim_grads_params" else 0
+    weights = states.weights if sharding == "optim_grads_params" else 0
     gradients = states.gradients if sharding in ("optim_grads", "optim_grads_params") else 0
-    return (weights + gradients) * largest
+    ahead = 2 * weights + gradients
+    layers, embedding = units.layers, _parameters(units.embedding)
+    doubled = plan.framework.fsdp_double_buffer or plan.framework.nccl_ub
+    if not doubled or not layers:
+        return ahead * max([embedding, *map(_parameters, layers)])
+    [(pooled, _)] = layers.most_common(1)
+    others = max([_parameters(layer) for layer in layers if layer != pooled], default=0)
+    beside = max(ahead * others, (weights + gradients) * embedding)
+    return DOUBLE * (weights + gradients) * _parameters(pooled) + beside
+
+
+def _parameters(local: Local) -> int:
+    return local.dense + local.expert

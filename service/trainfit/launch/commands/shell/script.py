@@ -507,6 +507,7 @@ class Script:
                 self._doubt or next((each.why for each in self._refusals), None),
                 self.state.files,
                 captured=bool(self._captures),
+                stdin=None if self.state.stdin is None else self.state.stdin.word(),
             )
         )
         return f"whether {name} succeeds at {self.where(place)} is known only when it runs"
