@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tests.shell.bash_itself import EXPORTED, LAUNCHERS, Launch
+from trainfit.launch.commands.shell.errors import ShellError
 from trainfit.launch.commands.shell.script import Script
 from trainfit.launch.commands.shell.source import Source
+from trainfit.launch.commands.shell.started import Command
 from trainfit.launch.commands.shell.state import Budget, State, Variable, Variables
 from trainfit.launch.commands.shell.text import Text
-from trainfit.launch.errors import LaunchError
-from trainfit.launch.program import Command
 from trainfit.specs.launch import LaunchFile
 
 
@@ -52,7 +52,7 @@ def read(
     )
     try:
         shell.follow(Source.of_script(script, "run.sh"))
-    except LaunchError as error:
+    except ShellError as error:
         return Reading(None, why=str(error))
     commands = [each for each in shell.commands if _is_launch(each)]
     return Reading(commands, bool(shell.assumed))
@@ -94,7 +94,7 @@ def _is_known(command: Command) -> bool:
 
 def _launch(command: Command) -> Launch:
     variables = ((name, command.environment.get(name)) for name in EXPORTED)
-    given = tuple((name, str(each.value)) for name, each in variables if each is not None)
+    given = tuple((name, str(each.text)) for name, each in variables if each is not None)
     return tuple(word.text for word in command.words), given
 
 
@@ -112,6 +112,6 @@ def _may_be(command: Command, launch: Launch) -> bool:
         if said is None and name in done and command.doubt is None:
             return False
         told = said is not None and said.unknown is None and command.doubt is None
-        if told and said is not None and done.get(name) != str(said.value):
+        if told and said is not None and done.get(name) != str(said.text):
             return False
     return True

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from trainfit.launch.commands.shell.piece import Piece
+from trainfit.launch.commands.shell.started import Command
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.settings import Setting
 from trainfit.specs.launch import LaunchFile
@@ -14,41 +15,8 @@ from trainfit.specs.launch import LaunchFile
 _PYTHON = re.compile(r".*\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(?<!\.sh)")
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One word of a command line after expansion; `file` is `argv` where it was sent as such.
-
-    `unknown` says why a part of the word is not known, and what to give; `text` has that part as it
-    was written: ${SEQ_LENGTH}. `pieces` are what the word was put together from, if more than one.
-    """
-
-    text: str
-    file: str
-    line: int | None
-    unknown: str | None = None
-    pieces: tuple[Word, ...] = ()
-
-    def setting(self, key: str, value: Any = None) -> Setting:
-        """The setting of this key that the word gives, at the word's place."""
-        text = self.text if value is None else value
-        return Setting(key, text, self.file, self.line, self.unknown)
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A simple command: its words, and the variables that are exported to it.
-
-    `doubt` says on what it depends whether the command is run at all, where that is not known.
-    `files` are those that were written before it, by their paths. What one that is `captured`
-    prints is taken by the script, as by $(...). `stdin` is what it may read, where that is known.
-    """
-
-    words: tuple[Word, ...]
-    environment: Mapping[str, Setting]
-    doubt: str | None = None
-    files: Mapping[str, Word] = field(default_factory=dict)
-    captured: bool = False
-    stdin: Word | None = None
+Word = Piece
+"""One word of a command line after expansion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +74,8 @@ class Program:
         named = [file for each, file in self.files.items() if each.rpartition("/")[2] == name]
         return named[0] if len(named) == 1 else None
 
-    def after(self, command: Command) -> Program:
-        """What this program is for a command that a script starts."""
+    def after(self, command: Command, environment: Mapping[str, Setting]) -> Program:
+        """What this program is for a command that a script starts in an environment."""
         files, not_known = dict(self.files), dict(self.not_known)
         for path, content in command.files.items():
             files.pop(path, None)
@@ -121,7 +89,7 @@ class Program:
                 )
         return replace(
             self,
-            environment=command.environment,
+            environment=environment,
             doubt=self.doubt or command.doubt,
             files=files,
             not_known=not_known,

@@ -9,6 +9,7 @@ from typing import Any
 from trainfit.documents.document import Document
 from trainfit.documents.json_pointer import json_pointer
 from trainfit.launch.account import where
+from trainfit.launch.commands.shell.piece import Piece
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,6 +24,12 @@ class Setting:
     file: str
     line: int | None
     unknown: str | None = None
+
+    @classmethod
+    def of(cls, key: str, word: Piece, value: Any = None) -> Setting:
+        """The setting of this key that a word gives, at the word's place."""
+        given = word.text if value is None else value
+        return cls(key, given, word.file, word.line, word.unknown)
 
     @property
     def where(self) -> str:

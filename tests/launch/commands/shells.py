@@ -10,9 +10,9 @@ import pytest
 
 from trainfit.launch.commands.shell.script import Script
 from trainfit.launch.commands.shell.source import Source
+from trainfit.launch.commands.shell.started import Command
 from trainfit.launch.commands.shell.state import Budget, State, Variable, Variables
 from trainfit.launch.commands.shell.text import Text
-from trainfit.launch.program import Command
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="bash itself is not here")
 

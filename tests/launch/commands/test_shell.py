@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.launch.commands.shells import commands, needs_bash, run_by_bash, words
-from trainfit.launch.errors import LaunchError
+from trainfit.launch.commands.shell.errors import ShellError
 
 CASES = Path(__file__).parents[2].joinpath("data/launch/commands/expansions.txt").read_text()
 
@@ -195,7 +195,7 @@ def test_every_word_has_the_line_on_which_it_was_written() -> None:
 
 def test_variables_of_a_command_are_its_environment() -> None:
     (command,) = commands("export A=1; B=2; C=3 train; D=4", E="5")
-    assert {name: each.value for name, each in command.environment.items()} == {
+    assert {name: each.text for name, each in command.environment.items()} == {
         "E": "5",
         "A": "1",
         "C": "3",
@@ -218,6 +218,6 @@ def test_variables_of_a_command_are_its_environment() -> None:
 )
 def test_work_is_bounded(script: str) -> None:
     started = thread_time()
-    with suppress(LaunchError):
+    with suppress(ShellError):
         commands(script)
     assert thread_time() - started < 5

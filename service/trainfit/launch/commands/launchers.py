@@ -25,7 +25,7 @@ Step = tuple[Sequence[Word], Program]
 def torchrun(words: Sequence[Word], program: Program) -> Step:
     """torchrun, python -m torch.distributed.run or .launch: processes on each of some nodes."""
     parsed = TORCHRUN.parse(words[1:])
-    default = words[0].setting("nproc_per_node", 1)
+    default = Setting.of("nproc_per_node", words[0], 1)
     each = parsed.get("nproc_per_node") or program.environment.get("PET_NPROC_PER_NODE", default)
     of_nodes = parsed.get("nnodes") or program.environment.get("PET_NNODES")
     nodes = None if of_nodes is None else counts.nodes(of_nodes)

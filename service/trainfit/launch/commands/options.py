@@ -59,7 +59,7 @@ class Interface:
             if not word.text.startswith("-") or word.text == "-":
                 if not _may_be_options(word, words[at + 1 :]):
                     break
-                stray.append(word.setting(word.text))
+                stray.append(Setting.of(word.text, word))
                 at += 1
                 continue
             name, setting, length = self.option(words[at : at + 3])
@@ -76,12 +76,12 @@ class Interface:
         written, sign, value = word.text.partition("=")
         name, attached = self._named(written)
         if sign or attached:
-            return name, word.setting(written, value if sign else attached), 1
+            return name, Setting.of(written, word, value if sign else attached), 1
         taken = 2 if name in self.pairs else 1
         if name in self.switches or len(behind) < taken:
-            return name, word.setting(written, True), 1
+            return name, Setting.of(written, word, True), 1
         if name not in self.names and _begins_program(behind[0]):
-            return name, word.setting(written, True), 1
+            return name, Setting.of(written, word, True), 1
         text = " ".join(each.text for each in behind[:taken])
         unknown = next((each.unknown for each in behind[:taken] if each.unknown), None)
         return name, Setting(written, text, word.file, word.line, unknown), 1 + taken

@@ -13,6 +13,7 @@ from trainfit.launch.commands import launchers, slurm
 from trainfit.launch.commands.compose import Compose, is_compose
 from trainfit.launch.commands.interfaces import SLURM
 from trainfit.launch.commands.manifests import Manifest, files_of, is_manifest
+from trainfit.launch.commands.shell.errors import ShellError
 from trainfit.launch.commands.shell.script import Script
 from trainfit.launch.commands.shell.source import Source, lines_of
 from trainfit.launch.commands.shell.state import Budget, State, Variable, Variables
@@ -62,7 +63,10 @@ def programs_of(launch: Launch) -> Unwrapped:
 
     Raises LaunchError where a script asks for more than is followed.
     """
-    return _Unwrapping(launch).unwrapped()
+    try:
+        return _Unwrapping(launch).unwrapped()
+    except ShellError as error:
+        raise LaunchError(Complaint(error.message, error.file, error.line)) from None
 
 
 def is_script(path: str, content: str) -> bool:
@@ -212,10 +216,16 @@ class _Unwrapping:
         script.follow(source)
         for at, message in script.ends_early:
             self._note(at, message)
+        told: Mapping[str, Word] | None = None
+        environment: Mapping[str, Setting] = {}
         for command in script.commands:
             if command.captured:
                 continue
-            yield from self._of_words(command.words, program.after(command), depth + 1)
+            given = command.environment
+            if given is not told:
+                told = given
+                environment = {name: Setting.of(name, given[name]) for name in given}
+            yield from self._of_words(command.words, program.after(command, environment), depth + 1)
 
     def _of_words(self, words: Sequence[Word], program: Program, depth: int) -> Iterator[Program]:
         """What a command starts, once everything that wraps it is taken off."""

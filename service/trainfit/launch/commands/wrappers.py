@@ -45,7 +45,7 @@ def _assigned(words: Sequence[Word], program: Program) -> Step:
     environment = dict(program.environment)
     at = 0
     while at < len(words) and (found := _ASSIGNMENT.fullmatch(words[at].text)):
-        environment[found[1]] = words[at].setting(found[1], found[2])
+        environment[found[1]] = Setting.of(found[1], words[at], found[2])
         at += 1
     return words[at:], replace(program, environment=environment)
 

@@ -83,7 +83,7 @@ def _of_files(program: Program, named: Sequence[Word]) -> dict[str, Setting]:
 
 def _leave_out(word: Word, draft: Draft) -> None:
     """Note a word that is neither a flag nor the value of one."""
-    setting = word.setting(word.text)
+    setting = Setting.of(word.text, word)
     if setting.unknown is not None:
         draft.recognise(setting)
     else:

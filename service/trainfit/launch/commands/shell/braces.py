@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.syntax import Literal, Part, Word
-from trainfit.launch.program import Word as Piece
 
 _NUMBERS = re.compile(r"([-+]?\d{1,18})\.\.([-+]?\d{1,18})(?:\.\.([-+]?\d{1,18}))?")
 _LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.([-+]?\d{1,18}))?")

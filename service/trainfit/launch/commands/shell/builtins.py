@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from trainfit.launch.commands.shell import arithmetic, conditions, formatting, reading
 from trainfit.launch.commands.shell.arithmetic import RefusedError
 from trainfit.launch.commands.shell.flow import Status, Way
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.source import Source
 from trainfit.launch.commands.shell.state import Variable
 from trainfit.launch.commands.shell.text import Array, NotKnownError, Text, joined
-from trainfit.launch.program import Word as Piece
 
 if TYPE_CHECKING:
     from trainfit.launch.commands.shell.script import Script

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from trainfit.launch.commands.shell import arithmetic, regular
 from trainfit.launch.commands.shell.expansion import Expander
 from trainfit.launch.commands.shell.patterns import matches
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.state import DYNAMIC, LIVE, State, Variable
 from trainfit.launch.commands.shell.syntax import Asked, Both, Condition, Either, Not, Test, Word
 from trainfit.launch.commands.shell.text import Array, NotKnownError, Text
-from trainfit.launch.program import Word as Piece
 
 _NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
     "-eq": operator.eq,

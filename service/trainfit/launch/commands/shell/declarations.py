@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from trainfit.launch.commands.shell import braces
 from trainfit.launch.commands.shell.flow import Status
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.state import Value, Variable
 from trainfit.launch.commands.shell.syntax import Assignment, Simple, Word
 from trainfit.launch.commands.shell.text import Array, NotKnownError, Text
-from trainfit.launch.program import Word as Piece
 
 if TYPE_CHECKING:
     from trainfit.launch.commands.shell.script import Script
@@ -144,7 +144,8 @@ def _declared(
         return 1
     if local and name not in state.frames[-1]:
         state.frames[-1][name] = before
-        state.variables[name] = Variable(None, before is not None and before.exported)
+        exported = before is not None and before.exported
+        state.variables[name] = Variable(None, exported, doubt=before.doubt if before else "")
     variable = state.variables.get(name, before)
     missing = variable is None
     variable = _with(variable or Variable(None), kind, on, off)

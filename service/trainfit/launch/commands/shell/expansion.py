@@ -12,6 +12,7 @@ from trainfit.launch.commands.shell import arithmetic, braces, parameters, patte
 from trainfit.launch.commands.shell.arithmetic import RefusedError
 from trainfit.launch.commands.shell.fields import BLANKS, Fields, Stretch, text_of
 from trainfit.launch.commands.shell.patterns import Pattern, Quotable
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.state import DYNAMIC, LIVE, Budget, State
 from trainfit.launch.commands.shell.syntax import (
     Arithmetic,
@@ -23,7 +24,6 @@ from trainfit.launch.commands.shell.syntax import (
     Word,
 )
 from trainfit.launch.commands.shell.text import Array, NotKnownError, Text, joined
-from trainfit.launch.program import Word as Piece
 
 UNNAMED = "$(...)"
 """Stands for what is not known and has no name."""

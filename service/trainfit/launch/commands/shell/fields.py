@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.text import Text
-from trainfit.launch.program import Word as Piece
 
 BLANKS = " \t\n"
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainfit.launch.commands.shell.flow import LeftError
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.source import lines_of
 from trainfit.launch.commands.shell.syntax import Redirect, Substitution
 from trainfit.launch.commands.shell.text import Text
-from trainfit.launch.program import Word as Piece
 
 if TYPE_CHECKING:
     from trainfit.launch.commands.shell.script import Script

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.text import NotKnownError, Text, joined
-from trainfit.launch.program import Word as Piece
 
 MAX_WIDTH = 4096
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.scanner import MisreadError, Scanner
 from trainfit.launch.commands.shell.source import Source
 from trainfit.launch.commands.shell.syntax import (
@@ -39,7 +40,6 @@ from trainfit.launch.commands.shell.syntax import (
     Word,
 )
 from trainfit.launch.commands.shell.text import Text
-from trainfit.launch.program import Word as Piece
 
 DECLARING = frozenset(("declare", "export", "local", "readonly", "typeset"))
 """Commands whose words are read like assignments."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from trainfit.launch.commands.shell import files
 from trainfit.launch.commands.shell.flow import Status
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.text import NotKnownError, Text
-from trainfit.launch.program import Word as Piece
 
 if TYPE_CHECKING:
     from trainfit.launch.commands.shell.script import Script

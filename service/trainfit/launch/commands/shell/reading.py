@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from trainfit.launch.commands.shell import arithmetic
 from trainfit.launch.commands.shell.fields import BLANKS
 from trainfit.launch.commands.shell.flow import Status
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.state import Variable
 from trainfit.launch.commands.shell.text import Array, NotKnownError, Text
-from trainfit.launch.program import Word as Piece
 
 if TYPE_CHECKING:
     from trainfit.launch.commands.shell.script import Script

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from trainfit.launch.commands.shell.errors import ShellError
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.source import Source, lines_of
 from trainfit.launch.commands.shell.syntax import (
     Arithmetic,
@@ -20,8 +22,6 @@ from trainfit.launch.commands.shell.syntax import (
     Word,
 )
 from trainfit.launch.commands.shell.text import Text
-from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.program import Word as Piece
 
 MAX_NESTING = 40
 """Of commands and words within each other; people write ten."""
@@ -117,14 +117,13 @@ class Scanner(ABC):
     def follows(self, text: str) -> bool:
         return self.text.startswith(text, self.at)
 
-    def not_followed(self, at: Piece, message: str) -> LaunchError:
+    def not_followed(self, at: Piece, message: str) -> ShellError:
         """What bash may read, and is not read here."""
-        where = at.file if at.line is None else f"{at.file}:{at.line}"
-        return LaunchError(Complaint(f"{where}: {message}", at.file, at.line))
+        return ShellError(message, at)
 
     @contextmanager
     def deeper(self) -> Iterator[None]:
-        """Raises LaunchError where the text is nested too deeply to be read."""
+        """Raises ShellError where the text is nested too deeply to be read."""
         if self._depth >= MAX_NESTING:
             message = f"the script is nested more than {MAX_NESTING} levels deep"
             raise self.not_followed(self.place(), message)

@@ -6,19 +6,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from trainfit.launch.commands.shell import arithmetic, conditions, files
 from trainfit.launch.commands.shell.arithmetic import RefusedError
 from trainfit.launch.commands.shell.builtins import BUILTINS, SUCCEEDING
 from trainfit.launch.commands.shell.declarations import declare
+from trainfit.launch.commands.shell.errors import ShellError
 from trainfit.launch.commands.shell.expansion import UNNAMED, Expander
 from trainfit.launch.commands.shell.flow import LeftError, Status, UnclearError, Way
 from trainfit.launch.commands.shell.parameters import subscript
 from trainfit.launch.commands.shell.parser import DECLARING, Parser
 from trainfit.launch.commands.shell.patterns import matches
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.programs import PROGRAMS
 from trainfit.launch.commands.shell.source import Source
+from trainfit.launch.commands.shell.started import Command
 from trainfit.launch.commands.shell.state import (
     DYNAMIC,
     Budget,
@@ -53,10 +56,6 @@ from trainfit.launch.commands.shell.syntax import (
     Word,
 )
 from trainfit.launch.commands.shell.text import Array, NotKnownError, Text
-from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.program import Command
-from trainfit.launch.program import Word as Piece
-from trainfit.specs.launch import LaunchFile
 
 MAX_ROUNDS = 1000
 """Of a loop; one that waits for something never ends."""
@@ -68,12 +67,20 @@ MAX_DEPTH = 80
 """Statements within each other, through all calls."""
 
 
+class Sent(Protocol):
+    """A file that was sent with a script."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def content(self) -> str: ...
+
+
 class Script:
     """Follows scripts in one shell, and collects the commands that they run."""
 
-    def __init__(
-        self, state: State, budget: Budget, file: Callable[[str], LaunchFile | None]
-    ) -> None:
+    def __init__(self, state: State, budget: Budget, file: Callable[[str], Sent | None]) -> None:
         self.state = state
         self.budget = budget
         self.file = file
@@ -121,14 +128,14 @@ class Script:
         return bool(self.state.frames)
 
     def follow(self, source: Source) -> None:
-        """Follow a script or a command line from its beginning to its end. Raises LaunchError."""
+        """Follow a script or a command line from its beginning to its end. Raises ShellError."""
         try:
             with self._ended():
                 self._include(source)
         except RecursionError:
-            raise LaunchError(Complaint("its scripts are nested too deeply")) from None
+            raise ShellError("its scripts are nested too deeply") from None
         except (UnclearError, NotKnownError) as why:
-            raise LaunchError(Complaint(f"its scripts are not followed: {why}")) from None
+            raise ShellError(f"its scripts are not followed: {why}") from None
 
     @contextmanager
     def _ended(self) -> Iterator[None]:
@@ -152,7 +159,7 @@ class Script:
         self.budget.spend(source.length)
         for command, extended in zip(program.commands, program.extended, strict=True):
             if extended is not None and not self.state.on("extglob"):
-                raise LaunchError(_complaint(extended, "has a pattern that asks for extglob"))
+                raise ShellError("has a pattern that asks for extglob", extended)
             if self._subshells:
                 self.run(command)
             else:
@@ -161,7 +168,7 @@ class Script:
             return
         place, message = program.misread
         if self._calls or self._subshells:
-            raise LaunchError(_complaint(place, message))
+            raise ShellError(message, place)
         self.ends_early.append((place, f"does not read as bash: it {message}"))
         raise LeftError(Way.EXIT, 2)
 
@@ -234,9 +241,7 @@ class Script:
         """Call a function of the script."""
         body = self.state.functions[name].body
         if body is None:
-            raise LaunchError(
-                _complaint(place, f"calls {name}, of which it is not known what it is")
-            )
+            raise ShellError(f"calls {name}, of which it is not known what it is", place)
         if self._loosely and id(body) in self._active:
             self.not_followed(place, f"{name}, which calls itself in a way that is not known,")
         outer, self.state.parameters = self.state.parameters, tuple(arguments)
@@ -279,7 +284,7 @@ class Script:
     def _called(self, place: Piece) -> Iterator[None]:
         if self._calls >= MAX_CALLS:
             message = f"calls functions and scripts more than {MAX_CALLS} levels deep"
-            raise LaunchError(_complaint(place, message))
+            raise ShellError(message, place)
         self._calls += 1
         try:
             yield
@@ -333,7 +338,7 @@ class Script:
 
     def not_followed(self, place: Piece, what: str) -> NoReturn:
         """Something of the shell that may change what comes, and is not followed."""
-        raise LaunchError(_complaint(place, f"{what} is not followed"))
+        raise ShellError(f"{what} is not followed", place)
 
     def expander(self) -> Expander:
         return Expander(self)
@@ -346,7 +351,7 @@ class Script:
                 self.state.put(name, Text(unknown(name, place, why).pieces, spreads=True))
 
     def where(self, place: Piece) -> str:
-        return place.file if place.line is None else f"{place.file}:{place.line}"
+        return place.where
 
     def note_end(self, place: Piece, message: str) -> None:
         self.ends_early.append((place, message))
@@ -368,7 +373,7 @@ class Script:
         """Follow one statement."""
         self.budget.spend()
         if self._depth >= MAX_DEPTH:
-            raise LaunchError(Complaint(f"its statements are nested more than {MAX_DEPTH} deep"))
+            raise ShellError(f"its statements are nested more than {MAX_DEPTH} deep")
         self._depth += 1
         try:
             status = _STATEMENTS[type(node)](self, node)
@@ -500,6 +505,9 @@ class Script:
             self.note_end(listed[0], f"what {name} starts is not known: {words[0].unknown}")
         if succeeds:
             return 0
+        stdin = None if self.state.stdin is None else self.state.stdin.word()
+        if stdin is not None:
+            self.budget.spend(len(stdin.text) // 8)
         self.commands.append(
             Command(
                 listed,
@@ -507,7 +515,7 @@ class Script:
                 self._doubt or next((each.why for each in self._refusals), None),
                 self.state.files,
                 captured=bool(self._captures),
-                stdin=None if self.state.stdin is None else self.state.stdin.word(),
+                stdin=stdin,
             )
         )
         return f"whether {name} succeeds at {self.where(place)} is known only when it runs"
@@ -979,6 +987,8 @@ class Script:
                 raise UnclearError(unclear)
             status: Status = 0
             for number, text in enumerate(words, 1):
+                if self.state.variables.get(node.name, Variable(None)).readonly:
+                    return 1
                 self.assign(node.name, Text(text.pieces), node.place)
                 status, goes_on = self._round(node.body, number)
                 if not goes_on:
@@ -1254,8 +1264,3 @@ def _bare(word: Word | Assignment) -> str:
 def _short(written: str) -> str:
     command = " ".join(written.split())
     return command if len(command) <= 60 else f"{command[:56]}...{command[-1]}"
-
-
-def _complaint(place: Piece, message: str) -> Complaint:
-    where = place.file if place.line is None else f"{place.file}:{place.line}"
-    return Complaint(f"{where}: {message}", place.file, place.line)

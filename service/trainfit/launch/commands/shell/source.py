@@ -7,9 +7,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from trainfit.launch.commands.shell.errors import ShellError
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.text import Text
-from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.program import Word
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -24,20 +24,20 @@ class Source:
     """A script or a command line; what is not known of it is one sign in `content`."""
 
     content: str
-    _pieces: tuple[Word, ...]
+    _pieces: tuple[Piece, ...]
     _starts: tuple[int, ...]
 
     @classmethod
     def of_script(cls, content: str, file: str, line: int | None = 1) -> Source:
         """A file. `line` is the number of its first line, or of all of them where `file` has none.
 
-        Raises LaunchError.
+        Raises ShellError.
         """
-        return cls.of(Text(tuple(lines_of(Word(content, file, line)))))
+        return cls.of(Text(tuple(lines_of(Piece(content, file, line)))))
 
     @classmethod
     def of(cls, text: Text) -> Source:
-        """A text that the shell has put together, to be read as commands. Raises LaunchError."""
+        """A text that the shell has put together, to be read as commands. Raises ShellError."""
         pieces = tuple(piece for piece in text.pieces if piece.text) or text.pieces[:1]
         contents, starts, at = [], [], 0
         for piece in pieces:
@@ -47,23 +47,23 @@ class Source:
             starts.append(at)
             at += len(content)
         if at > MAX_LENGTH:
-            raise LaunchError(Complaint(f"a script is longer than {MAX_LENGTH} signs"))
-        return cls("".join(contents), pieces or (Word("", "argv", None),), tuple(starts) or (0,))
+            raise ShellError(f"a script is longer than {MAX_LENGTH} signs")
+        return cls("".join(contents), pieces or (Piece("", "argv", None),), tuple(starts) or (0,))
 
     @property
     def length(self) -> int:
         return len(self.content)
 
-    def piece(self, at: int) -> Word:
+    def piece(self, at: int) -> Piece:
         """The piece of the text in which this sign stands."""
         return self._pieces[max(bisect_right(self._starts, at) - 1, 0)]
 
-    def place(self, at: int) -> Word:
+    def place(self, at: int) -> Piece:
         """Where this sign was written, as a word without text."""
         piece = self.piece(min(at, max(len(self.content) - 1, 0)))
-        return Word("", piece.file, piece.line)
+        return Piece("", piece.file, piece.line)
 
-    def cut(self, start: int, end: int) -> Iterator[Word]:
+    def cut(self, start: int, end: int) -> Iterator[Piece]:
         """What stands between two signs, in pieces."""
         index = max(bisect_right(self._starts, start) - 1, 0)
         while start < end:
@@ -78,8 +78,8 @@ class Source:
             start, index = stop, following
 
 
-def lines_of(word: Word) -> Iterator[Word]:
+def lines_of(word: Piece) -> Iterator[Piece]:
     """The lines of a text, each with its number where the first has one."""
     for offset, text in enumerate(_LINE.findall(word.text)):
         line = None if word.line is None else word.line + offset
-        yield Word(text, word.file, line)
+        yield Piece(text, word.file, line)

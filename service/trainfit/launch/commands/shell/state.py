@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
+from trainfit.launch.commands.shell.errors import ShellError
+from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.source import MAX_LENGTH
 from trainfit.launch.commands.shell.syntax import Node
 from trainfit.launch.commands.shell.text import Array, NotKnownError, Text
-from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.program import Word
-from trainfit.launch.settings import Setting
 
 T = TypeVar("T")
 
@@ -55,14 +54,14 @@ class Budget:
         self._length = 0
 
     def spend(self, length: int = 0) -> None:
-        """One step, and the length of what it reads or puts together. Raises LaunchError."""
+        """One step, and the length of what it reads or puts together. Raises ShellError."""
         self._steps += 1
         self._length += length
         if self._steps > MAX_STEPS:
-            raise LaunchError(Complaint(f"its scripts ask for more than {MAX_STEPS} steps"))
+            raise ShellError(f"its scripts ask for more than {MAX_STEPS} steps")
         if self._length > MAX_LENGTH:
             message = f"its scripts put together more than {MAX_LENGTH} signs"
-            raise LaunchError(Complaint(message))
+            raise ShellError(message)
 
 
 class Variable(NamedTuple):
@@ -91,7 +90,7 @@ class Variables(dict[str, Variable]):
 
     def __init__(self, variables: Mapping[str, Variable] | None = None) -> None:
         super().__init__(variables or {})
-        self._environment: Mapping[str, Setting] = {}
+        self._environment: Mapping[str, Piece] = {}
         self._changed = dict.fromkeys(self)
 
     def copy(self) -> Variables:
@@ -108,31 +107,31 @@ class Variables(dict[str, Variable]):
         super().__delitem__(name)
         self._changed[name] = None
 
-    def environment(self, spend: Callable[[int], None]) -> Mapping[str, Setting]:
+    def environment(self, spend: Callable[[int], None]) -> Mapping[str, Piece]:
         """The exported variables. `spend` is told what it takes to put them together."""
-        exported = {name: setting for name in self._changed for setting in self._exported(name)}
+        exported = {name: value for name in self._changed for value in self._exported(name)}
         dropped = self._environment.keys() & (self._changed.keys() - exported.keys())
         self._changed.clear()
         if exported or dropped:
-            length = sum(len(setting.value) for setting in exported.values())
+            length = sum(len(value.text) for value in exported.values())
             spend(len(self._environment) + 8 * len(exported) + length)
             found = {**self._environment, **exported}
             self._environment = {name: found[name] for name in found if name not in dropped}
         return self._environment
 
-    def _exported(self, name: str) -> Iterator[Setting]:
+    def _exported(self, name: str) -> Iterator[Piece]:
         variable = self.get(name)
         if variable is not None and variable.exported and isinstance(variable.value, Text):
             word = variable.value.word()
             doubt = word.unknown or variable.doubt or None
-            yield Setting(name, word.text, word.file, word.line, doubt)
+            yield Piece(word.text, word.file, word.line, doubt)
 
 
 class Function(NamedTuple):
     """The body of a function; None where it is not known which of several it is."""
 
     body: Node | None
-    place: Word
+    place: Piece
 
 
 @dataclass(slots=True)
@@ -152,7 +151,7 @@ class State:
     functions: dict[str, Function] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     own: frozenset[str] = frozenset()
-    files: Mapping[str, Word] = field(default_factory=dict)
+    files: Mapping[str, Piece] = field(default_factory=dict)
     frames: list[dict[str, Variable | None]] = field(default_factory=list)
     options: frozenset[str] = frozenset()
     unclear: frozenset[str] = frozenset()
@@ -207,7 +206,7 @@ class State:
         elif name in self.variables:
             del self.variables[name]
 
-    def write(self, path: str, content: Word) -> None:
+    def write(self, path: str, content: Piece) -> None:
         """Take a file to hold this; commands that were started have what it held before."""
         self.files = {**self.files, path: content}
 
@@ -223,9 +222,9 @@ class State:
         self.variables[name] = Variable(None)
 
     def on(self, option: str) -> bool:
-        """Whether an option is on. Raises LaunchError where that is not known."""
+        """Whether an option is on. Raises ShellError where that is not known."""
         if option in self.unclear:
-            raise LaunchError(Complaint(f"whether the shell's option {option} is on is not known"))
+            raise ShellError(f"whether the shell's option {option} is on is not known")
         return option in self.options
 
     def unset(self, name: str) -> str:
@@ -265,7 +264,7 @@ class State:
         return len(self.parameters)
 
 
-def merged(states: Sequence[State], at: Word, why: str) -> State:
+def merged(states: Sequence[State], at: Piece, why: str) -> State:
     """What holds in each of several states, of which one came about; why it is not known which."""
     first, *others = states
     result = first.copy()
@@ -282,7 +281,7 @@ def merged(states: Sequence[State], at: Word, why: str) -> State:
     for path in dict.fromkeys(path for state in states for path in state.files):
         written = {state.files.get(path) for state in states}
         if len(written) > 1:
-            lost = Word("", at.file, at.line, f"{path} is written or not: {why}")
+            lost = Piece("", at.file, at.line, f"{path} is written or not: {why}")
             result.write(path, lost)
     union = frozenset[str]().union(*(state.options for state in states))
     common = union.intersection(*(state.options for state in states))
@@ -296,12 +295,12 @@ def merged(states: Sequence[State], at: Word, why: str) -> State:
     return result
 
 
-def unknown(name: str, at: Word, why: str) -> Text:
+def unknown(name: str, at: Piece, why: str) -> Text:
     """The value of a variable that may be any of several."""
     return Text.of(f"${{{name}}}", at.file, at.line, why)
 
 
-def _merge_traps(result: State, states: Sequence[State], at: Word, why: str) -> None:
+def _merge_traps(result: State, states: Sequence[State], at: Piece, why: str) -> None:
     for signal in dict.fromkeys(signal for state in states for signal in state.traps):
         held = [state.traps.get(signal) for state in states]
         if any(each is None or str(each) != str(held[0]) for each in held):
@@ -309,7 +308,7 @@ def _merge_traps(result: State, states: Sequence[State], at: Word, why: str) -> 
 
 
 def _merge(
-    into: dict[str, Variable], variables: Sequence[Mapping[str, Variable]], at: Word, why: str
+    into: dict[str, Variable], variables: Sequence[Mapping[str, Variable]], at: Piece, why: str
 ) -> None:
     for name in dict.fromkeys(name for each in variables for name in each):
         held = [each.get(name) for each in variables]
@@ -320,7 +319,7 @@ def _merge(
 def _merge_frames(
     into: dict[str, Variable | None],
     frames: Sequence[Mapping[str, Variable | None]],
-    at: Word,
+    at: Piece,
     why: str,
 ) -> None:
     for name in dict.fromkeys(name for each in frames for name in each):
@@ -329,7 +328,7 @@ def _merge_frames(
             into[name] = _common(name, held, at, why)
 
 
-def _common(name: str, held: Sequence[Variable | None], at: Word, why: str) -> Variable:
+def _common(name: str, held: Sequence[Variable | None], at: Piece, why: str) -> Variable:
     """What several variables have in common; the value of one that is not set is its absence."""
     values = [None if each is None else each.value for each in held]
     kinds = {None if each is None else each._replace(value=None) for each in held}
@@ -351,7 +350,7 @@ def _common(name: str, held: Sequence[Variable | None], at: Word, why: str) -> V
     return found._replace(value=value, exported=any_exported, doubt=doubt)
 
 
-def _common_value(name: str, values: Sequence[Value | None], at: Word, why: str) -> Value:
+def _common_value(name: str, values: Sequence[Value | None], at: Piece, why: str) -> Value:
     """What several values begin with, and the rest unknown."""
     first = values[0]
     rest = unknown(name, at, why)
@@ -363,7 +362,7 @@ def _common_value(name: str, values: Sequence[Value | None], at: Word, why: str)
             pieces = _prefix([text.pieces for text in texts], _same_word)
             ends = [str(Text(text.pieces[len(pieces) :])) for text in texts]
             begins = any(piece.text and piece.unknown is None for piece in pieces)
-            apart = (Word(" ", at.file, at.line),) if begins and _stand_apart(ends) else ()
+            apart = (Piece(" ", at.file, at.line),) if begins and _stand_apart(ends) else ()
             spreads = any(text.spreads for text in texts)
             return Text((*pieces, *apart, *rest.pieces), spreads)
     elif isinstance(first, Array):
@@ -392,7 +391,7 @@ def _stand_apart(ends: Sequence[str]) -> bool:
     return all(not end or end[0].isspace() for end in ends)
 
 
-def _same_word(one: Word, two: Word) -> bool:
+def _same_word(one: Piece, two: Piece) -> bool:
     return one == two and one.unknown is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trainfit.launch.program import Word as Piece
+from trainfit.launch.commands.shell.piece import Piece
 
 
 @dataclass(frozen=True, slots=True)

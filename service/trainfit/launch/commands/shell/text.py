@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trainfit.launch.program import Word
-from trainfit.launch.settings import Setting
+from trainfit.launch.commands.shell.piece import Piece
 
 
 class NotKnownError(Exception):
@@ -20,21 +19,21 @@ class Text:
     One that `spreads` was not known and not quoted: it may be any number of words.
     """
 
-    pieces: tuple[Word, ...]
+    pieces: tuple[Piece, ...]
     spreads: bool = False
 
     @classmethod
-    def of_word(cls, word: Word) -> Text:
+    def of_word(cls, word: Piece) -> Text:
         return cls(word.pieces or (word,))
 
     @classmethod
     def of(cls, text: str, file: str, line: int | None, unknown: str | None = None) -> Text:
-        return cls((Word(text, file, line, unknown),))
+        return cls((Piece(text, file, line, unknown),))
 
     @classmethod
-    def at(cls, place: Word, text: str, unknown: str | None = None) -> Text:
+    def at(cls, place: Piece, text: str, unknown: str | None = None) -> Text:
         """Text that is written at a place."""
-        return cls((Word(text, place.file, place.line, unknown),))
+        return cls((Piece(text, place.file, place.line, unknown),))
 
     def __str__(self) -> str:
         return "".join(piece.text for piece in self.pieces)
@@ -58,15 +57,11 @@ class Text:
             return False
         return self.known() == ""
 
-    def word(self) -> Word:
+    def word(self) -> Piece:
         """The word that this is; its place is that of its first piece."""
         first = next((piece for piece in self.pieces if piece.text), self.pieces[0])
         pieces = self.pieces if len(self.pieces) > 1 else ()
-        return Word(str(self), first.file, first.line, self.unknown, pieces)
-
-    def setting(self, key: str) -> Setting:
-        """The setting that this is the value of."""
-        return self.word().setting(key)
+        return Piece(str(self), first.file, first.line, self.unknown, pieces)
 
     def same(self, other: Text) -> bool:
         """Whether both are known to be the same string."""
@@ -76,7 +71,7 @@ class Text:
 
     def lines(self) -> Iterator[Text]:
         """The lines, without what ends them."""
-        pieces: list[Word] = []
+        pieces: list[Piece] = []
         for piece in self.pieces:
             if piece.unknown is not None:
                 pieces.append(piece)
