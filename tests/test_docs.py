@@ -15,7 +15,7 @@ from docs.generate.estimator import constants
 from docs.generate.pages import BLOCKS, PAGES, ROOT, generated, places
 from docs.generate.service import environment_variables, exposed, families
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
-from trainfit.api.problems import KINDS
+from trainfit.api.kinds import KINDS
 from trainfit.estimator import overhead
 from trainfit.estimator.assumptions import ASSUMPTIONS
 from trainfit.estimator.estimate import estimate

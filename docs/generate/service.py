@@ -18,17 +18,10 @@ from trainfit.answer import answer
 from trainfit.api.api_keys import named, new_key
 from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3
+from trainfit.api.kinds import INTERNAL_ERROR, KINDS, OVERLOADED, Kind
 from trainfit.api.kubernetes.annotations import MEANINGS
 from trainfit.api.metrics import Metrics
-from trainfit.api.problems import (
-    INTERNAL_ERROR,
-    KINDS,
-    OVERLOADED,
-    Kind,
-    Problem,
-    problem,
-    problem_of,
-)
+from trainfit.api.problems import Problem, problem, problem_of
 from trainfit.api.replies import fit_check_tally, job_tally
 from trainfit.api.settings import Settings
 from trainfit.fit import check_fit

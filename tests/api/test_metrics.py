@@ -16,8 +16,8 @@ import trainfit
 from tests.programs import needed
 from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
+from trainfit.api.kinds import KINDS
 from trainfit.api.metrics import METHODS, PEAK_BYTES
-from trainfit.api.problems import KINDS
 from trainfit.api.settings import Settings
 from trainfit.decisions.verdict import Verdict
 from trainfit.digest import catalogue_version

@@ -9,8 +9,9 @@ from httpx import AsyncClient
 
 from trainfit.api import replies
 from trainfit.api.examples import DEEPSEEK_V3
+from trainfit.api.kinds import KINDS
 from trainfit.api.logs import configure_logs
-from trainfit.api.problems import KINDS, problem_of
+from trainfit.api.problems import problem_of
 from trainfit.specs.job import Job
 
 CANARY = "hunter2"

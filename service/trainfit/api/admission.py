@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from types import TracebackType
 
 from trainfit.api.failures import ProblemError
-from trainfit.api.problems import OVERLOADED, problem
+from trainfit.api.kinds import OVERLOADED
+from trainfit.api.problems import problem
 
 RETRY_SECONDS = 1
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from trainfit.answer import plan_of
-from trainfit.api.problems import ANSWER_ERRORS, TOO_COSTLY, Problem, problem
+from trainfit.api.kinds import TOO_COSTLY
+from trainfit.api.problems import ANSWER_ERRORS, Problem, problem
 from trainfit.dimensions import Find
 from trainfit.estimator.work import CHEAP, work
 from trainfit.specs.job import Job

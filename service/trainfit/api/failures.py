@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from trainfit.api.invalid_fields import invalid_fields
-from trainfit.api.problems import (
+from trainfit.api.kinds import (
     INTERNAL_ERROR,
     INVALID_JOB,
     INVALID_JSON,
@@ -18,10 +18,8 @@ from trainfit.api.problems import (
     MAX_ERRORS,
     METHOD_NOT_ALLOWED,
     NOT_FOUND,
-    Problem,
-    problem,
-    summary,
 )
+from trainfit.api.problems import Problem, problem, summary
 from trainfit.wire import to_json
 
 BY_STATUS = {

@@ -10,8 +10,9 @@ from trainfit.api.admission import RETRY_SECONDS, Admission
 from trainfit.api.connection import ARRIVED
 from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.failures import ProblemError
+from trainfit.api.kinds import SLOW_BODY, TIMED_OUT, TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
 from trainfit.api.operation import Handler, Operation
-from trainfit.api.problems import SLOW_BODY, TIMED_OUT, TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, problem
+from trainfit.api.problems import problem
 from trainfit.api.settings import Settings
 from trainfit.api.strict_json import MAX_VALUES, JsonError, parse_json
 

@@ -7,7 +7,8 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from trainfit.api.jobs import AnyJob, answered, not_a_job, read_job
-from trainfit.api.problems import INVALID_LAUNCH, MAX_ERRORS, Problem, problem, summary
+from trainfit.api.kinds import INVALID_LAUNCH, MAX_ERRORS
+from trainfit.api.problems import Problem, problem, summary
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.reading import LaunchReading, ReadLaunch, place_in
 from trainfit.launch.variants import Variant

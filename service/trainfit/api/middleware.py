@@ -13,9 +13,10 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainfit.api.failures import ProblemResponse
+from trainfit.api.kinds import INTERNAL_ERROR
 from trainfit.api.logs import OF_REQUEST
 from trainfit.api.metrics import Metrics, closed_method
-from trainfit.api.problems import INTERNAL_ERROR, problem
+from trainfit.api.problems import problem
 from trainfit.api.traces import trace_ids
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")

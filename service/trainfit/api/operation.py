@@ -14,13 +14,8 @@ from trainfit.api.admission import RETRY_SECONDS
 from trainfit.api.api_keys import owner
 from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.failures import ProblemError
-from trainfit.api.problems import (
-    INVALID_PARAMETER,
-    RATE_LIMITED,
-    TIMED_OUT,
-    UNAUTHENTICATED,
-    problem,
-)
+from trainfit.api.kinds import INVALID_PARAMETER, RATE_LIMITED, TIMED_OUT, UNAUTHENTICATED
+from trainfit.api.problems import problem
 from trainfit.api.rate_limit import RateLimit
 from trainfit.api.settings import Settings
 

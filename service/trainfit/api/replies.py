@@ -10,8 +10,9 @@ from typing import Literal, NamedTuple
 
 from trainfit.answer import EstimateAnswer, answer, plan_of
 from trainfit.api.jobs import AnyJob, answered
+from trainfit.api.kinds import NOT_MODELLED
 from trainfit.api.launches import Asked, job_from
-from trainfit.api.problems import ANSWER_ERRORS, NOT_MODELLED, Problem, within
+from trainfit.api.problems import ANSWER_ERRORS, Problem, within
 from trainfit.api.several import Opened, compare_jobs, estimate_batch
 from trainfit.decisions.verdict import Verdict
 from trainfit.dimensions import Find

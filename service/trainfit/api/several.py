@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from trainfit import __version__
 from trainfit.answer import EstimateAnswer, answer
 from trainfit.api.jobs import not_a_job
+from trainfit.api.kinds import INVALID_PATCH
 from trainfit.api.launches import LAUNCH, Asked, job_from, read_asked
-from trainfit.api.problems import INVALID_PATCH, Problem, problem
+from trainfit.api.problems import Problem, problem
 from trainfit.decisions.compare import Candidate, Comparison, compare
 from trainfit.decisions.patch import PatchError, apply
 from trainfit.decisions.room import room_on

@@ -5,7 +5,8 @@ import math
 import re
 from typing import Any, Never
 
-from trainfit.api.problems import INVALID_JSON, TOO_LARGE, Kind, Problem, problem, summary
+from trainfit.api.kinds import INVALID_JSON, TOO_LARGE, Kind
+from trainfit.api.problems import Problem, problem, summary
 from trainfit.documents.json_pointer import json_pointer
 from trainfit.resolve.findings import Finding
 

@@ -15,8 +15,9 @@ from starlette.requests import ClientDisconnect
 
 from trainfit.api.cost import Lane, has_launch, lane_of, size_of, too_long
 from trainfit.api.failures import ProblemError
+from trainfit.api.kinds import TOO_COSTLY
 from trainfit.api.metrics import metrics_of
-from trainfit.api.problems import TOO_COSTLY, problem
+from trainfit.api.problems import problem
 from trainfit.api.replies import Reply
 from trainfit.api.settings import Settings
 from trainfit.api.several import Opened

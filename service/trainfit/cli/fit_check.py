@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from pydantic import ValidationError
 
-from trainfit.api.problems import INVALID_JSON, problem
+from trainfit.api.kinds import INVALID_JSON
+from trainfit.api.problems import problem
 from trainfit.cli.entries import UnreadFile, read_entries
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import takes_flags_over_files

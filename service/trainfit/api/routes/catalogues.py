@@ -5,9 +5,9 @@ from functools import cache
 
 from fastapi import APIRouter
 
+from trainfit.api.kinds import INVALID_PARAMETER, OPERATION_PROBLEMS
 from trainfit.api.openapi import problem_responses
 from trainfit.api.operation import Operation
-from trainfit.api.problems import INVALID_PARAMETER, OPERATION_PROBLEMS
 from trainfit.catalog.configs import Provenance, bundled_config, bundled_ids
 from trainfit.catalog.gpus import Gpu, gpus
 

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Body, Request, Response
 
 from trainfit.api.examples import COMPARE_EXAMPLES
 from trainfit.api.json_body import JsonRoute
+from trainfit.api.kinds import BODY_PROBLEMS
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
-from trainfit.api.problems import BODY_PROBLEMS
 from trainfit.api.replies import comparison_reply
 from trainfit.api.several import SideBySide, jobs_of, read_comparison
 from trainfit.api.work import lane_for, opened, reply_from, sent

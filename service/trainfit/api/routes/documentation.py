@@ -11,8 +11,8 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from trainfit.api.kinds import KINDS
 from trainfit.api.openapi import openapi_bytes
-from trainfit.api.problems import KINDS
 
 SWAGGER_UI = Path(__file__).parent.parent / "swagger_ui"
 

@@ -10,10 +10,10 @@ from trainfit.api.answers import Answer, RememberingRoute, remember
 from trainfit.api.asked import asked_of
 from trainfit.api.examples import BATCH_EXAMPLES, ESTIMATE_EXAMPLES
 from trainfit.api.json_body import JsonRequest
+from trainfit.api.kinds import BODY_PROBLEMS, JOB_PROBLEMS
 from trainfit.api.metrics import metrics_of
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
-from trainfit.api.problems import BODY_PROBLEMS, JOB_PROBLEMS
 from trainfit.api.replies import batch_reply, estimate_at_once, estimate_reply
 from trainfit.api.several import Batch, jobs_of, read_batch
 from trainfit.api.work import checked, lane_for, opened, reply_from, sent

@@ -8,9 +8,9 @@ from trainfit.api.asked import asked_of
 from trainfit.api.cost import lane_of, size_of
 from trainfit.api.examples import FIT_CHECK_EXAMPLES
 from trainfit.api.json_body import JsonRoute
+from trainfit.api.kinds import JOB_PROBLEMS
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
-from trainfit.api.problems import JOB_PROBLEMS
 from trainfit.api.replies import fit_check_reply
 from trainfit.api.work import reply_from, sent
 from trainfit.fit import FitCheckAnswer

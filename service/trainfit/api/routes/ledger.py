@@ -7,9 +7,9 @@ from fastapi import APIRouter, Body, Request, Response
 from trainfit.api.cost import lane_of, size_of
 from trainfit.api.examples import LEDGER_EXAMPLES
 from trainfit.api.json_body import JsonRoute
+from trainfit.api.kinds import JOB_PROBLEMS
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
-from trainfit.api.problems import JOB_PROBLEMS
 from trainfit.api.replies import ledger_reply
 from trainfit.api.work import reply_from, sent
 from trainfit.rank_ledger import RankLedger

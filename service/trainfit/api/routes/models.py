@@ -6,9 +6,9 @@ from fastapi import APIRouter, Body, Request, Response
 
 from trainfit.api.examples import MODEL_EXAMPLES
 from trainfit.api.json_body import JsonRoute
+from trainfit.api.kinds import BODY_PROBLEMS, MODEL_PROBLEMS
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
-from trainfit.api.problems import BODY_PROBLEMS, MODEL_PROBLEMS
 from trainfit.api.replies import model_reply
 from trainfit.api.work import reply_from, sent
 from trainfit.model_summary import ModelSummary

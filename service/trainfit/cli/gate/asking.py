@@ -6,8 +6,9 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from trainfit.api.kinds import INTERNAL_ERROR
 from trainfit.api.launches import read_asked
-from trainfit.api.problems import INTERNAL_ERROR, Problem, problem
+from trainfit.api.problems import Problem, problem
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.lookup import LookUp
 from trainfit.cli.service import asking

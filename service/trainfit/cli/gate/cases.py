@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from trainfit.api.problems import (
+from trainfit.api.kinds import (
     GATED_MODEL,
     MODEL_NOT_ALLOWED,
     NOT_MODELLED,
     UNKNOWN_MODEL,
     UNSUPPORTED_MODEL,
     VERSION_NOT_SERVED,
-    Problem,
 )
+from trainfit.api.problems import Problem
 from trainfit.cli.entries import Entry
 from trainfit.cli.job_files import readable
 from trainfit.cli.service import UNAVAILABLE, is_unanswered
