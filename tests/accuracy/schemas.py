@@ -15,7 +15,9 @@ from tests.accuracy import (
     megatron_stage_parameters,
     parameter_counts,
     peer_megatron_lm,
+    reported_runs,
     runs,
+    throughput,
     torch_steps,
 )
 from tests.accuracy.megatron_rows import model_and_layout
@@ -56,6 +58,8 @@ SCHEMAS = (
         peer_megatron_lm.price,
     ),
     Schema(_has("hf_id", "status"), parameter_counts.group, parameter_counts.price),
+    Schema(_has("ask", "measured"), reported_runs.group, reported_runs.price),
+    Schema(_has("family", "measured"), throughput.group, throughput.price),
     Schema(_has("measured", "model", "training"), measured.group, measured.price),
     Schema(_has("fits", "model", "training"), runs.group, runs.price),
 )

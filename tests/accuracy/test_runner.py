@@ -240,3 +240,54 @@ def test_rows_of_tables_are_completed_from_their_recipes(
 def published_rows() -> list[Row]:
     lines = (Path(__file__).parent.parent / "data" / "corpus" / "runs.jsonl").read_text("utf-8")
     return [json.loads(line) for line in lines.splitlines()]
+
+
+def reported_row(**changes: Any) -> Row:
+    files = [{"path": "run.sh", "content": "torchrun --nproc-per-node 1 pretrain_gpt.py --what 1"}]
+    return (
+        {
+            "id": "somebody's run",
+            "group": "one GPU",
+            "complete": True,
+            "measured": {"max_allocated_gib": 16.0, "device_gib": 20.0},
+            "ask": {"model": {"hf_config": TINY}, "framework": {"name": "transformers"}},
+        }
+        | ({"ask": {"launch": {"files": files}}} if changes.pop("launched", False) else {})
+        | changes
+    )
+
+
+def test_a_reported_run_has_a_row_for_each_figure() -> None:
+    allocated, device = outcomes_of_row(reported_row(), Path(), "rows:1")
+    assert [each.id for each in (allocated, device)] == [
+        "somebody's run#allocated",
+        "somebody's run#device",
+    ]
+    assert allocated.group == "reported: one GPU"
+    told = [each.as_json() for each in (allocated, device)]
+    assert [each["measured_bytes"] for each in told] == [16 * 2**30, 20 * 2**30]
+    assert told[0]["expected_bytes"] < told[1]["expected_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "group", "reason"),
+    [
+        ({"launched": True}, "reported: one GPU", "refused: "),
+        ({"group": "contradicts its own log"}, "reported: contradicts its own log", "the run "),
+        ({"complete": False, "launched": True}, "reported: one GPU near", "refused: "),
+    ],
+)
+def test_a_reported_run_that_is_not_priced_says_why(changes: Row, group: str, reason: str) -> None:
+    (outcome,) = outcomes_of_row(reported_row(**changes), Path(), "rows:1")
+    assert (outcome.group, outcome.priced, outcome.failed) == (group, False, False)
+    assert str(outcome.reason).startswith(reason)
+
+
+def test_published_speed_is_told_to_be_left_out() -> None:
+    row = {"id": "fast", "family": "dense", "measured": {}, "model": {}, "training": {}}
+    (outcome,) = outcomes_of_row(row, Path(), "rows:1")
+    assert (outcome.group, outcome.reason, outcome.failed) == (
+        "dense",
+        "no step time is estimated",
+        False,
+    )
