@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from trainfit.launch.commands.shell import arithmetic, conditions, formatting, reading
+from trainfit.launch.commands.shell import arithmetic, conditions, formatting, functions, reading
 from trainfit.launch.commands.shell.arithmetic import RefusedError
 from trainfit.launch.commands.shell.flow import Status, Way
 from trainfit.launch.commands.shell.piece import Piece
@@ -203,7 +203,7 @@ def _source(script: Script, words: Words, place: Piece) -> Status:
     if file is None:
         script.state.missing = (*script.state.missing, path)
         return f"{path}, which {script.where(place)} reads, was not sent"
-    return script.source(Source.of_script(file.content, file.path), words[1:])
+    return functions.source(script, Source.of_script(file.content, file.path), words[1:])
 
 
 def _eval(script: Script, words: Words, place: Piece) -> Status:
@@ -212,7 +212,7 @@ def _eval(script: Script, words: Words, place: Piece) -> Status:
     text = joined(words, Text.at(place, " "))
     if text.unknown is not None and text.pieces[0].unknown is not None:
         script.state.missing = (*script.state.missing, f"what {script.where(place)} evaluates")
-    status = script.evaluate(text)
+    status = functions.evaluate(script, text)
     if text.unknown is not None:
         return f"what is evaluated at {script.where(place)} is known only when it runs"
     return status
@@ -351,7 +351,7 @@ def _command(script: Script, words: Words, place: Piece) -> Status:
         return 0
     if str(words[0]).startswith("-"):
         return _unknown(script, words, place)
-    return script.invoke(words, place, functions=False)
+    return script.invoke(words, place, calls=False)
 
 
 def _builtin(script: Script, words: Words, place: Piece) -> Status:
@@ -359,7 +359,7 @@ def _builtin(script: Script, words: Words, place: Piece) -> Status:
         return 0
     if str(words[0]) not in BUILTINS:
         return 1
-    return script.invoke(words, place, functions=False)
+    return script.invoke(words, place, calls=False)
 
 
 def _wait(script: Script, words: Words, place: Piece) -> Status:

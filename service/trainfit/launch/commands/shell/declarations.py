@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trainfit.launch.commands.shell import braces
+from trainfit.launch.commands.shell import assignments, braces
 from trainfit.launch.commands.shell.flow import Status
 from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.state import Value, Variable
@@ -86,7 +86,7 @@ def _listed(script: Script, kind: str, on: set[str], place: Piece) -> Status:
 
 def _assigned(script: Script, node: Assignment, *, keyed: bool) -> _Named:
     keyed = keyed or script.state.variables.get(node.name, Variable(None)).keyed
-    value = script.value_of(node.value, keyed=keyed)
+    value = assignments.value_of(script, node.value, keyed=keyed)
     index = None
     if node.index is not None:
         try:

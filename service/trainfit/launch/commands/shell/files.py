@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from trainfit.launch.commands.shell import subshells
 from trainfit.launch.commands.shell.flow import LeftError
 from trainfit.launch.commands.shell.piece import Piece
 from trainfit.launch.commands.shell.source import lines_of
@@ -88,7 +89,7 @@ def read(script: Script, redirect: Redirect) -> Text | None:
         case "<":
             parts = redirect.target.parts
             if len(parts) == 1 and isinstance(parts[0], Substitution) and parts[0].arrow == "<":
-                return script.printed_by(parts[0])
+                return subshells.printed_by(script, parts[0])
             return content(script, expander.value(redirect.target))
         case _:
             return None

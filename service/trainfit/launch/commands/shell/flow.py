@@ -36,3 +36,8 @@ class LeftError(Exception):
 
 class UnclearError(Exception):
     """It is not known whether a loop or a function goes on."""
+
+
+def root(what: str, why: str) -> str:
+    """Why something is not known; of what rests on another unknown, the first cause alone."""
+    return why if " not known: " in why else f"{what}: {why}"
