@@ -25,7 +25,7 @@ def models(draw: st.DrawFn) -> dict[str, Any]:
         "add_bias_linear": draw(st.booleans()),
         "qk_layernorm": draw(st.booleans()),
         "position_embedding_type": draw(st.sampled_from(["rope", "learned_absolute"])),
-        "max_position_embeddings": draw(st.integers(64, 4096)),
+        "max_position_embeddings": draw(st.integers(4096, 8192)),
         "untie_embeddings_and_output_weights": draw(st.booleans()),
         "mtp_num_layers": draw(st.sampled_from([0, 1, 2])),
     }

@@ -86,11 +86,15 @@ def test_a_sequence_needs_no_multiple_of_the_ranks() -> None:
     assert stage(job(8, training={"seq_length": 2049})).components
 
 
+def test_an_explicit_default_is_as_good_as_an_absent_one() -> None:
+    """Without FSDP nobody computes the loss over shared logits, whatever the field says."""
+    assert stage(job(4, framework={"loss_parallel": True})) == stage(job(4))
+
+
 @pytest.mark.parametrize(
     ("changes", "pointer"),
     [
         ({"layout": {"sequence_parallel": True}}, "/parallelism/sequence_parallel"),
-        ({"framework": {"loss_parallel": True}}, "/framework/loss_parallel"),
         ({"framework": {"liger_kernel": True}}, "/framework/liger_kernel"),
         ({"training": {"loss": {"cross_entropy": "liger"}}}, "/training/loss/cross_entropy"),
         ({"training": {"peft": {"method": "lora", "r": 8}}}, "/training/peft"),

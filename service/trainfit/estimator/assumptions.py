@@ -35,7 +35,7 @@ ASSUMPTIONS = {
     "class-sizes": "The config.json leaves hidden_size or num_hidden_layers open: the model has "
     "the sizes that its class has by default.",
     "longer-than-positions": "The sequence is longer than max_position_embeddings of the model's "
-    "config: rotary positions go on, but a run with learned ones ends there.",
+    "config, whose positions are computed and go on.",
     "several-releases": "The launch can be of several releases of its framework: the bounds span "
     "all of them, and what is expected is that of the latest. framework_version narrows it.",
     "last-known-revision": "The branch or tag of the model still names the commit that it named "

@@ -114,6 +114,11 @@ class Draft:
         self._recognised.pop(setting, None)
         self._irrelevant.append(setting)
 
+    def ignore_version(self, version: str | None) -> None:
+        """Note that nothing that is read depends on the release of the framework."""
+        if version is not None:
+            self.ignore(Setting("framework_version", version, "framework_version", None))
+
     def leave_out(self, setting: Setting, why: str) -> None:
         """Note a setting that may change memory in a way that is not modelled. Where `why` asks for
         a field that the overrides set, that takes its place.

@@ -21,6 +21,7 @@ from trainfit.launch.variants import variants
 from trainfit.specs.gpu import CustomGpu, JobGpu
 from trainfit.specs.launch import Launch, LaunchFormat
 
+ROWS = "/model/spec/vocab_size"
 OTHERS = "reserved_other_bytes"
 COUNTS = ("num_processes", "num_machines")
 """What accelerate's launcher is told of the number of GPUs."""
@@ -63,11 +64,31 @@ def _one_way(launch: Launch, found: Format, program: Program, fork: Fork) -> Rea
         draft.ignore(setting)
     for setting, why in program.unsupported:
         draft.leave_out(setting, why)
+    _refuse_other_vocabulary(draft)
     job, taken_over = overridden(draft.job, launch.overrides)
     account = replace(draft.close(), replaced=taken_over)
     if (gpu := _gpu(launch.gpu, draft.job.get("gpu"), job.get("gpu"))) is not None:
         job["gpu"] = gpu
     return Read(draft, account, job)
+
+
+def _refuse_other_vocabulary(draft: Draft) -> None:
+    """The rows of an embedding belong to a model that is told by its dimensions. Raises LaunchError
+    where they are to be those of a config.json, which has its own.
+    """
+    rows = draft.overridden(ROWS)
+    if rows is None or draft.overridden("/model/spec/num_layers") is not None:
+        return
+    name = draft.overridden("/model/hf_id") or draft.get("/model/hf_id")
+    if name is None and draft.get("/model/hf_config") is None:
+        return
+    model = "the model" if name is None else str(name)
+    raise LaunchError(
+        Complaint(
+            f"{ROWS} of the overrides: the config.json of {model} says its vocabulary; leave this "
+            "out, or send that config.json with another vocab_size as /model/hf_config"
+        )
+    )
 
 
 def _gpu(given: JobGpu | None, found: Any, merged: Any) -> Any:

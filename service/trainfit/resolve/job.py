@@ -5,7 +5,7 @@ from typing import Any
 
 from trainfit.resolve.card import NO_CARD
 from trainfit.resolve.defaults import derived_layout, resolved_defaults
-from trainfit.resolve.findings import Findings
+from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.layout import resolve_layout
 from trainfit.resolve.not_modelled import refuse_not_modelled
 from trainfit.resolve.plan import (
@@ -41,6 +41,7 @@ def resolve(job: Job, model: ModelSpec, source: Source, card: Card = NO_CARD) ->
     """
     findings = Findings()
     refuse_not_modelled(job, findings)
+    job = _within_positions(job, model, findings)
     if isinstance(job.framework, Megatron):
         return _megatron(job, job.framework, model, source, card, findings)
     return _pytorch(job, job.framework, model, source, card, findings)
@@ -117,6 +118,29 @@ def padded_vocabulary(rows: int, framework: Megatron, tp: int) -> int:
     return ceil(rows / multiple) * multiple
 
 
+def _within_positions(job: Job, model: ModelSpec, findings: Findings) -> Job:
+    """Learned positions are rows of a table, of which a longer sequence finds none. Where no length
+    is given it is that of the table, if the usual one is longer.
+    """
+    known = _learned_positions(model)
+    training = job.training
+    if known is None or training.seq_length <= known:
+        return job
+    if "seq_length" not in training.model_fields_set:
+        values = dict(training) | {"seq_length": known}
+        within = type(training).model_construct(training.model_fields_set, **values)
+        return job.model_copy(update={"training": within})
+    pointer = "/training/seq_length"
+    message = f"the model has learned {known} positions, and a run ends at the next one"
+    findings.add(pointer, "conflict", message, put(pointer, known))
+    return job
+
+
+def _learned_positions(model: ModelSpec) -> int | None:
+    rows = model.embedding.position_rows
+    return min(rows, model.max_position_embeddings or rows) or None
+
+
 def _mtp_layers(job: Job, model: ModelSpec, findings: Findings) -> int:
     declared = model.mtp.num_layers if model.mtp is not None else 0
     if job.training.mtp is None:
@@ -145,6 +169,11 @@ def _derived(
         elif batch.num_microbatches == 1:
             why = "no accumulation of gradients"
         derived["/training/num_microbatches"] = (batch.num_microbatches, "derived", why)
+    if "seq_length" not in training.model_fields_set and batch.seq_length == _learned_positions(
+        model
+    ):
+        why = "the positions that the model has learned"
+        derived["/training/seq_length"] = (batch.seq_length, "config", why)
     if training.mtp is None and model.mtp is not None:
         value = {"num_layers": mtp_layers}
         derived["/training/mtp"] = (value, "config", "the depths that the config declares")

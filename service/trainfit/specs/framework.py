@@ -165,7 +165,8 @@ class Transformers(Part):
     )
     loss_parallel: bool = Field(
         True,
-        description="With tp: compute the loss over logits that tp ranks share. Not DeepSpeed's.",
+        description="With tp: compute the loss over logits that tp ranks share. Of no effect under "
+        "DeepSpeed, which gathers them.",
     )
     expandable_segments: bool = Field(
         False, description="PyTorch's allocator grows segments rather than caching blocks."

@@ -86,8 +86,11 @@ def _files(program: Program) -> list[LaunchFile]:
     ]
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:  # noqa: ARG001
-    """Put a container, with its overrides, into a draft. Raises LaunchError."""
+def read(program: Program, draft: Draft, version: str | None) -> None:
+    """Put a container, with its overrides, into a draft; a release of Megatron-Bridge decides none
+    of what is read. Raises LaunchError.
+    """
+    draft.ignore_version(version)
     paths, words = _sort(program, draft)
     files = [_file(program, path) for path in paths] or _files(program)
     _refuse_several(files, paths[-1] if paths else None)

@@ -73,8 +73,9 @@ def _is_config(file: LaunchFile) -> bool:
     return isinstance(model, dict) and str(model.get(COMPONENT)).startswith("torchtune.")
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:  # noqa: ARG001
+def read(program: Program, draft: Draft, version: str | None) -> None:
     """Keys mean the same in every release that has them."""
+    draft.ignore_version(version)
     command = _command(program)
     file, words = _config(program, command.words)
     overrides = list(assignments(words))

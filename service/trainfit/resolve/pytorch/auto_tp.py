@@ -60,10 +60,6 @@ def check_auto_tp(job: Job, model: ModelSpec, layout: Layout, findings: Findings
         pointer = "/parallelism/sequence_parallel"
         message = "DeepSpeed's tensor-parallel ranks have whole sequences"
         findings.add(pointer, "conflict", message, put(pointer, False))
-    if job.framework.loss_parallel and "loss_parallel" in job.framework.model_fields_set:
-        pointer = "/framework/loss_parallel"
-        message = "DeepSpeed gathers logits before the loss"
-        findings.add(pointer, "conflict", message, put(pointer, False))
     if training.loss.cross_entropy != "unfused" or job.framework.liger_kernel:
         liger = job.framework.liger_kernel
         pointer = "/framework/liger_kernel" if liger else "/training/loss/cross_entropy"
