@@ -106,5 +106,11 @@ def test_work_is_bounded(text: str, bound: str | None) -> None:
         assert bound in reading.why
 
 
+def test_a_status_is_a_number_that_no_expression_is_refused_for() -> None:
+    commands = read("{ which srun; BATCH=$((1-$?)); train $((2 - $?)) on; }").commands
+    assert commands is not None
+    assert [command.doubt for command in commands if command.words[0].text == "train"] == [None]
+
+
 def test_a_refusal_names_its_place() -> None:
     assert read("\n" + "(" * 100).why.startswith("run.sh:2: the script is nested more than 40")

@@ -208,6 +208,9 @@ class Expander:
             return arithmetic.evaluate(str(expression), self)
         if _is_number(expression):
             raise NotKnownError(expression.unknown)
+        if _is_made_of_statuses(expression):
+            self.shell.forget(arithmetic.assigned(str(expression)), self._place, expression.unknown)
+            raise NotKnownError(expression.unknown)
         arithmetic.not_read(str(expression), self, expression.unknown)
         raise NotKnownError(expression.unknown)
 
@@ -354,6 +357,13 @@ def _is_number(text: Text) -> bool:
     give or a program prints, but not what may be any of several values of the script.
     """
     return len(text.pieces) == 1 and not text.spreads
+
+
+def _is_made_of_statuses(expression: Text) -> bool:
+    """Whether nothing but statuses is not known of an expression, and it divides by none."""
+    unknown = (piece.text for piece in expression.pieces if piece.unknown is not None)
+    divides = any(sign in str(expression) for sign in ("/", "%", "**"))
+    return not divides and all(text in ("$?", "${?}") for text in unknown)
 
 
 def _from_end(array: Array, index: str) -> str:
