@@ -19,7 +19,8 @@ export type Json = null | boolean | number | string | Json[] | { [name: string]:
 export type Job = Schemas["Job"];
 export type Problem = Schemas["Problem"];
 export type Finding = Schemas["Finding"];
-export type Change = Schemas["Change"];
+/** An operation of RFC 6902, of which one that removes needs no value; a change of an answer is one. */
+export type Change = Pick<Schemas["Change"], "op" | "path"> & Partial<Schemas["Change"]>;
 export type Estimate = Schemas["EstimateAnswer"] | (Schemas["Estimate"] & { job?: undefined });
 export type FitCheck = Schemas["FitCheckAnswer"];
 export type Stage = Schemas["Stage"];

@@ -92,6 +92,7 @@ def openapi_bytes(app: FastAPI) -> bytes:
     document["components"]["securitySchemes"] = API_KEY
     # The same bytes everywhere, whether keys are set or not: a key may be sent, or nothing.
     document["security"] = [{scheme: []} for scheme in API_KEY] + [{}]
+    _require_what_is_always_sent(document)
     _suit_generators(document)
     return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
 
@@ -105,6 +106,34 @@ def _forget_unused_errors(document: dict[str, Any]) -> None:
                 del operation["responses"]["422"]
     for name in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(name, None)
+
+
+def _require_what_is_always_sent(document: dict[str, Any]) -> None:
+    """An answer has all its fields, those with a default among them: only who asks may leave some
+    out.
+    """
+    schemas = document["components"]["schemas"]
+    asked: set[str] = set()
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            asked |= _named_in(operation.get("requestBody", {}), schemas, asked)
+    for name, schema in schemas.items():
+        if name not in asked and "properties" in schema:
+            schema["required"] = list(schema["properties"])
+
+
+def _named_in(part: Any, schemas: dict[str, Any], known: set[str]) -> set[str]:
+    """The schemas that a part of the document names, and those that these name."""
+    if isinstance(part, list):
+        return set().union(*[_named_in(each, schemas, known) for each in part])
+    if not isinstance(part, dict):
+        return set()
+    found: set[str] = set()
+    name = str(part.get("$ref", "")).rpartition("/")[2]
+    if name and name not in known:
+        known.add(name)
+        found = {name} | _named_in(schemas[name], schemas, known)
+    return found.union(*[_named_in(each, schemas, known) for each in part.values()])
 
 
 def _suit_generators(part: Any) -> None:
