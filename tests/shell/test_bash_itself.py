@@ -19,7 +19,12 @@ FRAGMENTS = [
     for fragment in (DATA / name).read_text().rstrip("\n").split("\n----\n")
 ]
 DOUBTFUL = (DATA / "doubtful.txt").read_text().rstrip("\n").split("\n----\n")
-PUBLIC = sorted(path for path in DATA.iterdir() if path.suffix in (".sh", ".slurm"))
+PUBLIC = sorted(
+    path
+    for folder in (DATA, DATA.parents[1] / "shell")
+    for path in folder.iterdir()
+    if path.suffix in (".sh", ".slurm")
+)
 SCRIPTS = 2000
 BATCH = 500
 

@@ -227,7 +227,8 @@ class Expander:
             found = self.missing(name, self._place)
         elif index not in (None, "0"):
             found = Text.at(self._place, "0")
-        if found.unknown is not None and not _is_number(found):
+        merged = str(found) == f"${{{name}}}" and name in self.state.variables
+        if found.unknown is not None and (merged or not _is_number(found)):
             self.may_be_refused(found.unknown)
             if self.state.on("nounset"):
                 self.shell.supposed(self._place)
