@@ -113,8 +113,8 @@ class Expander:
         """One text, not split, as it is assigned to a variable."""
         fields = Fields("")
         for part in node.parts:
-            is_one = isinstance(part, Parameter) and parameters.is_joined(part)
-            self.expand(part, fields, quoted=quoted or is_one)
+            is_all = isinstance(part, Parameter) and parameters.is_all(part)
+            self.expand(part, fields, quoted=quoted or is_all)
         texts = [Text(text_of(each).pieces) for each in fields.stretches()]
         text = joined(texts, Text.at(node.place, " "))
         self.shell.budget.spend(len(str(text)) + len(text.pieces))
@@ -303,8 +303,11 @@ class Expander:
         if parameters.is_joined(part) and quoted:
             fields.add(joined(values, Text.at(part.place, self.separator())), quoted=True)
             return
+        between = "" if quoted else (self._separators() or "")[:1]
         for index, text in enumerate(values):
-            if index:
+            if index and between:
+                fields.split(Text.at(part.place, between))
+            elif index:
                 fields.end()
             self._split(text, fields, quoted=quoted)
 

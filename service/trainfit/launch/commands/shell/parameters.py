@@ -44,7 +44,7 @@ def expanded(part: Parameter, shell: Expander, fields: Fields, *, quoted: bool) 
 
 
 def _expanded(part: Parameter, shell: Expander, fields: Fields, *, quoted: bool) -> Values | None:
-    if part.prefix == "#" and _is_all(part):
+    if part.prefix == "#" and is_all(part):
         return _count(part, shell)
     found = looked_up(part, shell)
     if part.operator in _DEFAULTS:
@@ -71,7 +71,7 @@ def is_joined(part: Parameter) -> bool:
     return (part.name if part.index is None else part.index.bare) == "*"
 
 
-def _is_all(part: Parameter) -> bool:
+def is_all(part: Parameter) -> bool:
     """Whether an expansion is of all items: $@, $*, ${X[@]}, ${X[*]}."""
     return (part.name if part.index is None else part.index.bare) in ("@", "*")
 
@@ -88,7 +88,7 @@ def looked_up(part: Parameter, shell: Expander) -> Values | None:
     value = shell.state.get(part.name)
     if part.index is None:
         return value.item("0") if isinstance(value, Array) else value
-    if _is_all(part):
+    if is_all(part):
         if isinstance(value, Array):
             return value.listed()
         if value is None:
@@ -162,7 +162,7 @@ def _defaulted(
         if is_set:
             shell.operand(operand, fields, quoted=quoted)
             return None
-        return () if _is_all(part) else Text.at(part.place, "")
+        return () if is_all(part) else Text.at(part.place, "")
     if is_set:
         return found
     if kind == "?":
@@ -179,7 +179,7 @@ def _defaulted(
 
 def _assigned(part: Parameter, operand: Word, shell: Expander) -> Text:
     """${X:=default}"""
-    if not re.fullmatch(r"[A-Za-z_]\w*", part.name) or _is_all(part):
+    if not re.fullmatch(r"[A-Za-z_]\w*", part.name) or is_all(part):
         shell.shell.refused(part.place, f"{part.name} cannot be assigned so")
     index = None if part.index is None else subscript(part.name, part.index, shell)
     shell.shell.assign(part.name, shell.value(operand), part.place, index)
@@ -224,7 +224,7 @@ def _length(part: Parameter, found: Values | None, shell: Expander) -> Text:
 
 def _indirect(part: Parameter, shell: Expander, fields: Fields, *, quoted: bool) -> Values | None:
     """${!X}: the variable that X names; ${!X[@]}: the keys of an array."""
-    if part.index is not None and _is_all(part):
+    if part.index is not None and is_all(part):
         value = shell.state.get(part.name)
         if isinstance(value, Array):
             value.count()
