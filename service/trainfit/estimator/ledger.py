@@ -28,6 +28,8 @@ class Weight(NamedTuple):
     bucket: Bucket
     split: Split
     trainable: bool = True
+    vector: bool = False
+    """No matrix that a linear multiplies with: a bias, say."""
 
 
 class Lifetime(Enum):

@@ -169,7 +169,7 @@ class ParameterTable:
             dense += here
             if weight.bucket in buckets:
                 buckets[weight.bucket] += here
-            elif weight.bucket in LINEAR_BUCKETS and not weight.name.endswith("bias"):
+            elif weight.bucket in LINEAR_BUCKETS and not weight.vector:
                 linear += here
         return Local(whole, dense, expert, buckets["router"], buckets["norm"], linear)
 

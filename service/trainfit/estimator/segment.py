@@ -4,7 +4,7 @@ The ledger is walked as a step runs it: forward, adding what each operation save
 the end, giving it back. The highest point of each walk is kept with the operation it falls on.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation
 from trainfit.resolve.plan import OFFLOADED
@@ -27,10 +27,13 @@ class Moment(NamedTuple):
         return self.kept + self.borrowed
 
 
+SegmentName = Literal["embedding", "dense", "moe", "mtp", "final_norm", "head"]
+
+
 class Segment(NamedTuple):
     """A stretch of a model: a layer, a recomputed group of layers, an embedding, a head."""
 
-    name: str
+    name: SegmentName
     saved: int
     forward: Moment
     backward: Moment
@@ -54,22 +57,15 @@ class Sums(NamedTuple):
     kind: Kind | None
 
 
-def price(name: str, groups: tuple[Group, ...], modules: frozenset[str], gradient: int) -> Segment:
-    """Walk a stretch forward and backward.
-
-    `modules` are those recomputed; `gradient` is the bytes of the gradient that flows along the
-    residual stream while the stretch runs backward.
-    """
-    return walk(name, add_up(groups, modules), gradient)
-
-
 def add_up(groups: tuple[Group, ...], modules: frozenset[str]) -> list[list[Sums]]:
     """Every operation's bytes by lifetime, where `modules` are recomputed."""
     return [[_sums(operation, modules) for operation in group] for group in groups]
 
 
-def walk(name: str, table: list[list[Sums]], gradient: int) -> Segment:
-    """What a stretch saves and its highest moments, forward and backward."""
+def walk(name: SegmentName, table: list[list[Sums]], gradient: int) -> Segment:
+    """What a stretch saves and its highest moments, forward and backward. `gradient` is the bytes
+    of the one that flows along the residual stream while the stretch runs backward.
+    """
     flat = [sums for group in table for sums in group]
     saved = sum([sums.saved for sums in flat])
     made = sum([sums.gradient for sums in flat])
@@ -155,7 +151,9 @@ def _rerun_peak(module: list[Sums]) -> int:
     return best
 
 
-def rerun(name: str, parts: list[Segment], kept: int, gradient: int, *, cached: int = 0) -> Segment:
+def rerun(
+    name: SegmentName, parts: list[Segment], kept: int, gradient: int, *, cached: int = 0
+) -> Segment:
     """A stretch under full recompute: its input is kept, the rest made again in backward. `cached`
     bytes of what is kept stand in for what would be made again.
 

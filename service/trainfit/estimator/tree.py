@@ -20,7 +20,7 @@ from trainfit.estimator.frameworks.pytorch.ledger import Ledger as PytorchLedger
 from trainfit.estimator.ledger import Group, Lifetime, Row, Weight
 from trainfit.estimator.local_parameters import ParameterTable, embedding_weights
 from trainfit.estimator.placement import Content, place
-from trainfit.estimator.segment import price
+from trainfit.estimator.segment import add_up
 from trainfit.estimator.symbols import (
     block_symbols,
     embedding_symbols,
@@ -230,9 +230,9 @@ class _Modules:
             here = local.dense + local.expert
             yield Module(weight.name, local.whole, here, 0, split=weight.split.value)
         for operation in chain.from_iterable(groups):
-            saved = price(operation.name, ((operation,),), self._ledger.dropped, 0).saved
+            ((sums,),) = add_up(((operation,),), self._ledger.dropped)
             tensors = tuple(map(self._kept, operation.tensors))
-            yield Module(operation.name, 0, 0, saved, tensors=tensors)
+            yield Module(operation.name, 0, 0, sums.saved, tensors=tensors)
 
     def _kept(self, row: Row) -> KeptTensor:
         dropped = not self._ledger.dropped.isdisjoint(row.dropped_by)

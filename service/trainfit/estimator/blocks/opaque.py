@@ -15,7 +15,8 @@ def weights(block: Opaque) -> Iterator[Weight]:
     for weight in block.weights:
         bucket = weight.bucket or block.bucket
         split = Split.EXPERT if bucket == "routed_experts" else Split.REPLICATED
-        yield Weight(weight.name, prod(weight.shape), bucket, split, weight.trainable)
+        vector = len(weight.shape) == 1
+        yield Weight(weight.name, prod(weight.shape), bucket, split, weight.trainable, vector)
 
 
 def towers(spec: ModelSpec) -> Iterator[Weight]:

@@ -30,14 +30,14 @@ def weights(block: Attention, hidden: int) -> Iterator[Weight]:
         numel = block.query_experts * (g_d * h_in + h_out * g_dv)
         yield Weight("query_experts", numel, "routed_experts", Split.EXPERT)
     if block.qkv_bias:
-        yield Weight("qkv_bias", a_d + keys + values, block.bucket, Split.TENSOR)
+        yield Weight("qkv_bias", a_d + keys + values, block.bucket, Split.TENSOR, vector=True)
     if block.out_bias:
-        yield Weight("proj_bias", h_out, block.bucket, Split.REPLICATED)
+        yield Weight("proj_bias", h_out, block.bucket, Split.REPLICATED, vector=True)
     if block.gate_width:
         gate = block.gate_width * (h_in + int(block.gate_bias))
         yield Weight("gate", gate, block.bucket, Split.TENSOR)
     if block.sinks:
-        yield Weight("sinks", block.heads, block.bucket, Split.TENSOR)
+        yield Weight("sinks", block.heads, block.bucket, Split.TENSOR, vector=True)
     if block.q_norm is not None:
         yield norm.weights(block.q_norm, "q_norm")
     if block.k_norm is not None:

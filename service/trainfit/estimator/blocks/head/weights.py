@@ -18,4 +18,4 @@ def weights(head: OutputLayer, rows: int, *, copy_of_embedding: bool) -> Iterato
     if not head.tied or copy_of_embedding:
         yield Weight("output_layer", rows * head.width, "output_layer", Split.TENSOR)
     if head.bias:
-        yield Weight("output_bias", rows, "output_layer", Split.TENSOR)
+        yield Weight("output_bias", rows, "output_layer", Split.TENSOR, vector=True)

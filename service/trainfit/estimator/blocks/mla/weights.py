@@ -30,9 +30,9 @@ def weights(block: LatentAttention, hidden: int) -> Iterator[Weight]:
     yield Weight("kv_up", kv_up, "attention", Split.TENSOR)
     yield Weight("proj", hidden * a * d_v, "attention", Split.TENSOR)
     if block.down_bias:
-        yield Weight("down_bias", (r_q or 0) + kv_down, "attention", Split.REPLICATED)
+        yield Weight("down_bias", (r_q or 0) + kv_down, "attention", Split.REPLICATED, vector=True)
     if block.out_bias:
-        yield Weight("proj_bias", hidden, "attention", Split.REPLICATED)
+        yield Weight("proj_bias", hidden, "attention", Split.REPLICATED, vector=True)
     if block.gate_width:
         yield Weight("gate", block.gate_width * hidden, "attention", Split.TENSOR)
     if block.sinks:

@@ -17,5 +17,5 @@ def weights(block: Mlp, hidden: int) -> Iterator[Weight]:
     yield Weight("fc1", inputs * block.ffn * h_in, block.bucket, Split.TENSOR)
     yield Weight("fc2", h_out * block.ffn, block.bucket, Split.TENSOR)
     if block.bias:
-        yield Weight("fc1_bias", inputs * block.ffn, block.bucket, Split.TENSOR)
-        yield Weight("fc2_bias", h_out, block.bucket, Split.REPLICATED)
+        yield Weight("fc1_bias", inputs * block.ffn, block.bucket, Split.TENSOR, vector=True)
+        yield Weight("fc2_bias", h_out, block.bucket, Split.REPLICATED, vector=True)

@@ -18,14 +18,21 @@ def weights(block: Experts, hidden: int) -> Iterator[Weight]:
     routed = block.router_input or hidden
     yield Weight("router", scores * routed, "router", Split.REPLICATED)
     if block.router_bias:
-        yield Weight("router_bias", scores, "router", Split.REPLICATED)
+        yield Weight("router_bias", scores, "router", Split.REPLICATED, vector=True)
     if block.correction_bias:
-        yield Weight("correction_bias", block.experts, "router", Split.REPLICATED, trainable=False)
+        yield Weight(
+            "correction_bias",
+            block.experts,
+            "router",
+            Split.REPLICATED,
+            trainable=False,
+            vector=True,
+        )
     per_expert = (inputs + 1) * width * block.ffn
     yield Weight("experts", block.experts * per_expert, "routed_experts", Split.EXPERT)
     if block.bias:
         biases = block.experts * (inputs * block.ffn + width)
-        yield Weight("experts_bias", biases, "routed_experts", Split.EXPERT)
+        yield Weight("experts_bias", biases, "routed_experts", Split.EXPERT, vector=True)
     if block.latent is not None:
         latent = 2 * hidden * block.latent + int(block.latent_bias) * (hidden + block.latent)
         yield Weight("latent", latent, block.latent_bucket, Split.REPLICATED)
@@ -38,7 +45,7 @@ def _shared(block: Experts, hidden: int, width: int) -> Iterator[Weight]:
     numel = (inputs + 1) * hidden * width
     yield Weight("shared_experts", numel, "shared_experts", Split.TENSOR)
     if block.shared_bias:
-        yield Weight("shared_fc1_bias", inputs * width, "shared_experts", Split.TENSOR)
-        yield Weight("shared_fc2_bias", hidden, "shared_experts", Split.REPLICATED)
+        yield Weight("shared_fc1_bias", inputs * width, "shared_experts", Split.TENSOR, vector=True)
+        yield Weight("shared_fc2_bias", hidden, "shared_experts", Split.REPLICATED, vector=True)
     if block.shared_gate:
         yield Weight("shared_gate", hidden, "shared_experts", Split.REPLICATED)

@@ -17,6 +17,7 @@ def weights(block: Recurrence) -> Iterator[Weight]:
     for weight in block.weights:
         numel = prod(weight.shape)
         bucket = weight.bucket or block.bucket
-        yield Weight(weight.name, numel, bucket, Split.TENSOR, weight.trainable)
+        vector = len(weight.shape) == 1
+        yield Weight(weight.name, numel, bucket, Split.TENSOR, weight.trainable, vector)
     for index, each in enumerate(block.norms):
         yield norm.weights(each, f"norm{index}")

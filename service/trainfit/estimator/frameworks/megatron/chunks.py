@@ -18,7 +18,7 @@ from trainfit.estimator.legend import in_symbols, legend_of
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
-from trainfit.estimator.segment import Segment, Sums, add_up, rerun, walk
+from trainfit.estimator.segment import Segment, SegmentName, Sums, add_up, rerun, walk
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.architecture import MultiTokenPrediction
 from trainfit.specs.blocks import Experts, Layer, Sublayer
@@ -166,7 +166,7 @@ class Ledger:
     def _add_up(self, groups: tuple[Group, ...]) -> list[list[Sums]]:
         return add_up(groups, self.dropped)
 
-    def _price(self, name: str, groups: tuple[Group, ...], gradient: int) -> Segment:
+    def _price(self, name: SegmentName, groups: tuple[Group, ...], gradient: int) -> Segment:
         return walk(name, self._add_up(groups), gradient)
 
     def _multi_token_prediction(self) -> list[list[Sums]] | None:

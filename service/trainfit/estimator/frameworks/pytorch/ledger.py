@@ -29,7 +29,7 @@ from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, Role, sa
 from trainfit.estimator.legend import pytorch_legend_of
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
-from trainfit.estimator.segment import Segment, Sums, add_up, rerun, walk
+from trainfit.estimator.segment import Segment, SegmentName, Sums, add_up, rerun, walk
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Layer, Sublayer
 from trainfit.specs.framework import Torchtitan
@@ -177,7 +177,9 @@ class Ledger:
         chosen = policy.frozen or self._trains(kind)
         return policy.kind != "none" and (position + 1) % policy.every == 0 and chosen
 
-    def _price(self, name: str, groups: tuple[Group, ...], gradient: int | None = None) -> Segment:
+    def _price(
+        self, name: SegmentName, groups: tuple[Group, ...], gradient: int | None = None
+    ) -> Segment:
         """A stretch through which the gradient of the residual stream flows, unless told else."""
         table = add_up(groups, self.dropped)
         if self._passing and not (name == "head" and self.plan.model.output_layer.tied):
