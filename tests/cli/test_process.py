@@ -19,7 +19,10 @@ QUESTION = (
 )
 ESTIMATE = ["estimate", *QUESTION.split()]
 JOBS = str(Path(__file__).parents[2] / "deploy" / "ci" / "example-jobs.yaml")
-COLD_CPU_SECONDS = 0.8
+IMPORTS = "import pydantic, cyclopts, rich.console, rich.table, httpx, fastapi, uvicorn"
+"""What the service stands on: a measure of how fast this machine starts Python just now."""
+COLD_RATIO = 1.6
+"""0.8 s where these imports take half a second."""
 SERVICE_ONLY = (
     "fastapi",
     "httpx",
@@ -34,17 +37,23 @@ def trainfit(*words: str) -> list[str]:
     return [sys.executable, "-m", "trainfit", *words]
 
 
-def cold_cpu_seconds() -> float:
-    """What a process takes from its start to its end, in user and system mode."""
+def cpu_seconds(command: list[str]) -> float:
+    """What a process takes from its start to its end, in user and system mode. Whether bytecode is
+    kept is not left to the environment: only the first start compiles.
+    """
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(trainfit(*ESTIMATE), check=True, capture_output=True)
+    subprocess.run(command, env=kept, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_a_cold_estimate_is_quick() -> None:
-    """The quickest of a few: others may keep the machine busy."""
-    assert any(cold_cpu_seconds() < COLD_CPU_SECONDS for _ in range(5))
+    """In turn with what it is measured by, since others may keep the machine busy."""
+    commands = (trainfit(*ESTIMATE), [sys.executable, "-c", IMPORTS])
+    rounds = [[cpu_seconds(command) for command in commands] for _ in range(6)][1:]
+    estimates, imports = zip(*rounds, strict=True)
+    assert sum(estimates) < COLD_RATIO * sum(imports)
 
 
 @pytest.mark.parametrize(

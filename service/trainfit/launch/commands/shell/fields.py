@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from trainfit.launch.commands.shell.piece import Piece
@@ -92,5 +93,18 @@ def _part(piece: Piece, start: int, end: int) -> Piece:
 def text_of(stretches: Sequence[Stretch]) -> Text:
     """A word as text. It spreads where something in it is neither known nor quoted."""
     spreads = any(each.piece.unknown is not None and not each.quoted for each in stretches)
-    kept = tuple(each.piece for each in stretches if each.piece.text or each.piece.unknown)
+    kept = tuple(_joined([each.piece for each in stretches]))
     return Text(kept or (stretches[0].piece,), spreads)
+
+
+def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """What is known and written at one place is one piece: a text that doubles stays one."""
+    for (file, line, known), together in groupby(pieces, _place):
+        if not known:
+            yield from (each for each in together if each.text or each.unknown)
+        elif text := "".join([each.text for each in together]):
+            yield Piece(text, file, line)
+
+
+def _place(piece: Piece) -> tuple[str, int | None, bool]:
+    return piece.file, piece.line, piece.unknown is None and not piece.pieces

@@ -124,14 +124,17 @@ class Scanner(ABC):
     @contextmanager
     def deeper(self) -> Iterator[None]:
         """Raises ShellError where the text is nested too deeply to be read."""
-        if self._depth >= MAX_NESTING:
-            message = f"the script is nested more than {MAX_NESTING} levels deep"
-            raise self.not_followed(self.place(), message)
+        self._check_depth(self._depth)
         self._depth += 1
         try:
             yield
         finally:
             self._depth -= 1
+
+    def _check_depth(self, depth: int) -> None:
+        if depth >= MAX_NESTING:
+            message = f"the script is nested more than {MAX_NESTING} levels deep"
+            raise self.not_followed(self.place(), message)
 
     def word(self) -> Word:
         """The word that begins here."""
@@ -192,6 +195,7 @@ class Scanner(ABC):
             if depth == 0 and sign in ends and not (sign == ":" and asked):
                 return
             if sign in "([{":
+                self._check_depth(depth)
                 depth += 1
             elif sign in ")]}":
                 depth -= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from trainfit.launch.commands.shell.errors import ShellError
 from trainfit.launch.commands.shell.piece import Piece
@@ -74,7 +74,7 @@ class Source:
             if piece.unknown is not None:
                 yield piece
             else:
-                yield replace(piece, text=self.content[start:stop], pieces=())
+                yield Piece(self.content[start:stop], piece.file, piece.line)
             start, index = stop, following
 
 
