@@ -42,7 +42,7 @@ def settled(service: Service) -> None:
     end = time.monotonic() + 60
     status = 0
     while len(tree(service)) != PROCESSES or status != 200:
-        assert time.monotonic() < end
+        assert time.monotonic() < end, (tree(service), status)
         status = httpx.post(f"{service.url}/v1/fit-check", json=LLAMA_8B, timeout=30).status_code
 
 

@@ -9,9 +9,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from anyio import to_process
 
 from tests.processes import children
 from tests.workers import work
+from trainfit.workers import pool
 from trainfit.workers.errors import FaultError, TooMuchWorkError
 from trainfit.workers.limits import Limits
 from trainfit.workers.pool import Workers
@@ -124,3 +126,20 @@ async def test_without_processes_functions_run_here() -> None:
     assert await workers.run("quick", work.process) == os.getpid()
     with pytest.raises(LookupError):
         await workers.run("quick", work.fail)
+
+
+async def test_idle_processes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """anyio ends those that were idle for long whenever it takes another."""
+    monkeypatch.setattr(to_process, "WORKER_MAX_IDLE_TIME", 3.0)
+    monkeypatch.setattr(pool, "KEPT_SECONDS", 0.1)
+    others = set(children(os.getpid()))
+    workers = Workers({"quick": 1, "slow": 1}, LIMITS)
+    workers.fill()
+    end = time.monotonic() + 30
+    while len(before := set(children(os.getpid())) - others) < 2:
+        assert time.monotonic() < end
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(3.5)
+    assert await workers.run("quick", work.double, 21) == 42
+    assert set(children(os.getpid())) - others == before
+    await workers.aclose()

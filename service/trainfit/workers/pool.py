@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,6 +14,11 @@ from trainfit.workers.errors import FaultError, TooMuchWorkError
 from trainfit.workers.limits import Fault, Limits, OutOfMemory, run_limited
 
 Result = TypeVar("Result")
+
+
+RETRY_SECONDS = 1.0
+KEPT_SECONDS = to_process.WORKER_MAX_IDLE_TIME / 3
+"""anyio ends processes that were idle for five minutes."""
 
 
 def _nothing() -> None:
@@ -42,7 +48,7 @@ class Workers:
         self._warm = warm
         self._stopping = False
         self._filling: asyncio.Task[None] | None = None
-        self._is_short = False  # processes ended while others were started
+        self._ended = asyncio.Event()
 
     async def run(self, lane: str, function: Callable[..., Result], *args: Any) -> Result:
         """What the function returns for these arguments; it, they and that can be pickled.
@@ -69,9 +75,11 @@ class Workers:
         return answer
 
     def fill(self) -> None:
-        """Begin to start the processes that are missing, so that nobody waits for one."""
-        self._is_short = self._processes and not self._stopping
-        if self._is_short and self._filling is None:
+        """Begin to start the processes that are missing, so that nobody waits for one, and to keep
+        them.
+        """
+        self._ended.set()
+        if self._processes and not self._stopping and self._filling is None:
             self._filling = asyncio.create_task(self._fill())
 
     def stop(self) -> None:
@@ -86,18 +94,22 @@ class Workers:
             await asyncio.gather(self._filling, return_exceptions=True)
 
     async def _fill(self) -> None:
-        """Each idle process takes one of these calls, and each that is missing is started for
-        one.
+        """Each idle process takes one of these calls, and each that is missing is started for one:
+        when some have ended, soon again when one could not be started, and before anyio takes one
+        for idle.
         """
-        while self._is_short and not self._stopping:
-            self._is_short = False
+        while not self._stopping:
+            self._ended.clear()
             calls = (
                 self._in_process(limiter, self._warm, ())
                 for limiter in self._lanes.values()
                 for _ in range(int(limiter.available_tokens))
             )
-            await asyncio.gather(*calls, return_exceptions=True)
-        self._filling = None
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            failed = any(isinstance(each, BaseException) for each in results)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RETRY_SECONDS if failed else KEPT_SECONDS):
+                    await self._ended.wait()
 
     async def _in_process(
         self, limiter: CapacityLimiter, function: Callable[..., Any], args: tuple[Any, ...]
