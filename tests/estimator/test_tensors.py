@@ -31,6 +31,8 @@ def test_formulas_leave_out_what_changes_nothing() -> None:
     assert str(f // t * Size(3, "n")) == "f n / t"
     assert str((f + 1) // t) == "(f + 1) / t"
     assert str(1 + 2 * f) == "1 + 2 f"
+    assert str(f * (t + 1) // t) == "f (t + 1) / t"
+    assert str((f + 1) * (t + 1)) == "(f + 1) (t + 1)"
     assert 0 * f == 0
 
 

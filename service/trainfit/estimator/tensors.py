@@ -62,8 +62,13 @@ class Size(int):
 
 
 def _factor(formula: str) -> str:
-    """A formula as it stands within a product."""
-    return f"({formula})" if " + " in formula and not formula.startswith("(") else formula
+    """A formula as it stands within a product: a sum in brackets."""
+    depth = 0
+    for sign in formula:
+        depth += (sign == "(") - (sign == ")")
+        if sign == "+" and not depth:
+            return f"({formula})"
+    return formula
 
 
 class Tensor:

@@ -18,9 +18,10 @@ def attention(step: TransformerEngine, x: Tensor, block: Attention) -> None:
     a, g, d = step.named(a=block.heads, g=block.kv_heads, d=block.head_dim)
     (d_v,) = step.named(d_v=block.v_head_dim) if block.v_head_dim else (d,)
     gate = block.gate_width // t
-    weight_rows = (a * d + g * (d + d_v) + block.gate_width) // t
+    keys_and_values = d + d_v if block.v_head_dim else 2 * d
+    weight_rows = (a * d + g * keys_and_values + block.gate_width) // t
     a, g = a // t, max(g // t, 1)
-    packed = a * d + g * (d + d_v) + gate
+    packed = a * d + g * keys_and_values + gate
     step.column_linear("linear_qkv", x, packed, "packed qkv", rows=weight_rows)
     if block.q_norm is not None:
         heads = [step.tensor("q before its norm", n, a, d)]
