@@ -39,6 +39,17 @@ def resident_bytes(pid: int) -> int:
     return pages * resource.getpagesize()
 
 
+def proportional_bytes(pid: int) -> int:
+    """The memory that a process holds, with its part of the pages that it shares: what several hold
+    together is their sum. Nothing, where it has ended.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return 1024 * next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+
+
 def _fields(stat: Path) -> list[str]:
     """What follows the name of the program, which may have spaces."""
     return stat.read_text().rpartition(")")[2].split()

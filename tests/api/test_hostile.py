@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.hostile import HOSTILE, Request
-from tests.processes import children, resident_bytes, threads
+from tests.processes import children, proportional_bytes, threads
 from tests.serving import Service, running_service
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 from trainfit.api.work import LEFT_SECONDS
@@ -78,7 +78,7 @@ async def test_all_at_once_they_are_answered_or_ended_and_others_are_answered_me
             status, seconds = await ask(client, ("/v1/estimate", DEEPSEEK_V3))
             assert status == 200
             cheap = max(cheap, seconds)
-            peak = max(peak, sum(map(resident_bytes, tree(service))))
+            peak = max(peak, sum(map(proportional_bytes, tree(service))))
             await asyncio.sleep(0.02)
         outcomes = dict(zip(HOSTILE, [each.result() for each in hostile], strict=True))
     assert {

@@ -14,9 +14,12 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+import structlog
+from structlog.processors import JSONRenderer
 from structlog.testing import capture_logs
 
 from tests.serving import running_service
+from trainfit.api import log_writer
 from trainfit.api.log_writer import ROOM, LogWriter
 
 LOGGED_BYTES = 250
@@ -68,6 +71,26 @@ def test_what_finds_no_room_is_dropped_and_told_of_once_it_is_read(pipe: tuple[i
         assert read_all(reader, 6) == b"again\n"
         writer.drain(5)
     assert [each["entries"] for each in said] == [1_000 - kept]
+
+
+def test_what_it_tells_of_finds_room_where_nothing_else_does(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, descriptor = pipe
+    writer = LogWriter(descriptor)
+    logger = structlog.wrap_logger(structlog.WriteLogger(writer), [JSONRenderer()])
+    monkeypatch.setattr(log_writer, "log", logger)
+    entry = f"{'x' * 99_999}\n"
+    writer.write(entry)
+    read_all(reader, 1)  # the thread is at it, and stays there
+    kept = ROOM // len(entry)
+    for _ in range(kept):
+        writer.write(entry)
+    writer.write("y" * (ROOM - kept * len(entry) - 10))
+    assert writer.dropped == 1
+    assert len(read_all(reader, ROOM - 11)) == ROOM - 11
+    assert json.loads(os.read(reader, 1_000))["entries"] == 1
+    assert writer.dropped == 1
 
 
 def test_an_end_waits_for_a_reader_but_not_for_ever(pipe: tuple[int, int]) -> None:

@@ -4,15 +4,15 @@ itself or in a worker: it is given all that it needs, and what it returns can be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
 from trainfit.answer import EstimateAnswer, answer, plan_of
 from trainfit.api.jobs import AnyJob, answered
-from trainfit.api.kinds import NOT_MODELLED
+from trainfit.api.kinds import NOT_MODELLED, TOO_COSTLY
 from trainfit.api.launches import Asked, job_from
-from trainfit.api.problems import ANSWER_ERRORS, Problem, within
+from trainfit.api.problems import ANSWER_ERRORS, Problem, problem, within
 from trainfit.api.several import Opened, compare_jobs, estimate_batch
 from trainfit.decisions.verdict import Verdict
 from trainfit.dimensions import Find
@@ -62,6 +62,16 @@ class Reply:
     launch: LaunchTally | None = None
     digest: str | None = None
     problem: Problem | None = None
+
+    def at_most(self, max_bytes: int) -> Reply:
+        """This reply, or the problem that its document is longer than that."""
+        if len(self.document) <= max_bytes:
+            return self
+        detail = (
+            f"the answer has {len(self.document)} bytes, and at most {max_bytes} are sent; ask for "
+            "fewer jobs at once"
+        )
+        return replace(self, document=b"", problem=problem(TOO_COSTLY, detail))
 
 
 def estimate_at_once(asked: Asked[Job], find: Find, activations: bool) -> Reply | None:

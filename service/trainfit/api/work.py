@@ -50,12 +50,20 @@ async def reply_from(
     request: Request, lane: Lane, function: Callable[..., Reply], *args: object
 ) -> Reply:
     """The reply of a function to these arguments, counted. Raises ProblemError."""
-    reply = await in_worker(request, lane, function, *args)
+    settings: Settings = request.app.state.settings
+    reply = await in_worker(request, lane, _short, settings.max_answer_bytes, function, *args)
     return checked(request, reply)
+
+
+def _short(max_bytes: int, function: Callable[..., Reply], *args: object) -> Reply:
+    """In a worker, so that it hands over nothing that is not sent."""
+    return function(*args).at_most(max_bytes)
 
 
 def checked(request: Request, reply: Reply) -> Reply:
     """A reply that can be sent, counted. Raises ProblemError."""
+    settings: Settings = request.app.state.settings
+    reply = reply.at_most(settings.max_answer_bytes)
     metrics = metrics_of(request)
     for tally in reply.tallies:
         metrics.job_asked(tally)
@@ -63,13 +71,6 @@ def checked(request: Request, reply: Reply) -> Reply:
         metrics.launch_asked(reply.launch)
     if reply.problem is not None:
         raise ProblemError(reply.problem)
-    settings: Settings = request.app.state.settings
-    if len(reply.document) > settings.max_answer_bytes:
-        detail = (
-            f"the answer has {len(reply.document)} bytes, and at most {settings.max_answer_bytes} "
-            "are sent; ask for fewer jobs at once"
-        )
-        raise ProblemError(problem(TOO_COSTLY, detail))
     return reply
 
 
