@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import TextIO, cast
 
 import httpx
 import pytest
@@ -78,7 +79,7 @@ def test_what_it_tells_of_finds_room_where_nothing_else_does(
 ) -> None:
     reader, descriptor = pipe
     writer = LogWriter(descriptor)
-    logger = structlog.wrap_logger(structlog.WriteLogger(writer), [JSONRenderer()])
+    logger = structlog.wrap_logger(structlog.WriteLogger(cast(TextIO, writer)), [JSONRenderer()])
     monkeypatch.setattr(log_writer, "log", logger)
     entry = f"{'x' * 99_999}\n"
     writer.write(entry)
