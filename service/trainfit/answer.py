@@ -11,7 +11,7 @@ from trainfit.estimator.memo import Memos
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.releases import estimated
-from trainfit.resolve.card import card_of
+from trainfit.resolve.gpu import gpu_of
 from trainfit.resolve.job import resolve
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import AS_JOB, Job
@@ -119,5 +119,5 @@ def plan_of(job: Job, find: Find = from_package) -> Plan:
     if job.estimator_version not in (None, __version__):
         raise VersionNotServedError
     model = find(job.model)
-    plan = resolve(job, model.spec, model.source, card_of(job.gpu))
+    plan = resolve(job, model.spec, model.source, gpu_of(job.gpu))
     return replace(plan, defaults=plan.defaults + model.defaults, remarks=model.remarks)

@@ -39,9 +39,9 @@ def normalised(job: Job, plan: Plan | None) -> dict[str, Any]:
             if plan.source.revision is not None:
                 document["model"]["revision"] = plan.source.revision
         if isinstance(job.gpu, str):
-            document["gpu"] = plan.card.name
+            document["gpu"] = plan.gpu.name
         elif job.gpu is not None:
-            document["gpu"]["name"] = plan.card.name
+            document["gpu"]["name"] = plan.gpu.name
     return document
 
 

@@ -1,15 +1,15 @@
-"""The ledger of one pipeline rank, as it is sent: its modules, and the course of its step."""
+"""The ledger of one pipeline rank, as it is sent: its modules, and the timeline of its step."""
 
 from dataclasses import dataclass
 
 from trainfit.answer import plan_of
 from trainfit.dimensions import Find, from_package
-from trainfit.estimator.course import Course, course
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.megatron.chunks import Ledger as MegatronLedger
-from trainfit.estimator.frameworks.pytorch import course as pytorch
+from trainfit.estimator.frameworks.pytorch import timeline as pytorch
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger as PytorchLedger
 from trainfit.estimator.symbols import shared_symbols
+from trainfit.estimator.timeline import Timeline, timeline
 from trainfit.estimator.tree import Module, ledger_of, module_tree
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.plan import Plan
@@ -28,7 +28,7 @@ class RankLedger:
     pp_rank: int
     symbols: dict[str, int]
     modules: Module
-    course: Course | None
+    course: Timeline | None
 
 
 def rank_ledger(request: LedgerRequest, find: Find = from_package) -> RankLedger:
@@ -48,11 +48,11 @@ def rank_ledger(request: LedgerRequest, find: Find = from_package) -> RankLedger
         pp_rank=rank,
         symbols=shared_symbols(ledger.sizes),
         modules=module_tree(plan, rank),
-        course=_course(plan, ledger, rank),
+        course=_timeline(plan, ledger, rank),
     )
 
 
-def _course(plan: Plan, ledger: MegatronLedger | PytorchLedger, rank: int) -> Course | None:
+def _timeline(plan: Plan, ledger: MegatronLedger | PytorchLedger, rank: int) -> Timeline | None:
     if isinstance(ledger, PytorchLedger) and plan.layout.pp > 1:
-        return pytorch.course(ledger, rank)
-    return course(plan, ledger, rank)
+        return pytorch.timeline(ledger, rank)
+    return timeline(plan, ledger, rank)

@@ -65,7 +65,7 @@ def test_matrices_of_layers_are_gathered_in_half() -> None:
     wide, narrow = map(unit_of_a_layer, (CAST, GATHERED))
     norms = 2 * 8192
     assert wide.weights - norms * 2 == 2 * (narrow.weights - norms * 2)
-    assert wide.reducing == narrow.reducing
+    assert wide.reduce_scatter == narrow.reduce_scatter
 
 
 def unit_of_a_layer(precision: dict[str, Any]) -> Unit:

@@ -9,7 +9,7 @@ from tests.estimator.jobs import jobs, plans
 from trainfit.answer import answer, plan_of
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.parameters import count_parameters
-from trainfit.estimator.peak import price_chunk
+from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import place
 from trainfit.estimator.results import Estimate, Stage
 from trainfit.estimator.tree import ledger_of
@@ -127,8 +127,8 @@ def test_recompute_never_keeps_more(plan: MegatronPlan) -> None:
     some, all_ = ledger_of(plan), ledger_of(everything)
     for rank in place(plan):
         for chunk in rank:
-            kept = price_chunk(some, chunk.content).saved
-            assert kept <= price_chunk(all_, chunk.content).saved
+            kept = chunk_activations(some, chunk.content).saved
+            assert kept <= chunk_activations(all_, chunk.content).saved
 
 
 @given(plans())

@@ -7,7 +7,7 @@ import pytest
 from tests.estimator.jobs import megatron_plan
 from trainfit.answer import answer
 from trainfit.estimator.frameworks.megatron.chunks import Ledger
-from trainfit.estimator.peak import price_chunk
+from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import place
 from trainfit.specs.job import Job
 
@@ -76,7 +76,7 @@ def saved_per_token(
         final_norm=False,
         output_layer=False,
     )
-    return price_chunk(ledger, only).saved / ledger.sizes.n
+    return chunk_activations(ledger, only).saved / ledger.sizes.n
 
 
 def test_llama_70b_layer() -> None:
@@ -127,7 +127,7 @@ def test_full_recompute_keeps_the_input_of_every_layer() -> None:
         embedding=False, final_norm=False, output_layer=False
     )
     act = 2 * 8192 * 4096 // 8
-    assert price_chunk(ledger, chunk).saved == 12 * act
+    assert chunk_activations(ledger, chunk).saved == 12 * act
 
 
 def test_block_recompute_of_no_layer_is_none() -> None:

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainfit.answer import answer, plan_of
-from trainfit.estimator.course import LONG_TURNS, Course
 from trainfit.estimator.frameworks.pytorch import loads as module
-from trainfit.estimator.frameworks.pytorch.course import course
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger
 from trainfit.estimator.frameworks.pytorch.loads import WIDTH, loads
 from trainfit.estimator.frameworks.pytorch.schedules import Action, order
+from trainfit.estimator.frameworks.pytorch.timeline import timeline
 from trainfit.estimator.placement import held_by
+from trainfit.estimator.timeline import LONG_TURNS, Timeline
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import Layout, PytorchPlan
 from trainfit.specs.job import Job
@@ -195,8 +195,8 @@ def test_a_buffer_stands_for_what_each_micro_batch_receives() -> None:
     assert buffers(32, 1) - buffers(16, 1) == 2 * 16 * hidden
 
 
-def courses(made: PytorchPlan) -> list[Course]:
-    found = [course(Ledger(made), rank) for rank in range(made.layout.pp)]
+def courses(made: PytorchPlan) -> list[Timeline]:
+    found = [timeline(Ledger(made), rank) for rank in range(made.layout.pp)]
     return [each for each in found if each is not None]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from tests.estimator.jobs import megatron_plan, plans
 from trainfit.estimator.frameworks.megatron.chunks import Ledger
 from trainfit.estimator.local_parameters import ParameterTable
-from trainfit.estimator.peak import price_chunk
+from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import place
 from trainfit.estimator.tree import Module, module_tree
 from trainfit.resolve.plan import MegatronPlan
@@ -45,7 +45,7 @@ def assert_agrees(plan: MegatronPlan) -> None:
         local = [table.chunk(content).all for content in contents]
         assert tree.parameters == sum(each.whole for each in local)
         assert tree.parameters_per_gpu == sum(each.dense + each.expert for each in local)
-        assert tree.saved_bytes == sum(price_chunk(ledger, each).saved for each in contents)
+        assert tree.saved_bytes == sum(chunk_activations(ledger, each).saved for each in contents)
 
 
 @given(plans())

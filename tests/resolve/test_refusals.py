@@ -496,4 +496,4 @@ def test_a_card_of_the_catalogue_has_no_more_memory_than_it_is_sold_with() -> No
     ],
 )
 def test_a_card_may_have_what_it_is_sold_with_or_less(gpu: dict[str, Any]) -> None:
-    assert plan_of(Job.model_validate({"model": LLAMA, "gpu": gpu})).card.memory_bytes
+    assert plan_of(Job.model_validate({"model": LLAMA, "gpu": gpu})).gpu.memory_bytes

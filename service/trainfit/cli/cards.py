@@ -7,7 +7,7 @@ from trainfit.decisions.room import room_on
 from trainfit.decisions.verdict import Verdict, verdict
 from trainfit.estimator.results import Estimate
 from trainfit.quantities import gib
-from trainfit.resolve.plan import Card
+from trainfit.resolve.plan import TargetGpu
 from trainfit.specs.gpu import JobGpu
 from trainfit.specs.policy import Policy
 
@@ -22,14 +22,14 @@ WORDS: dict[Verdict, str] = {
 }
 
 
-def own_card(result: Estimate, gpu: JobGpu, card: Card) -> str:
+def own_card(result: Estimate, gpu: JobGpu, card: TargetGpu) -> str:
     """The verdict on the card that the job names, less what others hold of it."""
     room = room_on(gpu, Policy())
     others = f", {gib(room.usable_bytes)} usable" if room.reserved_other_bytes else ""
     return f"{WORDS[room.verdict(result)]} {card.name} ({gib(room.capacity_bytes)} GiB{others})"
 
 
-def usual_cards(result: Estimate, own: Card) -> str:
+def usual_cards(result: Estimate, own: TargetGpu) -> str:
     """The verdict on every usual card but the job's own, the smallest that fits first."""
     cards: dict[Verdict, list[Gpu]] = {each: [] for each in WORDS}
     for name in DATA_CENTRE:

@@ -64,7 +64,7 @@ SECTIONS = (
     Section("torchtitan", "/framework", Torchtitan),
     Section("transformers", "/framework", Transformers),
     Section("transformers", "/framework/deepspeed", DeepSpeed, "deepspeed_"),
-    Section("Card", "", Job),
+    Section("GPU", "", Job),
 )
 
 NAMES = {

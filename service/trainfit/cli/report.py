@@ -140,8 +140,8 @@ def _conclusions(
         yield "GPU", Text("unknown: the launch says what is not modelled", "bold")
     elif activations:
         if asked.job.gpu is not None:
-            yield "GPU", Text(own_card(result, asked.job.gpu, plan.card), "bold")
-        yield "GPUs (GiB)", usual_cards(result, plan.card)
+            yield "GPU", Text(own_card(result, asked.job.gpu, plan.gpu), "bold")
+        yield "GPUs (GiB)", usual_cards(result, plan.gpu)
     for warning in result.warnings:
         yield "Warning", Text(warning, "yellow")
     for place, why in asked.reading.unread() if asked.reading is not None else ():

@@ -7,7 +7,7 @@ from math import ceil
 
 from trainfit.decisions.verdict import Verdict, verdict
 from trainfit.estimator.results import Estimate, Interval, Needs
-from trainfit.resolve.card import card_of
+from trainfit.resolve.gpu import gpu_of
 from trainfit.specs.gpu import CustomGpu, JobGpu
 from trainfit.specs.policy import Headroom
 
@@ -35,7 +35,7 @@ def room_on(gpu: JobGpu, policy: Headroom) -> Room:
     reserved = policy.reserved_other_bytes
     if isinstance(gpu, CustomGpu):
         reserved += gpu.reserved_other_bytes
-    capacity = card_of(gpu).memory_bytes
+    capacity = gpu_of(gpu).memory_bytes
     usable = max(0, capacity - reserved)
     headroom = max(policy.headroom_bytes, ceil(usable * policy.headroom_ratio))
     return Room(capacity, reserved, usable, headroom)

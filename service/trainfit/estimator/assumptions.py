@@ -72,7 +72,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
         "allocator-slack": True,
         "communicators": plan.layout.num_gpus > 1,
         "nccl-user-buffers": isinstance(plan, MegatronPlan) and plan.framework.nccl_ub,
-        "no-card": plan.card.memory_bytes == 0,
+        "no-card": plan.gpu.memory_bytes == 0,
         "steady-state": any(
             default.pointer == "/training/num_microbatches" and "full" in default.why
             for default in plan.defaults

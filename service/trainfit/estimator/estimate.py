@@ -18,10 +18,10 @@ from trainfit.estimator.results import (
     Component,
     DataParallelism,
     Estimate,
+    EstimatedModel,
     Interval,
     Needs,
     Parameters,
-    PricedModel,
     Stage,
     StageNeeds,
 )
@@ -71,9 +71,9 @@ def _data_parallelism(plan: Plan) -> DataParallelism:
     )
 
 
-def _model(plan: Plan, table: ParameterTable, memo: Memo) -> PricedModel:
+def _model(plan: Plan, table: ParameterTable, memo: Memo) -> EstimatedModel:
     counts = count_parameters(plan.model, table.kinds)
-    return PricedModel(
+    return EstimatedModel(
         name=plan.source.name,
         model_type=plan.model.model_type,
         revision=plan.source.revision,

@@ -43,7 +43,7 @@ class Memos:
         self._memo = Memo()
 
     def current(self) -> Memo:
-        """The memo that the next plan is priced with."""
+        """The memo that the next plan is estimated with."""
         if len(self._memo) > self._max_results:
             self._memo = Memo()
         return self._memo

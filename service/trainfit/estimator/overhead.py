@@ -101,7 +101,7 @@ LEDGER_PERMILLE = 20
 PYTORCH_PERMILLE = 30
 """The same for modules of PyTorch, whose measured peaks stray by 23 thousandths at most."""
 UNMEASURED_PERMILLE = 100
-"""The same where no run was measured: mixers priced to first order, schedules by their bounds."""
+"""The same where no run was measured: mixers to first order, schedules by their bounds."""
 SMALL_BUFFERS = 32 * MIB
 """Buffers below the ledger's notice: of the order of the deficits of runs of 1 to 5 GiB."""
 IMBALANCE_PERCENT = 20

@@ -72,7 +72,7 @@ class Beside(NamedTuple):
 NOTHING = Highest("optimizer_step", "", None, 0, 0, 0)
 
 
-class PricedChunk(NamedTuple):
+class ChunkActivations(NamedTuple):
     """A chunk's saved bytes for one micro-batch, and its highest moments."""
 
     saved: int
@@ -99,7 +99,7 @@ def optimizer_step(borrowed: int) -> Activations:
     return Activations(0, borrowed, 0, Peak("optimizer_step", "optimizer", None, None))
 
 
-def price_chunk(ledger: Ledger, content: Content) -> PricedChunk:
+def chunk_activations(ledger: Ledger, content: Content) -> ChunkActivations:
     """Sum a chunk's segments and find its highest forward and backward moments."""
     live = 0
     forward = backward = NOTHING
@@ -112,7 +112,7 @@ def price_chunk(ledger: Ledger, content: Content) -> PricedChunk:
         live += segment.saved
     data = ledger.batch_bytes(content)
     forward = forward._replace(borrowed=forward.borrowed + data, total=forward.total + data)
-    return PricedChunk(live + ledger.sent_bytes(content), forward, backward)
+    return ChunkActivations(live + ledger.sent_bytes(content), forward, backward)
 
 
 def highest_of(placed: PlacedSegment, live: int, *, backward: bool) -> Highest:
@@ -133,7 +133,7 @@ def highest_of(placed: PlacedSegment, live: int, *, backward: bool) -> Highest:
 def stage_peak(
     plan: Plan,
     act: int,
-    chunks: list[PricedChunk],
+    chunks: list[ChunkActivations],
     first_layers: list[int],
     rank: int,
     beside: Callable[[int, int], Beside] | None = None,

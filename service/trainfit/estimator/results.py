@@ -41,8 +41,8 @@ class Parameters:
 
 
 @dataclass(frozen=True, slots=True)
-class PricedModel:
-    """Which model was priced and where its dimensions come from."""
+class EstimatedModel:
+    """Which model was estimated and where its dimensions come from."""
 
     name: str | None
     model_type: str
@@ -151,7 +151,7 @@ class Estimate:
     """Memory of every pipeline rank of a job. A pure function of the job and the version."""
 
     estimator_version: str
-    model: PricedModel
+    model: EstimatedModel
     parallelism: DataParallelism
     stages: list[Stage]
     binding: Binding

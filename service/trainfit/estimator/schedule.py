@@ -3,7 +3,7 @@
 1F1B is the interleaved schedule with one chunk per rank. Forward k runs chunk (k mod G v) // G,
 backward k the chunks in reverse; a rank first runs its warm-up forwards, then one forward and one
 backward in turn. One cycle of G v of these turns shows every state.
-Source: megatron/core/pipeline_parallel/schedules.py. Other schedules are priced by the bounds of
+Source: megatron/core/pipeline_parallel/schedules.py. Other schedules are estimated by the bounds of
 their papers: GPipe (1811.06965), zero bubble (2401.10241), controllable memory (2405.15362),
 DualPipe (2412.19437).
 """

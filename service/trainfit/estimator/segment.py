@@ -1,4 +1,4 @@
-"""A stretch of a model priced on its own: what it saves and its highest moments.
+"""A stretch of a model estimated on its own: what it saves and its highest moments.
 
 The ledger is walked as a step runs it: forward, adding what each operation saves; backward, from
 the end, giving it back. The highest point of each walk is kept with the operation it falls on.

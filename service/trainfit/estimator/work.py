@@ -1,6 +1,6 @@
-"""How much work the estimate of a plan is, told from its size before anything is priced.
+"""How much work the estimate of a plan is, told from its size before anything is estimated.
 
-Whoever has to answer others meanwhile decides by it where a job is priced.
+Whoever has to answer others meanwhile decides by it where a job is estimated.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from trainfit.resolve.plan import MegatronPlan, Plan
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 
 CHEAP = 10_000
-"""Work up to which a job is priced in less than 10 ms, whatever it is."""
+"""Work up to which a job is estimated in less than 10 ms, whatever it is."""
 
 
 class Costs(NamedTuple):
@@ -30,11 +30,12 @@ SPLIT = Costs(kind=1_600, layer=60, rank=120, chunk=700)
 
 
 def work(plan: Plan) -> int:
-    """Units of work to price a plan and to write the answer, none of it remembered: no more than
+    """Units of work to estimate a plan and to write the answer, none of it remembered: no more than
     microseconds of one core of a common server. tests/bench prints both.
 
-    Kinds of layers are priced once, layers are passed one by one, chunks run through the schedule
-    of their rank. The number of micro-batches, and sizes that are only multiplied, cost nothing.
+    Kinds of layers are estimated once, layers are passed one by one, chunks run through the
+    schedule of their rank. The number of micro-batches, and sizes that are only multiplied, cost
+    nothing.
     """
     layout, costs = plan.layout, _costs(plan)
     return (
@@ -47,7 +48,7 @@ def work(plan: Plan) -> int:
 
 
 def is_cheap(plan: Plan) -> bool:
-    """Whether a plan is priced in less than 10 ms."""
+    """Whether a plan is estimated in less than 10 ms."""
     return work(plan) <= CHEAP
 
 

@@ -3,14 +3,13 @@
 from math import ceil
 from typing import Any
 
-from trainfit.resolve.card import NO_CARD
 from trainfit.resolve.defaults import derived_layout, resolved_defaults
 from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.gpu import NO_GPU
 from trainfit.resolve.layout import resolve_layout
 from trainfit.resolve.not_modelled import refuse_not_modelled
 from trainfit.resolve.plan import (
     Batch,
-    Card,
     Layout,
     MegatronPlan,
     Origin,
@@ -18,6 +17,7 @@ from trainfit.resolve.plan import (
     PytorchPlan,
     PytorchStep,
     Source,
+    TargetGpu,
 )
 from trainfit.resolve.pytorch.freezing import with_frozen_layers
 from trainfit.resolve.pytorch.pipelining import check_pipeline
@@ -33,7 +33,7 @@ from trainfit.specs.framework import Megatron, Torchtitan, Transformers
 from trainfit.specs.job import Job
 
 
-def resolve(job: Job, model: ModelSpec, source: Source, card: Card = NO_CARD) -> Plan:
+def resolve(job: Job, model: ModelSpec, source: Source, gpu: TargetGpu = NO_GPU) -> Plan:
     """The Plan of a job for a model that was looked up.
 
     Raises RefusedError with every finding: an option that is not modelled, a size that does not
@@ -43,8 +43,8 @@ def resolve(job: Job, model: ModelSpec, source: Source, card: Card = NO_CARD) ->
     refuse_not_modelled(job, findings)
     job = _within_positions(job, model, findings)
     if isinstance(job.framework, Megatron):
-        return _megatron(job, job.framework, model, source, card, findings)
-    return _pytorch(job, job.framework, model, source, card, findings)
+        return _megatron(job, job.framework, model, source, gpu, findings)
+    return _pytorch(job, job.framework, model, source, gpu, findings)
 
 
 def _megatron(
@@ -52,13 +52,13 @@ def _megatron(
     framework: Megatron,
     model: ModelSpec,
     source: Source,
-    card: Card,
+    gpu: TargetGpu,
     findings: Findings,
 ) -> MegatronPlan:
     mtp_layers = _mtp_layers(job, model, findings)
     layout = resolve_layout(job, model, mtp_layers, findings)
     batch = resolve_batch(job, layout, findings)
-    step = resolve_step(job, layout, model.num_layers, card, findings)
+    step = resolve_step(job, layout, model.num_layers, gpu, findings)
     routing = resolve_routing(job, findings)
     check_token_overlap(job, layout, mtp_layers, findings)
     findings.refuse()
@@ -74,7 +74,7 @@ def _megatron(
         step=step,
         routing=routing,
         framework=framework,
-        card=card,
+        gpu=gpu,
         defaults=resolved_defaults(job, derived | _megatron_defaults(job)),
     )
 
@@ -84,7 +84,7 @@ def _pytorch(
     framework: Torchtitan | Transformers,
     model: ModelSpec,
     source: Source,
-    card: Card,
+    gpu: TargetGpu,
     findings: Findings,
 ) -> PytorchPlan:
     """torchtitan and transformers train no multi-token prediction, and pad no vocabulary."""
@@ -104,7 +104,7 @@ def _pytorch(
         batch=batch,
         step=step,
         framework=framework,
-        card=card,
+        gpu=gpu,
         defaults=resolved_defaults(job, derived | _pytorch_defaults(job, step)),
     )
 

@@ -10,7 +10,7 @@ from trainfit.specs.training import Precision
 
 
 def refuse_not_modelled(job: Job, findings: Findings) -> None:
-    """A finding for every option of the job that the estimator cannot price."""
+    """A finding for every option of the job that the estimator cannot estimate."""
     for pointer, what in _not_modelled(job):
         findings.add(pointer, "not_modelled", f"{what} changes memory and is not modelled yet")
     findings.refuse()

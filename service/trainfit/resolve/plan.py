@@ -147,7 +147,7 @@ class Routing:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class TargetGpu:
     """The GPU, as far as memory goes. Zero bytes: none was named."""
 
     name: str
@@ -166,7 +166,7 @@ class Plan:
     layout: Layout
     batch: Batch
     framework: Framework
-    card: Card
+    gpu: TargetGpu
     defaults: tuple[Default, ...]
     remarks: tuple[str, ...] = ()
     """What the model's config or the job says that the figures do not follow."""

@@ -7,12 +7,12 @@ from typing import Literal
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.plan import (
     Batch,
-    Card,
     Layout,
     RecomputePolicy,
     Routing,
     StateBytes,
     Step,
+    TargetGpu,
 )
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
@@ -114,7 +114,7 @@ tensor/float8_blockwise_tensor.py (Float8BlockQuantizer, block_scaling_dim).
 """
 
 
-def state_bytes(precision: Precision, optimizer: Optimizer, card: Card) -> StateBytes:
+def state_bytes(precision: Precision, optimizer: Optimizer, gpu: TargetGpu) -> StateBytes:
     """Bytes per parameter. fp32 weights are their own master; Adam keeps two moments.
 
     The step copies gradients of less than 32 bits into fp32, and moments in fp16 or fp8 as well.
@@ -137,7 +137,7 @@ def state_bytes(precision: Precision, optimizer: Optimizer, card: Card) -> State
         copies += 4
     return StateBytes(
         weights=BYTES[precision.params],
-        linear_weights=_fp8_weights(precision, card),
+        linear_weights=_fp8_weights(precision, gpu),
         gradients=gradients,
         master=master,
         moments=both if record.moments == 2 else MOMENTUM,
@@ -157,7 +157,7 @@ def _holds_master(precision: Precision, optimizer: Optimizer) -> bool:
     return optimizer.precision_aware and own
 
 
-def _fp8_weights(precision: Precision, card: Card) -> Fraction:
+def _fp8_weights(precision: Precision, gpu: TargetGpu) -> Fraction:
     """Bytes of fp8 copies of an element of a linear's weight, with their scales: one copy for the
     forward product, and one laid out for the backward, which the per-tensor recipes do without
     on cards of compute capability 10 and 11. Gathered in fp8, both stand in place of the bf16
@@ -166,7 +166,7 @@ def _fp8_weights(precision: Precision, card: Card) -> Fraction:
     """
     if precision.fp8_recipe is None:
         return Fraction(0)
-    either = card.compute_capability.startswith(("sm_10", "sm_11"))
+    either = gpu.compute_capability.startswith(("sm_10", "sm_11"))
     copies = 1 if either and precision.fp8_recipe in ("delayed", "tensorwise") else 2
     kept = copies * FP8_WEIGHT[precision.fp8_recipe]
     return kept - (BYTES[precision.params] if precision.fp8_param_gather else 0)
@@ -254,7 +254,7 @@ def _check_mtp_recompute(method: str, count: int, layout: Layout, findings: Find
         )
 
 
-def attention_backend(job: Job, card: Card) -> Literal["flash", "fused", "unfused"]:
+def attention_backend(job: Job, gpu: TargetGpu) -> Literal["flash", "fused", "unfused"]:
     """The local implementation has unfused attention only. TransformerEngine prefers cuDNN's
     kernel on Hopper and FlashAttention before it (dot_product_attention/utils.py); measured peaks
     on Blackwell fit FlashAttention's.
@@ -263,7 +263,7 @@ def attention_backend(job: Job, card: Card) -> Literal["flash", "fused", "unfuse
     if isinstance(job.framework, Megatron) and job.framework.transformer_impl == "local":
         return "unfused"
     if backend == "auto":
-        return "fused" if card.compute_capability in ("", "sm_90") else "flash"
+        return "fused" if gpu.compute_capability in ("", "sm_90") else "flash"
     assert backend in ("flash", "fused", "unfused")
     return backend
 
@@ -322,7 +322,7 @@ def _check_narrow_states(job: Job, layout: Layout, findings: Findings) -> None:
         findings.add(aware, "conflict", message, put(aware, False))
 
 
-def resolve_step(job: Job, layout: Layout, layers: int, card: Card, findings: Findings) -> Step:
+def resolve_step(job: Job, layout: Layout, layers: int, gpu: TargetGpu, findings: Findings) -> Step:
     training = job.training
     _check_implementation(job, layout, findings)
     _check_narrow_states(job, layout, findings)
@@ -334,10 +334,10 @@ def resolve_step(job: Job, layout: Layout, layers: int, card: Card, findings: Fi
         linear_input_bytes=FP8_INPUT[precision.fp8_recipe]
         if precision.fp8_recipe is not None
         else Fraction(BYTES[precision.compute]),
-        states=state_bytes(precision, training.optimizer, card),
+        states=state_bytes(precision, training.optimizer, gpu),
         optimizer_offload_ratio=float(training.optimizer.cpu_offload_fraction),
         recompute=resolve_recompute(training, layout, layers, findings),
-        attention_backend=attention_backend(job, card),
+        attention_backend=attention_backend(job, gpu),
         attention_dropout=bool(training.attention.dropout),
         hidden_dropout=bool(training.hidden_dropout),
         cross_entropy=cross_entropy,

@@ -14,7 +14,7 @@ from trainfit.estimator.legend import Input, PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Attention
 
-FULL = 4
+FP32 = 4
 """Bytes of an element in fp32."""
 
 PACKED = frozenset(
@@ -143,7 +143,7 @@ def gate(gates: int, out: int, sizes: PytorchLegend, model_type: str) -> Operati
         "gate",
         (
             saved("gates [n, a / t] or [n, a d_v / t]", gates * sizes.bytes),
-            saved("scores of the gates in fp32", FULL * gates if softplus else 0),
+            saved("scores of the gates in fp32", FP32 * gates if softplus else 0),
             backward("gradients of product, output and gates [n, a d_v / t]", 3 * out),
         ),
     )
@@ -249,15 +249,15 @@ def _kernel(
         yield from _unfused(a, d, out, sizes)
         return
     yield saved("output [n, a d_v / t]", out, Role.KERNEL_OUTPUT)
-    yield saved("logsumexp [a / t, n] fp32", FULL * a * n, Role.KERNEL_OUTPUT)
+    yield saved("logsumexp [a / t, n] fp32", FP32 * a * n, Role.KERNEL_OUTPUT)
     read_again = bool(block.gate_width) or sizes.keeps_input("o_proj", reads="shared")
     if plan.model.model_type in PARTLY_ROTATED and read_again:
         yield saved("output, tokens before heads [n, a d_v / t]", out)
     if _is_masked(block, sizes, plan) and plan.step.attention_backend == "sdpa":
         mask = width * sizes.b * sizes.s * (sizes.s + sizes.prefix)
         yield saved("mask of the window [b, 1, s, s]", mask)
-    yield backward("gradient of q in fp32 [n, a d / t]", FULL * a * d * n)
-    yield backward("sums of output and its gradient [a / t, n] fp32", FULL * a * n)
+    yield backward("gradient of q in fp32 [n, a d / t]", FP32 * a * d * n)
+    yield backward("sums of output and its gradient [a / t, n] fp32", FP32 * a * n)
     if 0 < read < a:
         repeated = a * (d + d_v) * _rows_of_keys(sizes) * width
         yield backward("gradients of repeated keys and values", repeated)
@@ -281,7 +281,7 @@ def ring(q: int, kv: int, sizes: PytorchLegend) -> Iterator[Row]:
     """
     if sizes.c == 1:
         return
-    in_full = FULL * (q + 3 * kv) // sizes.bytes
+    in_full = FP32 * (q + 3 * kv) // sizes.bytes
     yield forward("keys and values of all ranks", sizes.c * kv)
     yield backward("keys and values of all ranks", sizes.c * kv)
     yield backward("gradients in fp32, added up over ranks", in_full)
@@ -296,15 +296,15 @@ def _runs_unfused(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> 
     if plan.step.attention_backend != "sdpa" or block.kv_heads == block.heads:
         return False
     masked = plan.model.model_type == "falcon" and block.kv_heads == 1
-    return masked or (plan.step.activation_bytes == FULL and not sizes.prefix)
+    return masked or (plan.step.activation_bytes == FP32 and not sizes.prefix)
 
 
 def _unfused(a: int, d: int, out: int, sizes: PytorchLegend) -> Iterator[Row]:
     """Scores in fp32 [b, a / t, s, s], made from queries, keys and values in fp32.
     Source: aten/src/ATen/native/transformers/attention.cpp.
     """
-    scores = FULL * sizes.b * a * sizes.s * sizes.s * sizes.c
-    yield saved("q, k and v beyond their own type", 3 * a * d * sizes.n * (FULL - sizes.bytes))
+    scores = FP32 * sizes.b * a * sizes.s * sizes.s * sizes.c
+    yield saved("q, k and v beyond their own type", 3 * a * d * sizes.n * (FP32 - sizes.bytes))
     yield saved("softmax [b, a / t, s, s] fp32", scores)
     yield saved("output, transposed [n, a d_v / t]", out)
     yield forward("scores", scores)
@@ -328,7 +328,7 @@ SOFTMAX_AS_READ = frozenset(
 def _eager(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Row]:
     """Attention of single operations. Autocast makes every softmax in fp32."""
     as_read = plan.model.model_type in SOFTMAX_AS_READ
-    if as_read and sizes.bytes < FULL and not sizes.autocast:
+    if as_read and sizes.bytes < FP32 and not sizes.autocast:
         yield from _eager_as_read(a, out, sizes, plan)
     else:
         yield from _eager_in_full(a, out, sizes, plan)
@@ -357,17 +357,17 @@ def _eager_in_full(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) ->
     """
     scores = sizes.b * a * sizes.s * (sizes.s + sizes.prefix) * sizes.c
     width, wide = sizes.bytes, max(sizes.bytes, sizes.residual_bytes)
-    drops, narrows = plan.step.attention_dropout, width < FULL
+    drops, narrows = plan.step.attention_dropout, width < FP32
     in_place = narrows and plan.step.half
     narrowed = width if narrows else 0
-    kept = FULL + (1 + width if drops else narrowed)
-    highest = [2 * width, width + FULL * (2 if narrows and not in_place else 1)]
-    highest += [width + FULL + narrowed]
-    back = [2 * FULL + (width if in_place else FULL), 2 * FULL + narrowed]
+    kept = FP32 + (1 + width if drops else narrowed)
+    highest = [2 * width, width + FP32 * (2 if narrows and not in_place else 1)]
+    highest += [width + FP32 + narrowed]
+    back = [2 * FP32 + (width if in_place else FP32), 2 * FP32 + narrowed]
     if drops:
-        highest += [FULL + 1 + wide + narrowed]
-        back += [FULL + 1 + 2 * wide]
-    yield saved("softmax [b, a / t, s, s] fp32", FULL * scores)
+        highest += [FP32 + 1 + wide + narrowed]
+        back += [FP32 + 1 + 2 * wide]
+    yield saved("softmax [b, a / t, s, s] fp32", FP32 * scores)
     if drops:
         yield saved("dropout mask and dropped scores", (1 + width) * scores)
     else:

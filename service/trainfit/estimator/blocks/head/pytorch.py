@@ -13,7 +13,7 @@ from trainfit.estimator.ledger import Kind, Operation, backward, forward, gradie
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
 
-FULL = 4
+FP32 = 4
 """Bytes of an element in fp32, in which the loss is computed."""
 LABEL_BYTES = 8
 """Labels are int64."""
@@ -76,17 +76,17 @@ def _cross_entropy(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation
     shared = plan.step.loss_parallel and sizes.t > 1
     logits = n * sizes.V // (sizes.t if shared else 1)
     shifted = plan.step.shifted
-    widened = sizes.bytes < FULL and shifted != "fp32_logits"
+    widened = sizes.bytes < FP32 and shifted != "fp32_logits"
     return Operation(
         "loss",
         (
-            saved("log-probabilities [n, V] fp32", FULL * logits),
+            saved("log-probabilities [n, V] fp32", FP32 * logits),
             saved("labels [n]", LABEL_BYTES * n),
-            forward("logits [n, V]", (FULL if shifted == "fp32_logits" else sizes.bytes) * logits),
-            forward("logits in fp32 [n, V]", FULL * logits if widened else 0),
-            forward("shifted logits in fp32 [n, V]", FULL * logits if shifted != "labels" else 0),
-            backward("gradients of the log-probabilities and of the logits", 2 * FULL * logits),
-            backward("probabilities", FULL * logits if shared else 0),
+            forward("logits [n, V]", (FP32 if shifted == "fp32_logits" else sizes.bytes) * logits),
+            forward("logits in fp32 [n, V]", FP32 * logits if widened else 0),
+            forward("shifted logits in fp32 [n, V]", FP32 * logits if shifted != "labels" else 0),
+            backward("gradients of the log-probabilities and of the logits", 2 * FP32 * logits),
+            backward("probabilities", FP32 * logits if shared else 0),
         ),
         kind=Kind.LOSS,
     )
@@ -101,7 +101,7 @@ def _fused(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
         "loss",
         (
             saved("logits [n, V / t]", logits if plan.layout.pp == 1 else 0),
-            saved("logsumexp and labels [n]", (FULL + LABEL_BYTES) * n),
+            saved("logsumexp and labels [n]", (FP32 + LABEL_BYTES) * n),
             backward("gradient of the logits [n, V / t]", logits),
         ),
         kind=Kind.LOSS,
@@ -120,7 +120,7 @@ def _chunked(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
     if plan.layout.sharding == "optim_grads_params":
         whole = reducing = matrix * plan.step.states.reduced
     apart = whole if reducing else 0
-    at_loss = (sizes.bytes + 3 * FULL) * logits + apart
+    at_loss = (sizes.bytes + 3 * FP32) * logits + apart
     left = plan.step.states.gradients * matrix // plan.layout.optimizer_shards if apart else 0
     at_reduction = sizes.bytes * logits + new + apart + reducing + left
     return Operation(
@@ -130,7 +130,7 @@ def _chunked(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
             saved("gradient of the hidden state [n, h]", sizes.act),
             saved("weight gradient [V / t, h], made in forward", whole - apart),
             gradient("the same from then on", whole - apart),
-            forward("gradient of the hidden state in fp32", FULL * sizes.h * n - sizes.act),
+            forward("gradient of the hidden state in fp32", FP32 * sizes.h * n - sizes.act),
             forward("logits of a chunk, or the head's gradients", max(at_loss, at_reduction)),
         ),
         kind=Kind.LOSS,
@@ -142,18 +142,18 @@ def _checkpointed(n: int, sizes: PytorchLegend, plan: PytorchPlan) -> Operation:
     again in backward. Each copies the whole head to fp32, and to the narrow type under autocast.
     """
     stored = sizes.residual_bytes if sizes.autocast else sizes.bytes
-    read = sizes.bytes if sizes.autocast else FULL
+    read = sizes.bytes if sizes.autocast else FP32
     numel, chunk = sizes.V * sizes.h, ceil(n / plan.step.loss_chunks)
-    widened = FULL * numel if stored < FULL else 0
+    widened = FP32 * numel if stored < FP32 else 0
     copies = widened + (read * numel if sizes.autocast else 0)
     kept = read * numel if copies else 0
-    product, logits = read * chunk * sizes.V, FULL * chunk * sizes.V
+    product, logits = read * chunk * sizes.V, FP32 * chunk * sizes.V
     at_product, at_entropy = copies + product, product + 3 * logits
     highest = max(at_product, kept + at_entropy)
     trained = sizes.trains("lm_head")
     if trained:
         kept += read * chunk * sizes.h
-        types = {FULL, read, stored}
+        types = {FP32, read, stored}
         highest = max(kept + at_entropy, kept + product + read * numel, sum(types) * numel)
     return Operation(
         "loss",
@@ -187,7 +187,7 @@ def _with_head(n: int, sizes: PytorchLegend) -> Operation:
             gradient("the same from then on", matrix * sizes.gradient_bytes),
             forward("input of the head [n, h]", sizes.act),
             forward("logits of a chunk", sizes.bytes * logits),
-            forward("weight gradient of a chunk", matrix * (sizes.bytes + FULL)),
+            forward("weight gradient of a chunk", matrix * (sizes.bytes + FP32)),
             forward("head in the narrow type", narrowed),
         ),
         kind=Kind.LOSS,

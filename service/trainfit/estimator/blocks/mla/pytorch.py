@@ -14,7 +14,7 @@ from trainfit.estimator.legend import Input, PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import LatentAttention, Norm
 
-FULL = 4
+FP32 = 4
 """Bytes of an element in fp32."""
 
 
@@ -47,10 +47,10 @@ def operations(
                 saved("k [n, a (d_n + d_r) / t]", q * n * width),
                 saved("up projection, of which v is a part", a * (d_n + d_v) * n * width),
                 saved("output [n, a d_v / t]", v * n * width, Role.KERNEL_OUTPUT),
-                saved("logsumexp [a / t, n] fp32", FULL * a * n, Role.KERNEL_OUTPUT),
+                saved("logsumexp [a / t, n] fp32", FP32 * a * n, Role.KERNEL_OUTPUT),
                 backward("gradients of q, k, v", (2 * q + v) * n * width),
-                backward("gradient of q in fp32", FULL * q * n),
-                backward("sums of output and its gradient [a / t, n] fp32", FULL * a * n),
+                backward("gradient of q in fp32", FP32 * q * n),
+                backward("sums of output and its gradient [a / t, n] fp32", FP32 * a * n),
                 backward("gradient of the output", v * n * width),
                 *ring(q * n * width, (q + v) * n * width, sizes),
             ),

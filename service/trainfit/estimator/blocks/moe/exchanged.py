@@ -12,7 +12,7 @@ from trainfit.estimator.ledger import Operation, Role, backward, forward, gradie
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.specs.blocks import Experts
 
-FULL = 4
+FP32 = 4
 """Bytes of an element in fp32."""
 INDEX_BYTES = 8
 """Indices are int64."""
@@ -32,7 +32,7 @@ def experts(
     inputs = 2 if block.gated else 1
     rows = sizes.n * block.top_k
     gathered, product = rows * h * width, rows * block.ffn * width
-    weighted = rows * h * (FULL if in_full else width)
+    weighted = rows * h * (FP32 if in_full else width)
     trained = sizes.trains("experts")
     made = block.experts // sizes.e * h * block.ffn * sizes.gradient_bytes if trained else 0
     yield Operation(

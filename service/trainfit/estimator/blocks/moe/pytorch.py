@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.blocks.mlp.pytorch import activate
 from trainfit.estimator.blocks.moe import exchanged
-from trainfit.estimator.blocks.moe.exchanged import FULL, INDEX_BYTES, ROUTED
+from trainfit.estimator.blocks.moe.exchanged import FP32, INDEX_BYTES, ROUTED
 from trainfit.estimator.ledger import Operation, Role, backward, forward, gradient, held, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.specs.blocks import Experts
@@ -76,18 +76,18 @@ def _router(block: Experts, sizes: PytorchLegend, model_type: str) -> Operation:
     n = sizes.n
     scores = n * (block.router_width or block.experts)
     numel = sizes.h * (block.router_width or block.experts)
-    copied = model_type in ROUTED_IN_FULL and sizes.bytes < FULL
+    copied = model_type in ROUTED_IN_FULL and sizes.bytes < FP32
     trained = sizes.trains("router")
     return Operation(
         "router",
         (
-            saved("input in fp32 [n, h]", FULL * n * sizes.h if copied and trained else 0),
-            saved("softmax [n, E] fp32", FULL * scores),
+            saved("input in fp32 [n, h]", FP32 * n * sizes.h if copied and trained else 0),
+            saved("softmax [n, E] fp32", FP32 * scores),
             saved(
-                "chosen experts and their weights [n, k]", (INDEX_BYTES + FULL) * n * block.top_k
+                "chosen experts and their weights [n, k]", (INDEX_BYTES + FP32) * n * block.top_k
             ),
             forward("logits [n, E]", sizes.bytes * scores),
-            backward("gradients of the scores [n, E]", 2 * FULL * scores),
+            backward("gradients of the scores [n, E]", 2 * FP32 * scores),
             gradient("weight gradient", numel * sizes.gradient_bytes if trained else 0),
         ),
         output=sizes.bytes * scores,
@@ -105,7 +105,7 @@ def _experts(
     inputs = 2 if block.gated else 1
     trained = sizes.trains("experts")
     gathered, product = rows * h * width, rows * block.ffn * width
-    weighted = rows * h * (FULL if in_full else width)
+    weighted = rows * h * (FP32 if in_full else width)
     made = block.experts * h * block.ffn * sizes.gradient_bytes if trained else 0
     yield Operation(
         "experts_fc1",

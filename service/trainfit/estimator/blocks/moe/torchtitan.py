@@ -9,7 +9,7 @@ models/common/moe.py, models/common/token_dispatcher.py and models/common/moe_sh
 from collections.abc import Iterator
 
 from trainfit.estimator.blocks.mlp.pytorch import activate
-from trainfit.estimator.blocks.moe.exchanged import FULL, INDEX_BYTES
+from trainfit.estimator.blocks.moe.exchanged import FP32, INDEX_BYTES
 from trainfit.estimator.blocks.moe.pytorch import shared_experts
 from trainfit.estimator.ledger import (
     Kind,
@@ -43,18 +43,18 @@ def operations(block: Experts, sizes: PytorchLegend, activation: str) -> tuple[O
 def _router(block: Experts, sizes: PytorchLegend, tokens: int) -> Operation:
     """Scores [n, E], multiplied in fp32, and the k best ones of each token."""
     trained = sizes.trains("router")
-    scores, numel = FULL * tokens * block.experts, sizes.h * block.experts
-    wide = FULL * tokens * sizes.h
+    scores, numel = FP32 * tokens * block.experts, sizes.h * block.experts
+    wide = FP32 * tokens * sizes.h
     return Operation(
         "router",
         (
             held(
                 "gathered input [n, h]", sizes.bytes * sizes.h * tokens * (tokens > sizes.n_shard)
             ),
-            saved("input in fp32 [n, h]", wide if trained and sizes.bytes < FULL else 0),
-            saved("weight in fp32 [E, h]", FULL * numel if sizes.bytes < FULL else 0),
+            saved("input in fp32 [n, h]", wide if trained and sizes.bytes < FP32 else 0),
+            saved("weight in fp32 [E, h]", FP32 * numel if sizes.bytes < FP32 else 0),
             saved("scores [n, E] fp32", scores),
-            saved("choice and its weights [n, k]", (INDEX_BYTES + FULL) * tokens * block.top_k),
+            saved("choice and its weights [n, k]", (INDEX_BYTES + FP32) * tokens * block.top_k),
             forward("scores and choice of experts [n, E]", 2 * scores),
             backward("gradients of the scores [n, E]", 2 * scores),
             backward("input gradients in both types [n, h]", wide + sizes.bytes * tokens * sizes.h),
@@ -76,7 +76,7 @@ def _dispatch(block: Experts, sizes: PytorchLegend, tokens: int) -> Operation:
         "dispatch",
         (
             saved("orders of the rows [T]", orders * INDEX_BYTES * rows),
-            saved("sorted weights [T] fp32", FULL * rows),
+            saved("sorted weights [T] fp32", FP32 * rows),
             forward("rows sent, received and sorted [T, h]", gathered + 2 * exchanged),
             backward("gradients of rows, on their way [T, h]", gathered + exchanged),
         ),
@@ -164,7 +164,7 @@ def _gated_by_silu(
 def _combine(block: Experts, sizes: PytorchLegend, tokens: int) -> Operation:
     """Rows in the order in which they were sent, weighted in fp32, narrowed, added up."""
     rows = tokens * block.top_k
-    narrow, wide = rows * sizes.h * sizes.bytes, rows * sizes.h * FULL
+    narrow, wide = rows * sizes.h * sizes.bytes, rows * sizes.h * FP32
     exchanged = narrow if sizes.e > 1 else 0
     return Operation(
         "combine",

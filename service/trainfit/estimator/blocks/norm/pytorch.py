@@ -11,7 +11,7 @@ from trainfit.estimator.ledger import Kind, Operation, Role, Row, backward, forw
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.specs.blocks import Norm
 
-FULL = 4
+FP32 = 4
 """Bytes of an element in fp32, in which norms compute."""
 
 SCALED_IN_FULL = frozenset(
@@ -85,12 +85,12 @@ def norm(
     written_out = model_type in LAYER_NORM_WRITTEN_OUT
     if sizes.fused or (norm.kind == "layernorm" and not written_out):
         statistics = 2 if norm.kind == "layernorm" else 1
-        read = FULL if model_type in LAYER_NORM_IN_FULL and not sizes.fused else width
+        read = FP32 if model_type in LAYER_NORM_IN_FULL and not sizes.fused else width
         return Operation(
             "norm",
             (
                 saved("norm input", size * read * first, Role.BLOCK_INPUT),
-                saved("statistics [rows]", FULL * statistics * rows * norm.copies),
+                saved("statistics [rows]", FP32 * statistics * rows * norm.copies),
                 output,
                 backward("input gradient", size * width),
                 made,
@@ -105,10 +105,10 @@ def norm(
         (
             copies,
             scaled,
-            saved("root mean square [rows]", FULL * rows, Role.FOR_INPUT_GRADIENT),
+            saved("root mean square [rows]", FP32 * rows, Role.FOR_INPUT_GRADIENT),
             output,
-            forward("squares", size * FULL),
-            backward("gradients in fp32", IN_FULL[norm.kind] * size * FULL - gone),
+            forward("squares", size * FP32),
+            backward("gradients in fp32", IN_FULL[norm.kind] * size * FP32 - gone),
             made,
         ),
         output=size * width,
@@ -122,8 +122,8 @@ def _written_out(
     """The input in fp32 and, where there is a weight to train, what it is multiplied with."""
     in_full = model_type in SCALED_IN_FULL or norm.kind == "layernorm"
     differences = 2 if norm.kind == "layernorm" else 1
-    scaled = size * (FULL if in_full else width) if norm.weight and trained else 0
+    scaled = size * (FP32 if in_full else width) if norm.weight and trained else 0
     return (
-        saved(IN_FP32, differences * size * FULL, Role.FOR_INPUT_GRADIENT),
+        saved(IN_FP32, differences * size * FP32, Role.FOR_INPUT_GRADIENT),
         saved("normalised input", scaled, Role.NORMALISED),
     )

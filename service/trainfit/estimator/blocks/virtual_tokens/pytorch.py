@@ -17,7 +17,7 @@ from trainfit.estimator.ledger import Operation, backward, forward, gradient, sa
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.resolve.plan import PytorchPlan, VirtualTokens
 
-FULL = 4
+FP32 = 4
 """Bytes of an element in fp32."""
 GATES = 4
 """Of an LSTM: input, forget, cell and output."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from trainfit.estimator import cublas
 from trainfit.estimator.blocks.moe.all_gather import gather_buffer
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import Card, MegatronPlan
+from trainfit.resolve.plan import MegatronPlan, TargetGpu
 from trainfit.specs.blocks import Attention, Experts, LatentAttention
 
 TE_WORKSPACE_HOPPER = 33_554_432 + 1_024
@@ -26,7 +26,7 @@ ROPE_ENTRY_BYTES = 4
 
 def rests_on(plan: MegatronPlan) -> Hashable:
     """All of a plan, besides its ledger, that standing buffers rest on."""
-    return plan.card.compute_capability, plan.batch.num_microbatches
+    return plan.gpu.compute_capability, plan.batch.num_microbatches
 
 
 class Buffers(NamedTuple):
@@ -66,9 +66,9 @@ def _rotated(block: Attention | LatentAttention) -> int:
     return block.head_dim if block.rope else 0
 
 
-def is_before_hopper(card: Card) -> bool:
+def is_before_hopper(gpu: TargetGpu) -> bool:
     """Whether the card is older than compute capability 9.0; an unnamed card is taken as newer."""
-    capability = card.compute_capability.removeprefix("sm_")
+    capability = gpu.compute_capability.removeprefix("sm_")
     return capability.isdigit() and int(capability) < 90
 
 
@@ -95,12 +95,12 @@ def _workspaces(has_linears: bool, has_experts: bool, has_head: bool, plan: Mega
     """TransformerEngine's, one more for each stream of a grouped GEMM, and those of cuBLAS on
     ranks that multiply outside TransformerEngine: the output layer, the local implementation.
     """
-    capability = plan.card.compute_capability
+    capability = plan.gpu.compute_capability
     local = plan.framework.transformer_impl == "local"
     total = 0
     if has_linears and not local:
         streams = 1 + TE_GROUPED_STREAMS * (has_experts and plan.routing.grouped_gemm)
-        older = is_before_hopper(plan.card)
+        older = is_before_hopper(plan.gpu)
         total += streams * (TE_WORKSPACE_BEFORE_HOPPER if older else TE_WORKSPACE_HOPPER)
     if has_head or local:
         total += cublas.workspaces(capability, deterministic=plan.framework.deterministic_mode)

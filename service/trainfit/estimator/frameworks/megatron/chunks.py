@@ -1,6 +1,6 @@
 """The ledger of one model chunk under Megatron: its segments in forward order.
 
-Each kind of layer is priced once per plan, whatever the number of layers that are of it.
+Each kind of layer is estimated once per plan, whatever the number of layers that are of it.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -59,11 +59,11 @@ class Ledger:
             walk("moe" if kind.has_experts else "dense", sums, self.sizes.act)
             for kind, sums in zip(plan.model.layer_kinds, self._sums, strict=True)
         ]
-        self._input = self._price("embedding", self.embedding(), self.sizes.act)
-        self._final_norm = self._price("final_norm", self.final_norm(), self.sizes.act)
-        self._head = self._price("head", self.head(), 0)
+        self._input = self._segment("embedding", self.embedding(), self.sizes.act)
+        self._final_norm = self._segment("final_norm", self.final_norm(), self.sizes.act)
+        self._head = self._segment("head", self.head(), 0)
         self._mtp_sums = self._multi_token_prediction()
-        self._mtp = self._price_mtp()
+        self._mtp = self._mtp_segment()
         self._shapes = [_shapes(groups) for groups in self.kinds]
         self._mtp_shapes = _shapes(self.mtp()) if plan.mtp_layers else set()
         self.shared_buffers = shared_buffers(plan, self.sizes)
@@ -166,7 +166,7 @@ class Ledger:
     def _add_up(self, groups: tuple[Group, ...]) -> list[list[Sums]]:
         return add_up(groups, self.dropped)
 
-    def _price(self, name: SegmentName, groups: tuple[Group, ...], gradient: int) -> Segment:
+    def _segment(self, name: SegmentName, groups: tuple[Group, ...], gradient: int) -> Segment:
         return walk(name, self._add_up(groups), gradient)
 
     def _multi_token_prediction(self) -> list[list[Sums]] | None:
@@ -176,7 +176,7 @@ class Ledger:
         before, behind = self._around_mtp(spec)
         return [*self._add_up(before), *self._sums[spec.layer_kind], *self._add_up(behind)]
 
-    def _price_mtp(self) -> Segment | None:
+    def _mtp_segment(self) -> Segment | None:
         if self._mtp_sums is None:
             return None
         segment = walk("mtp", self._mtp_sums, self.sizes.act)

@@ -48,16 +48,16 @@ class Pass(NamedTuple):
 
 
 class Combined:
-    """Prices chunks that run beside each other under one plan."""
+    """Estimates chunks that run beside each other under one plan."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._parts = cache(self._divide)
-        self._priced = cache(self._highest)
+        self._found = cache(self._highest)
 
     def of(self, chunks: list[Content]) -> Callable[[int, int], Beside]:
-        """Prices the forward of one chunk of a rank beside the backward of another."""
-        return lambda ahead, behind: self._priced(chunks[ahead], chunks[behind])
+        """Estimates the forward of one chunk of a rank beside the backward of another."""
+        return lambda ahead, behind: self._found(chunks[ahead], chunks[behind])
 
     def _highest(self, ahead: Content, behind: Content) -> Beside:
         """The highest moment of a forward of `ahead` beside a backward of `behind`, from the

@@ -19,7 +19,7 @@ from trainfit.estimator.frameworks.megatron.states import (
 )
 from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable, Units
 from trainfit.estimator.memo import Memo
-from trainfit.estimator.peak import Activations, optimizer_step, price_chunk, stage_peak
+from trainfit.estimator.peak import Activations, chunk_activations, optimizer_step, stage_peak
 from trainfit.estimator.placement import Content, Placement, place
 from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import Component, ComponentName
@@ -142,7 +142,7 @@ def _contents(placed: Placed) -> list[tuple[Content, ...]]:
 
 def _running(placed: Placed, ledger: Ledger, plan: MegatronPlan) -> list[Activations]:
     """The peak of every rank's forwards and backwards."""
-    price = cache(lambda content: price_chunk(ledger, content))
+    price = cache(lambda content: chunk_activations(ledger, content))
     combined = Combined(ledger) if plan.framework.overlap_moe_expert_parallel_comm else None
     return [
         stage_peak(

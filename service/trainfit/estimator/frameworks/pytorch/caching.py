@@ -9,7 +9,7 @@ torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py.
 
 from collections.abc import Sequence
 
-from trainfit.estimator.blocks.head.pytorch import FULL
+from trainfit.estimator.blocks.head.pytorch import FP32
 from trainfit.estimator.frameworks.pytorch.states import States
 from trainfit.estimator.frameworks.pytorch.step import Live
 from trainfit.estimator.frameworks.pytorch.units import Unit
@@ -28,14 +28,14 @@ def _on_other_streams(live: Live, units: Sequence[Unit], states: States, plan: P
     """Two units are gathered at once at most, and sharded gradients are reduced to their places."""
     if plan.step.data_parallelism.engine not in ("fsdp1", "fsdp2"):
         return 0
-    largest = max((unit.fetched for unit in units), default=0)
-    pool = max(largest, 2 * sorted([0, 0, *(unit.fetched for unit in units)])[-2])
+    largest = max((unit.all_gather for unit in units), default=0)
+    pool = max(largest, 2 * sorted([0, 0, *(unit.all_gather for unit in units)])[-2])
     reduced = states.gradients if plan.layout.sharding != "no_shard" else 0
     return max(0, pool - live.gathering) + max(0, reduced - live.gradients)
 
 
 def _beside_the_loss(live: Live, sizes: PytorchLegend, plan: PytorchPlan) -> int:
-    if live.peak.operation != "loss" or plan.step.cross_entropy != "full" or sizes.bytes == FULL:
+    if live.peak.operation != "loss" or plan.step.cross_entropy != "full" or sizes.bytes == FP32:
         return 0
     n = plan.step.logits_kept * sizes.b or sizes.n
     return sizes.bytes * n * sizes.V // (sizes.t if plan.step.loss_parallel else 1)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import ModuleType
 
 from trainfit.estimator.blocks.attention import pytorch as attention
-from trainfit.estimator.blocks.head.pytorch import FULL
+from trainfit.estimator.blocks.head.pytorch import FP32
 from trainfit.estimator.blocks.mla import pytorch as mla
 from trainfit.estimator.blocks.mlp import pytorch as mlp
 from trainfit.estimator.blocks.moe import pytorch as moe
@@ -83,7 +83,7 @@ def _is_written_out(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan)
     """
     kinds = {each.kind for each in sublayer.norms}
     plain = plan.model.model_type in norms.LAYER_NORM_WRITTEN_OUT
-    copies = plain or ("layernorm" not in kinds and sizes.residual_bytes < norms.FULL)
+    copies = plain or ("layernorm" not in kinds and sizes.residual_bytes < norms.FP32)
     return bool(kinds) and not sizes.fused and copies
 
 
@@ -144,7 +144,7 @@ def _keeps_input(block: Block, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
             return sizes.keeps_input("q_proj", "k_proj", "v_proj")
         case LatentAttention():
             return sizes.keeps_input("q_proj", "q_a_proj", "kv_a_proj_with_mqa")
-        case Experts() if isinstance(plan.framework, Torchtitan) and sizes.bytes < FULL:
+        case Experts() if isinstance(plan.framework, Torchtitan) and sizes.bytes < FP32:
             return block.shared_ffn is not None and sizes.keeps_input("gate_proj", "up_proj")
         case Experts(shared_ffn=None):
             return sizes.keeps_input("router")

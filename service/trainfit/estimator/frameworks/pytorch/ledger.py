@@ -1,6 +1,6 @@
 """The ledger of a model of PyTorch modules: its segments in forward order.
 
-Each kind of layer is priced once per plan, whatever the number of layers that are of it.
+Each kind of layer is estimated once per plan, whatever the number of layers that are of it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ from trainfit.specs.framework import Torchtitan
 
 
 class Ledger:
-    """Tables and prices of every stretch of the plan's model."""
+    """segments of every stretch of the plan's model."""
 
     dropped: frozenset[str] = frozenset()
     """No module drops tensors by itself: layers are checkpointed as a whole."""
@@ -62,9 +62,9 @@ class Ledger:
                 zip(self.layer_segments, self.kinds, strict=True)
             )
         ]
-        self._input = self._price("embedding", self.embedding())
-        self._final_norm = self._price("final_norm", self.final_norm(), gradient=0)
-        self._head = self._price("head", self.head(), gradient=0)
+        self._input = self._segment("embedding", self.embedding())
+        self._final_norm = self._segment("final_norm", self.final_norm(), gradient=0)
+        self._head = self._segment("head", self.head(), gradient=0)
 
     def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
         return tuple(sublayer_operations(sublayer, self.sizes, self.plan))
@@ -177,7 +177,7 @@ class Ledger:
         chosen = policy.frozen or self._trains(kind)
         return policy.kind != "none" and (position + 1) % policy.every == 0 and chosen
 
-    def _price(
+    def _segment(
         self, name: SegmentName, groups: tuple[Group, ...], gradient: int | None = None
     ) -> Segment:
         """A stretch through which the gradient of the residual stream flows, unless told else."""
@@ -189,7 +189,7 @@ class Ledger:
         return walk(name, table, self.sizes.act if gradient is None else gradient)
 
     def _layer(self, layer: Layer, groups: tuple[Group, ...]) -> Segment:
-        segment = self._price("moe" if layer.has_experts else "dense", groups)
+        segment = self._segment("moe" if layer.has_experts else "dense", groups)
         held = held_in_forward(layer, self.sizes, self.plan)
         cached = held_in_cache(layer, self.sizes, self.plan)
         forward = segment.forward._replace(borrowed=segment.forward.borrowed + held + cached)

@@ -104,7 +104,7 @@ class Layers(NamedTuple):
 NO_LAYERS = Layers()
 
 
-class Pricing:
+class ChunkPasses:
     """Passes of the chunks of a plan's ranks."""
 
     def __init__(self, ledger: Ledger) -> None:

@@ -15,9 +15,9 @@ from trainfit.estimator.frameworks.pytorch.ledger import collects_outputs
 from trainfit.estimator.frameworks.pytorch.loads import WIDTH, Held, Load, Loads, loads
 from trainfit.estimator.frameworks.pytorch.passes import (
     NO_LAYERS,
+    ChunkPasses,
     Ends,
     Layers,
-    Pricing,
     Reached,
     ends_of,
 )
@@ -46,7 +46,7 @@ class Pipeline:
     def __init__(self, shares: Shares, memo: Memo) -> None:
         self._shares, self._ledger, self._memo = shares, shares.ledger, memo
         self._plan = shares.ledger.plan
-        self._pricing = Pricing(self._ledger)
+        self._passes = ChunkPasses(self._ledger)
         self._chunks: dict[tuple[Content, Ends], Chunk] = {}
         self._units: dict[int, Unit] = {}
 
@@ -116,17 +116,17 @@ class Pipeline:
     def _chunk(self, content: Content, ends: Ends) -> Chunk:
         key = content, ends
         if key not in self._chunks:
-            self._chunks[key] = self._price(content, ends)
+            self._chunks[key] = self._new_chunk(content, ends)
         return self._chunks[key]
 
-    def _price(self, content: Content, ends: Ends) -> Chunk:
+    def _new_chunk(self, content: Content, ends: Ends) -> Chunk:
         plan = self._plan
         units = [self._unit(kind) for kind in content.kinds]
         outside = [unit_of(part, plan) for part in self._shares.outside(content)]
         layers = [unit.weights for unit in units]
         resharded = layers if plan.step.data_parallelism.reshard_after_forward else []
         fresh = self._fresh(content, ends)
-        passes = self._pricing.passes(content, ends, fresh._replace(weights=resharded))
+        passes = self._passes.passes(content, ends, fresh._replace(weights=resharded))
         reduced, added = self._gradients(content)
         sum_of_fresh = sum(fresh.fresh) + fresh.outside
         split = plan.layout.schedule in SPLIT_BACKWARD and not (ends.begins or ends.handed_from)
@@ -141,7 +141,12 @@ class Pipeline:
             active=sum([unit.weights for unit in outside]) + sum(layers) - sum(resharded),
             idle=sum(resharded),
         )
-        reduction = max([each.reducing + each.left - each.weights for each in (*units, *outside)])
+        reduction = max(
+            [
+                each.reduce_scatter + each.sharded_gradients - each.weights
+                for each in (*units, *outside)
+            ]
+        )
         buffers = sum(resharded) + reduction
         end = Reached("end_of_backward", "reduce_scatter", None, 0, 0, buffers)
         return Chunk(ends, held, {**passes.moments, REDUCE: end})

@@ -61,7 +61,7 @@ def ranks(
             parameters=held.parameters,
             states=_components(held, live),
             activations=live.kept,
-            workspace=live.borrowed + cublas.workspaces(plan.card.compute_capability),
+            workspace=live.borrowed + cublas.workspaces(plan.gpu.compute_capability),
             framework_buffers=live.buffers + held.buffers,
             routed=live.kept + live.borrowed if plan.layout.ep > 1 else 0,
             peak=live.peak,

@@ -52,11 +52,11 @@ class Halves(NamedTuple):
 
 
 class SplitLedger:
-    """The segments of a ledger whose backward is run in two, each kind priced once."""
+    """The segments of a ledger whose backward is run in two, each kind estimated once."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._priced: dict[tuple[str, int | None, bool], Halves] = {}
+        self._known: dict[tuple[str, int | None, bool], Halves] = {}
 
     def segments(self, content: Content) -> list[Halves]:
         """A chunk in forward order. The embedding's backward is never in two."""
@@ -79,11 +79,13 @@ class SplitLedger:
         if placed.layer is not None and kind is not None:
             again = self._ledger.is_recomputed(placed.layer, kind)
         key = name, kind, again
-        if key not in self._priced:
-            self._priced[key] = self._price(name, kind, placed.segment, recomputed=again)
-        return self._priced[key]
+        if key not in self._known:
+            self._known[key] = self._new_halves(name, kind, placed.segment, recomputed=again)
+        return self._known[key]
 
-    def _price(self, name: str, kind: int | None, segment: Segment, *, recomputed: bool) -> Halves:
+    def _new_halves(
+        self, name: str, kind: int | None, segment: Segment, *, recomputed: bool
+    ) -> Halves:
         ledger = self._ledger
         if kind is not None:
             plain = ledger.layer_segments[kind]

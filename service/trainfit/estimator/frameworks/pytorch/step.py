@@ -84,16 +84,16 @@ class Step:
         """What was gathered for a unit stays in its buffer until the next unit is gathered. With
         expert parallelism torchtitan has the next one gathered meanwhile.
         """
-        saved, whole, lingering = 0, self._root.weights, self._root.fetched
+        saved, whole, all_gather_kept = 0, self._root.weights, self._root.all_gather
         standing, residual, cached = self._standing.whole + self._standing.sharded, 0, 0
         for index, (placed, unit, _, around, *_) in enumerate(self._forwards):
-            gathering = whole + around.weights + lingering + unit.fetched + unit.weights
+            gathering = whole + around.weights + all_gather_kept + unit.all_gather + unit.weights
             peak = Peak(f"{placed.segment.name}_forward", "all_gather", placed.layer, None)
             yield Live(standing, saved + cached, residual, gathering, peak)
             residual = self._act
             outside = self._loss_outside and placed.segment.name == "head"
-            lingering = lingering if unit is NONE else unit.lingering
-            buffered = 0 if outside else lingering + self._prefetched(index)
+            all_gather_kept = all_gather_kept if unit is NONE else unit.all_gather_kept
+            buffered = 0 if outside else all_gather_kept + self._prefetched(index)
             buffers = whole + around.weights + unit.weights + buffered
             moment = placed.segment.forward
             yield _at(placed, moment, "forward", saved + cached, standing, buffers, buffered)
@@ -118,17 +118,17 @@ class Step:
                 break
             gradients = standing + sharded + root + waiting
             if stretch.again is not None:
-                yield self._again(stretch, saved, gradients, resident + behind.reducing)
+                yield self._again(stretch, saved, gradients, resident + behind.reduce_scatter)
                 saved += stretch.again.layer.saved
-            whole, fetched = resident + stretch.around.weights, self._fetched_behind(index)
+            whole, all_gather = resident + stretch.around.weights, self._prefetched_behind(index)
             if self._reshards and stretch.last:
-                copied = whole + unit.fetched + unit.weights + behind.reducing
+                copied = whole + unit.all_gather + unit.weights + behind.reduce_scatter
                 peak = Peak(f"{segment.name}_backward", "all_gather", placed.layer, None)
                 yield Live(gradients, saved, self._act, copied, peak)
             saved -= segment.saved
             own = unit.weights if self._reshards else 0
-            buffers = whole + fetched + behind.reducing + own
-            yield _at(placed, segment.backward, "backward", saved, gradients, buffers, fetched)
+            buffers = whole + all_gather + behind.reduce_scatter + own
+            yield _at(placed, segment.backward, "backward", saved, gradients, buffers, all_gather)
             saved -= stretch.released
             if unit is NONE:
                 root += segment.gradients
@@ -138,8 +138,8 @@ class Step:
             if stretch.last:
                 resident -= 0 if self._reshards else unit.weights
                 whole = resident + stretch.around.weights
-                yield self._reduced(stretch, saved, gradients, whole + fetched)
-                sharded += unit.left
+                yield self._reduced(stretch, saved, gradients, whole + all_gather)
+                sharded += unit.sharded_gradients
                 standing -= min(standing, unit.accumulated)
                 behind = unit
         yield from self._end(standing, sharded, root)
@@ -159,7 +159,7 @@ class Step:
         placed, unit = stretch.placed, stretch.unit
         peak = Peak(f"{placed.segment.name}_backward", "reduce_scatter", placed.layer, None)
         made = 0 if unit.accumulated else placed.segment.gradients
-        return Live(gradients + made, saved, self._act, buffers + unit.reducing, peak)
+        return Live(gradients + made, saved, self._act, buffers + unit.reduce_scatter, peak)
 
     def _end(self, standing: int, sharded: int, root: int) -> Iterator[Live]:
         """The root's gradients, added to those of earlier micro-batches, beside the buffer from
@@ -167,7 +167,7 @@ class Step:
         """
         peak = Peak("end_of_backward", "reduce_scatter", None, None)
         whole = sharded + max(standing, root)
-        yield Live(whole, 0, 0, self._root.reducing, peak)
+        yield Live(whole, 0, 0, self._root.reduce_scatter, peak)
         yield optimizer_step(self._states, whole if self._alone else 0)
 
     def _prefetched(self, index: int) -> int:
@@ -176,23 +176,23 @@ class Step:
         """
         following = self._forwards[index + 1 : index + 2]
         ahead = self._prefetches and following and following[0].last
-        return following[0].unit.fetched if ahead else 0
+        return following[0].unit.all_gather if ahead else 0
 
-    def _fetched_behind(self, index: int) -> int:
+    def _prefetched_behind(self, index: int) -> int:
         """The buffer of the unit that is next while this stretch runs backward."""
         segment = self._backwards[index].placed.segment
         outside = self._head_outside and segment.name == "head"
-        return self._next_fetched(index) if self._reshards and not outside else 0
+        return self._next_all_gather(index) if self._reshards and not outside else 0
 
-    def _next_fetched(self, index: int) -> int:
+    def _next_all_gather(self, index: int) -> int:
         """The buffer of the unit that runs backward after this one, and the one around it."""
         own = self._backwards[index]
         if own.around is not NONE:
-            return self._next_fetched(index - 1)
+            return self._next_all_gather(index - 1)
         for stretch in reversed(self._backwards[:index]):
             same = stretch.unit is own.unit and not own.last
             if stretch.unit is not NONE and not same:
-                return stretch.unit.fetched
+                return stretch.unit.all_gather
         return 0
 
 

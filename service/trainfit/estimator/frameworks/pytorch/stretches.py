@@ -148,6 +148,8 @@ def _running_again(
     gathered for their backward by then, and the next layer meanwhile.
     """
     before, experts, behind = parts
-    beside = units.experts.lingering if behind.placed.segment.saved else units.dense.fetched
+    beside = (
+        units.experts.all_gather_kept if behind.placed.segment.saved else units.dense.all_gather
+    )
     again = Again(ledger.until_saved(kind), units.whole.weights + beside)
     return [before._replace(released=kept), experts, behind._replace(again=again)]

@@ -21,19 +21,19 @@ from trainfit.resolve.plan import PytorchPlan
 class Unit(NamedTuple):
     """Bytes of one unit on one GPU, in the order of a step.
 
-    `weights` are whole ones while the unit runs, `fetched` the buffer into which the unit that is
-    next is gathered meanwhile, `reducing` the buffer from which gradients are reduced while the
-    unit before it runs backward. Of the gradients `left` is left then, and `accumulated` is gone
-    that earlier micro-batches had added up. `lingering` is what stays of `fetched` in forward until
-    the next unit is copied out.
+    `weights` are the unsharded parameters while the unit runs, `all_gather` the buffer into which
+    the unit that is next is gathered meanwhile, `all_gather_kept` what stays of it in forward until
+    that unit is copied out. `reduce_scatter` is the input from which gradients are reduced while
+    the unit before runs backward; `sharded_gradients` are left then, and `accumulated` is gone that
+    earlier micro-batches had added up.
     """
 
     weights: int
-    fetched: int
-    reducing: int
-    left: int
+    all_gather: int
+    reduce_scatter: int
+    sharded_gradients: int
     accumulated: int
-    lingering: int = 0
+    all_gather_kept: int = 0
 
 
 NONE = Unit(0, 0, 0, 0, 0)
@@ -61,19 +61,19 @@ def unit_of(numbers: Numbers, plan: PytorchPlan) -> Unit:
     if (zero := plan.step.data_parallelism.zero) is not None:
         stays = keeps and not zero.optimizer_on_host
         return Unit(0, 0, bucket, states.gradients * part * stays, 0)
-    left = states.gradients * part * keeps
+    sharded_gradients = states.gradients * part * keeps
     if plan.layout.replicas > 1 and states.reduced != states.gradients:
-        left += states.reduced * part
+        sharded_gradients += states.reduced * part
     numbers = padded(numbers, plan)
     whole, experts = gathered(numbers, plan), states.gathered * numbers.expert
     apart, alone = _experts_are_apart(numbers, plan)
-    fetched = whole - experts * alone
+    all_gather = whole - experts * alone
     narrower = plan.step.data_parallelism.engine == "fsdp2" or states.gathered != states.reduced
-    reducing = states.reduced * (numbers.trained - numbers.expert * alone) * narrower
+    reduce_scatter = states.reduced * (numbers.trained - numbers.expert * alone) * narrower
     added = 0 if _syncs(plan) else states.reduced * numbers.trained
-    left += states.gradients * part * (added > 0)
-    lingering = experts * (not alone) if apart else fetched
-    return Unit(whole, fetched, reducing, left, added, lingering)
+    sharded_gradients += states.gradients * part * (added > 0)
+    all_gather_kept = experts * (not alone) if apart else all_gather
+    return Unit(whole, all_gather, reduce_scatter, sharded_gradients, added, all_gather_kept)
 
 
 def _experts_are_apart(numbers: Numbers, plan: PytorchPlan) -> tuple[bool, bool]:

@@ -2,27 +2,27 @@
 
 from trainfit.catalog.gpus import UnknownGpuError, find_gpu
 from trainfit.resolve.findings import Finding, RefusedError, put
-from trainfit.resolve.plan import Card
+from trainfit.resolve.plan import TargetGpu
 from trainfit.specs.gpu import CustomGpu, JobGpu
 
 GIB = 2**30
 
-NO_CARD = Card("", 0, "")
+NO_GPU = TargetGpu("", 0, "")
 
 
-def card_of(gpu: JobGpu | None) -> Card:
+def gpu_of(gpu: JobGpu | None) -> TargetGpu:
     """The card of this name, or of this memory. Raises UnknownGpuError, and RefusedError where
     name and memory exclude each other.
     """
     if gpu is None:
-        return NO_CARD
+        return NO_GPU
     if isinstance(gpu, CustomGpu):
         if gpu.memory_bytes is not None:
             _check_memory(gpu.name, gpu.memory_bytes)
-            return Card(gpu.name, gpu.memory_bytes, "")
+            return TargetGpu(gpu.name, gpu.memory_bytes, "")
         gpu = gpu.name
     card = find_gpu(gpu)
-    return Card(card.name, card.reported_bytes, card.compute_capability or "")
+    return TargetGpu(card.name, card.reported_bytes, card.compute_capability or "")
 
 
 def _check_memory(name: str, memory_bytes: int) -> None:

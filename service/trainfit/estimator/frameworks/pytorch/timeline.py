@@ -1,10 +1,9 @@
-"""The course of one step on a pipeline rank under torch.distributed.pipelining."""
+"""The timeline of one step on a pipeline rank under torch.distributed.pipelining."""
 
 from collections.abc import Iterator, Sequence
 
-from trainfit.estimator.course import LONG_TURNS, MAX_PASSES, Course, Pass, Phase
 from trainfit.estimator.frameworks.pytorch.ledger import Ledger
-from trainfit.estimator.frameworks.pytorch.passes import NOTHING, Passes, Pricing, ends_of
+from trainfit.estimator.frameworks.pytorch.passes import NOTHING, ChunkPasses, Passes, ends_of
 from trainfit.estimator.frameworks.pytorch.schedules import (
     BREADTH_FIRST,
     FORWARD,
@@ -14,18 +13,19 @@ from trainfit.estimator.frameworks.pytorch.schedules import (
     shown_microbatches,
 )
 from trainfit.estimator.placement import place
+from trainfit.estimator.timeline import LONG_TURNS, MAX_PASSES, Pass, Phase, Timeline
 
 
-def course(ledger: Ledger, rank: int) -> Course | None:
-    """The course of a rank, None where it is too long. Of a long one the middle is left out."""
+def timeline(ledger: Ledger, rank: int) -> Timeline | None:
+    """The timeline of a rank, None where it is too long. Of a long one the middle is left out."""
     layout, m = ledger.plan.layout, ledger.plan.batch.num_microbatches
     long = m * layout.vpp > LONG_TURNS and layout.schedule not in BREADTH_FIRST
     shown = shown_microbatches(layout, m) if long else m
     if actions_in_steady_state(layout) * shown > MAX_PASSES:
         return None
-    pricing = Pricing(ledger)
+    of_chunks = ChunkPasses(ledger)
     chunks = [
-        pricing.passes(placement.content, ends)
+        of_chunks.passes(placement.content, ends)
         for placement, ends in zip(place(ledger.plan)[rank], ends_of(layout, rank), strict=True)
     ]
     actions = list(order(layout, shown, rank))
@@ -44,7 +44,7 @@ def course(ledger: Ledger, rank: int) -> Course | None:
         )
         for each in passes[middle:]
     ]
-    return Course(len(actions) + omitted, [*passes[:middle], *late])
+    return Timeline(len(actions) + omitted, [*passes[:middle], *late])
 
 
 def _passes(actions: list[Action], chunks: Sequence[Passes]) -> Iterator[Pass]:

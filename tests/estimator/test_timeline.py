@@ -1,4 +1,4 @@
-"""The course of a step has the peak that the estimate tells, and ends where it began."""
+"""The timeline of a step has the peak that the estimate tells, and ends where it began."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from hypothesis import given
 
 from tests.estimator.jobs import megatron_plan, plans
 from trainfit.answer import plan_of
-from trainfit.estimator.course import Course, course
-from trainfit.estimator.peak import price_chunk, stage_peak
+from trainfit.estimator.peak import chunk_activations, stage_peak
 from trainfit.estimator.placement import place
 from trainfit.estimator.schedule import warm_up
+from trainfit.estimator.timeline import Timeline, timeline
 from trainfit.estimator.tree import ledger_of
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 
 
-def courses(plan: Plan) -> list[Course]:
+def courses(plan: Plan) -> list[Timeline]:
     ledger = ledger_of(plan)
-    found = [course(plan, ledger, rank) for rank in range(plan.layout.pp)]
+    found = [timeline(plan, ledger, rank) for rank in range(plan.layout.pp)]
     return [each for each in found if each is not None]
 
 
@@ -34,7 +34,7 @@ def test_the_highest_pass_is_the_peak_of_the_schedule(plan: Plan) -> None:
     ledger = ledger_of(plan)
     for rank, told in enumerate(courses(plan)):
         placed = place(plan)[rank]
-        chunks = [price_chunk(ledger, each.content) for each in placed]
+        chunks = [chunk_activations(ledger, each.content) for each in placed]
         firsts = [each.layers.start for each in placed]
         peak = stage_peak(plan, ledger.sizes.act, chunks, firsts, rank)
         assert max(each.highest_bytes for each in told.passes) == peak.total
@@ -93,7 +93,7 @@ def test_gpipe_runs_every_forward_first() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["zb-h1", "dualpipe"])
-def test_a_schedule_known_by_its_bound_has_no_course(schedule: str) -> None:
+def test_a_schedule_known_by_its_bound_has_no_timeline(schedule: str) -> None:
     plan = plan_of(job(parallelism={"num_gpus": 4, "pp": 4, "pipeline_schedule": schedule}))
     assert courses(plan) == []
 

@@ -1,4 +1,4 @@
-"""The course of one step on a pipeline rank: its forwards and backwards in the order of the
+"""The timeline of one step on a pipeline rank: its forwards and backwards in the order of the
 schedule, and the activations that each leaves behind and has at its highest moment.
 
 The passes and their memory are those of which `peak` takes the maximum.
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from trainfit.estimator.peak import Ledger, PricedChunk, price_chunk
+from trainfit.estimator.peak import ChunkActivations, Ledger, chunk_activations
 from trainfit.estimator.placement import place
 from trainfit.estimator.schedule import chunk_of, cycle, microbatch_of, warm_up
 from trainfit.resolve.plan import MegatronPlan, Plan
 
 MAX_PASSES = 4096
-"""A course of more passes is not told."""
+"""A timeline of more passes is not told."""
 LONG_TURNS = 64
 """A steady state of more turns than these is told by its first cycles and its last."""
 
@@ -41,7 +41,7 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class Timeline:
     """The passes of a rank in order, of `count` in all. Of a long steady state whole cycles, each
     like the one before, are left out; a gap between ordinals shows where.
     """
@@ -50,8 +50,8 @@ class Course:
     passes: list[Pass]
 
 
-def course(plan: Plan, ledger: Ledger, rank: int) -> Course | None:
-    """The course of a rank, None for schedules that are known by their bound alone, and where a
+def timeline(plan: Plan, ledger: Ledger, rank: int) -> Timeline | None:
+    """The timeline of a rank, None for schedules that are known by their bound alone, and where a
     forward runs at the same time as a backward.
     """
     if plan.layout.schedule not in ("1f1b", "interleaved", "gpipe"):
@@ -61,7 +61,7 @@ def course(plan: Plan, ledger: Ledger, rank: int) -> Course | None:
     order = _Order(plan, rank)
     if order.told > MAX_PASSES:
         return None
-    return Course(2 * order.total, list(_passes(plan, ledger, rank, order)))
+    return Timeline(2 * order.total, list(_passes(plan, ledger, rank, order)))
 
 
 class _Order:
@@ -101,7 +101,9 @@ class _Order:
 
 def _passes(plan: Plan, ledger: Ledger, rank: int, order: _Order) -> Iterator[Pass]:
     layout = plan.layout
-    chunks: list[PricedChunk] = [price_chunk(ledger, each.content) for each in place(plan)[rank]]
+    chunks: list[ChunkActivations] = [
+        chunk_activations(ledger, each.content) for each in place(plan)[rank]
+    ]
     received = ledger.sizes.act if rank < layout.pp - 1 else 0
     sent = ledger.sizes.act if rank > 0 else 0
     live = 0
