@@ -83,20 +83,20 @@ format: $(TEST_READY) ## Format, and apply the fixes that are safe
 
 .PHONY: openapi
 openapi: $(TEST_READY) ## Regenerate openapi/openapi.json, and the flags that the page writes
-	$(BIN)/python -m tests.contract.openapi --update
-	$(BIN)/python -m tests.web.flags --update
+	$(BIN)/python -m tools.openapi
+	$(BIN)/python -m tools.flags
 
 .PHONY: docs
 docs: $(TEST_READY) ## Regenerate the tables, listings and pictures of the documentation
-	$(BIN)/python -m docs.generate
+	$(BIN)/python -m tools.docs
 
 .PHONY: pictures
 pictures: $(TEST_READY) ## Take the pictures of the page anew (needs chromium and node)
-	$(BIN)/python -m docs.pictures
+	$(BIN)/python -m tools.pictures
 
 .PHONY: manifests
 manifests: $(TEST_READY) ## Regenerate the alerts for the Prometheus Operator
-	$(BIN)/python -m tests.deploy.prometheus_rule --update
+	$(BIN)/python -m tools.prometheus_rule
 
 .PHONY: lock
 lock: ## Lock the dependencies anew, with hashes (needs uv)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from docs.figures import FIGURES, IMAGES, micro_batch, passes, planned
-from docs.generate.estimator import constants
-from docs.generate.pages import BLOCKS, PAGES, ROOT, generated, places
-from docs.generate.service import environment_variables, exposed, families
+from tools.docs.estimator import constants
+from tools.docs.pages import BLOCKS, PAGES, ROOT, generated, places
+from tools.docs.service import environment_variables, exposed, families
+from tools.figures import FIGURES, IMAGES, micro_batch, passes, planned
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 from trainfit.api.kinds import KINDS
 from trainfit.estimator import overhead

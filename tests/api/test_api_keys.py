@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from tests.contract.openapi import served
+from tools.openapi import served
 from trainfit.api import unread_bodies
 from trainfit.api.api_keys import KEY, ApiKey, named, new_key, owner, read_entries
 from trainfit.api.app import create_app

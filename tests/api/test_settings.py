@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from docs.generate.service import environment_variables
+from tools.docs.service import environment_variables
 from trainfit.api.api_keys import ApiKey
 from trainfit.api.settings import Settings, unknown_variables
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.contract.openapi import served
+from tools.openapi import served
 
 RELEASED = Path(__file__).parents[2] / "openapi" / "released.json"
 JOB = {"$ref": "#/components/schemas/Job"}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.contract.breaking import RELEASED, breaking_changes
-from tests.contract.openapi import served
+from tools.openapi import served
 
 Document = dict[str, Any]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.openapi import DOCUMENT
 from tests.serving import running_service
+from tools.openapi import DOCUMENT
 from trainfit.api.api_keys import named, new_key
 from trainfit.api.examples import COMPARE_EXAMPLES, DEEPSEEK_V3
 

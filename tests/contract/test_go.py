@@ -16,9 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.contract.openapi import DOCUMENT
 from tests.programs import locked, needed, needed_folder
 from tests.serving import Service, running_service
+from tools.openapi import DOCUMENT
 from trainfit.api.examples import DEEPSEEK_V3
 
 pytestmark = pytest.mark.clients

@@ -10,7 +10,7 @@ import pytest
 from httpx import ASGITransport, AsyncClient
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from tests.contract.openapi import DOCUMENT, served
+from tools.openapi import DOCUMENT, served
 from trainfit.api.app import create_app
 from trainfit.api.settings import Settings
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.deploy.prometheus_rule import MANIFEST, MONITORING, made
 from tests.programs import needed
+from tools.prometheus_rule import MANIFEST, MONITORING, made
 
 ROOT = Path(__file__).parents[2]
 ALERTS = MONITORING / "alerts.yaml"

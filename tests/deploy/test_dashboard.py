@@ -19,12 +19,12 @@ import httpx
 import pytest
 import yaml
 
-from docs.generate.service import exposed, families
 from tests.api.kubernetes.objects import DOES_NOT_FIT, FITS, JOB, TIGHT, annotated, review
 from tests.hostile import LONGEST
 from tests.hub.fake_hub import running_hub
 from tests.programs import needed
 from tests.serving import Service, free_port, running_service
+from tools.docs.service import exposed, families
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "monitoring" / "dashboard.json").read_text())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.web.flags import FILE, generated
+from tools.flags import FILE, generated
 
 
 def test_the_flags_are_those_of_the_command_line() -> None:

@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 
-from docs.figures import IMAGES
 from tests.serving import running_service
+from tools.figures import IMAGES
 
 SCRIPT = IMAGES.parents[1] / "tests" / "e2e" / "pictures.js"
 

@@ -9,7 +9,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from docs.generate.markdown import listing
+from tools.docs.markdown import listing
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = 110

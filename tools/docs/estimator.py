@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import ValidationError
 
-from docs.figures import Point, micro_batch, planned
-from docs.generate.markdown import code, listing, table
+from tools.docs.markdown import code, listing, table
+from tools.figures import Point, micro_batch, planned
 from trainfit.answer import plan_of
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B, LORA_8B, TORCHTITAN_8B
 from trainfit.architectures.registry import supported_model_types

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from prometheus_client import Metric
 from pydantic import AliasChoices, AliasPath
 
-from docs.generate.markdown import code, listing, table
-from docs.generate.question import asked, laid_out
+from tools.docs.markdown import code, listing, table
+from tools.docs.question import asked, laid_out
 from trainfit.answer import answer
 from trainfit.api.api_keys import named, new_key
 from trainfit.api.app import create_app

@@ -1,6 +1,6 @@
 """Draws the pictures of the documentation from the estimator's own figures: SVG, nothing else.
 
-`python -m docs.figures` writes them to docs/images; a test compares those with what is drawn now.
+`python -m tools.figures` writes them to docs/images; a test compares those with what is drawn now.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trainfit.estimator.tree import module_tree
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
 
-IMAGES = Path(__file__).parent / "images"
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 GIB = 2**30
 
 COMPONENTS = {

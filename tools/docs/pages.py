@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from docs.figures import FIGURES, IMAGES
-from docs.generate import accuracy, estimator, question, service, terminal
+from tools.docs import accuracy, estimator, question, service, terminal
+from tools.figures import FIGURES, IMAGES
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "deploy" / "README.md", *sorted((ROOT / "docs").glob("*.md")))

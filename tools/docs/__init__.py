@@ -1,5 +1,5 @@
 """The parts of the documentation that are made from the code.
 
 A page has a place for each, between `<!-- generated: NAME -->` and `<!-- end -->`.
-`python -m docs.generate` fills them and draws the pictures; a test compares them.
+`python -m tools.docs` fills them and draws the pictures; a test compares them.
 """

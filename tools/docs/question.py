@@ -9,7 +9,7 @@ from typing import Any
 
 from httpx import ASGITransport, AsyncClient, Response
 
-from docs.generate.markdown import listing
+from tools.docs.markdown import listing
 from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3
 from trainfit.api.settings import Settings

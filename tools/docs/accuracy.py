@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
-from docs.generate.markdown import code, table
 from tests.accuracy.outcomes import Counts, Fit, Memory, Outcome
 from tests.accuracy.report import groups_of, summary
 from tests.accuracy.schemas import outcomes_of
+from tools.docs.markdown import code, table
 
 CORPUS = Path(__file__).parents[2] / "tests" / "data" / "corpus"
 GIB = 2**30

@@ -1,0 +1,1 @@
+"""What writes files of the project: documentation, the OpenAPI document, manifests."""
