@@ -16,7 +16,7 @@ from trainfit.answer import plan_of
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 from trainfit.catalog.gpus import find_gpu
 from trainfit.estimator.estimate import estimate
-from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.placement import place
 from trainfit.estimator.results import Estimate, Stage
 from trainfit.estimator.tree import module_tree
@@ -199,7 +199,7 @@ def micro_batch(plan: MegatronPlan) -> list[Point]:
     """One micro-batch through the only rank of a plan, segment by segment, there and back."""
     (placements,) = place(plan)
     (placement,) = placements
-    segments = [each.segment for each in Ledger(plan).segments(placement.content)]
+    segments = [each.segment for each in MegatronLedger(plan).segments(placement.content)]
     ahead: list[Point] = []
     back: list[Point] = []
     live = 0

@@ -5,14 +5,11 @@ from dataclasses import dataclass
 from trainfit.answer import plan_of
 from trainfit.dimensions import Find, from_package
 from trainfit.estimator.estimate import estimate
-from trainfit.estimator.frameworks.megatron.chunks import Ledger as MegatronLedger
-from trainfit.estimator.frameworks.pytorch import timeline as pytorch
-from trainfit.estimator.frameworks.pytorch.ledger import Ledger as PytorchLedger
+from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.symbols import shared_symbols
-from trainfit.estimator.timeline import Timeline, timeline
-from trainfit.estimator.tree import Module, ledger_of, module_tree
+from trainfit.estimator.timeline import Timeline
+from trainfit.estimator.tree import Module, module_tree
 from trainfit.resolve.findings import Findings, put
-from trainfit.resolve.plan import Plan
 from trainfit.specs.ledger import LedgerRequest
 
 
@@ -43,16 +40,10 @@ def rank_ledger(request: LedgerRequest, find: Find = from_package) -> RankLedger
         findings.add("/pp_rank", "no_such_rank", message, put("/pp_rank", last))
     findings.refuse()
     rank = estimate(plan).binding.pp_rank if request.pp_rank is None else request.pp_rank
-    ledger = ledger_of(plan)
+    framework = framework_of(plan)
     return RankLedger(
         pp_rank=rank,
-        symbols=shared_symbols(ledger.sizes),
+        symbols=shared_symbols(framework.ledger(plan).sizes),
         modules=module_tree(plan, rank),
-        course=_timeline(plan, ledger, rank),
+        course=framework.timeline(plan, rank),
     )
-
-
-def _timeline(plan: Plan, ledger: MegatronLedger | PytorchLedger, rank: int) -> Timeline | None:
-    if isinstance(ledger, PytorchLedger) and plan.layout.pp > 1:
-        return pytorch.timeline(ledger, rank)
-    return timeline(plan, ledger, rank)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainfit.answer import plan_of
-from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
 
@@ -33,7 +33,7 @@ def kept(fused: bool, **spec: Any) -> int:
     }
     plan = plan_of(Job.model_validate(job))
     assert isinstance(plan, MegatronPlan)
-    return Ledger(plan).layer_segments[0].saved
+    return MegatronLedger(plan).layer_segments[0].saved
 
 
 FACTOR = TOKENS * FFN * BF16

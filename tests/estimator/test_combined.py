@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.resolve.test_refusals import refusal
 from trainfit.answer import answer, plan_of
-from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.combined import Combined
 from trainfit.estimator.ledger import Group, Lifetime, Operation
 from trainfit.estimator.placement import place
@@ -46,7 +46,7 @@ def of(operation: Operation, lifetime: Lifetime) -> int:
     return sum(each.bytes for each in operation.tensors if each.lifetime is lifetime)
 
 
-def at_operations(ledger: Ledger, kinds: tuple[int, ...]) -> Iterator[int]:
+def at_operations(ledger: MegatronLedger, kinds: tuple[int, ...]) -> Iterator[int]:
     """Bytes alive at every operation of a chunk's forward beside its own backward, where a
     layer is cut behind permute or, without experts, before its last block.
     """
@@ -111,7 +111,7 @@ def cut(groups: tuple[Group, ...]) -> tuple[list[Group], list[Group]]:
     st.sampled_from(["unfused", "flash"]),
 )
 def test_the_highest_moment_is_that_of_every_operation(spec: dict[str, Any], kernel: str) -> None:
-    ledger = Ledger(plan(spec, attention={"backend": kernel}))
+    ledger = MegatronLedger(plan(spec, attention={"backend": kernel}))
     (placed,) = place(ledger.plan)[0]
     found = Combined(ledger).of([placed.content])(0, 0)
     assert found.highest.total == max(at_operations(ledger, placed.content.kinds))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainfit.answer import plan_of
-from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.ledger import Lifetime
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.job import Job
@@ -38,7 +38,7 @@ def bytes_of_a_score(precision: str, dropout: float) -> dict[Lifetime, int]:
     )
     plan = plan_of(job)
     assert isinstance(plan, PytorchPlan)
-    operations = [each for group in Ledger(plan).kinds[0] for each in group]
+    operations = [each for group in PytorchLedger(plan).kinds[0] for each in group]
     (attention,) = [each for each in operations if each.name == "core_attention"]
     found = dict.fromkeys(Lifetime, 0)
     for tensor in attention.tensors:

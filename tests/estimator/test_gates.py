@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainfit.answer import answer, plan_of
-from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.job import Job
 
@@ -48,7 +48,7 @@ def kept(config: dict[str, Any], **training: Any) -> float:
     """Bytes that the one layer saves of a token."""
     plan = plan_of(job(config, **training))
     assert isinstance(plan, PytorchPlan)
-    return Ledger(plan).layer_segments[0].saved / TOKENS
+    return PytorchLedger(plan).layer_segments[0].saved / TOKENS
 
 
 def test_a_gate_a_head_keeps_the_product_and_itself() -> None:

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tests.estimator.jobs import jobs, plans
 from trainfit.answer import answer, plan_of
 from trainfit.estimator.estimate import estimate
+from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.parameters import count_parameters
 from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import place
 from trainfit.estimator.results import Estimate, Stage
-from trainfit.estimator.tree import ledger_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
@@ -124,7 +124,8 @@ def test_recompute_never_keeps_more(plan: MegatronPlan) -> None:
     """What a chunk keeps for backward. The peak of a small model is often elsewhere."""
     policy = replace(plan.step.recompute, full="none", modules=frozenset[str]())
     everything = replace(plan, step=replace(plan.step, recompute=policy))
-    some, all_ = ledger_of(plan), ledger_of(everything)
+    ledger = framework_of(plan).ledger
+    some, all_ = ledger(plan), ledger(everything)
     for rank in place(plan):
         for chunk in rank:
             kept = chunk_activations(some, chunk.content).saved

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from trainfit.answer import plan_of
-from trainfit.estimator.overhead import COMMUNICATOR, CONTEXT, context_and_communicators
+from trainfit.estimator.frameworks.registry import framework_of
+from trainfit.estimator.overhead import COMMUNICATOR, CONTEXT, NOTHING, context_and_communicators
 from trainfit.specs.job import Job
 
 DENSE = "Qwen/Qwen3-14B"
@@ -21,7 +22,9 @@ def communicators(model: str, framework: str, **parallelism: Any) -> float:
         "parallelism": parallelism,
         "framework": {"name": framework},
     }
-    needed = context_and_communicators(plan_of(Job.model_validate(job)))
+    plan = plan_of(Job.model_validate(job))
+    groups = framework_of(plan).expert_groups(plan)
+    needed = context_and_communicators(plan, groups, NOTHING)
     return (needed.low - CONTEXT.low) / COMMUNICATOR.low
 
 

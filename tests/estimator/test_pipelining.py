@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from trainfit.answer import answer, plan_of
 from trainfit.estimator.frameworks.pytorch import loads as module
-from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.loads import WIDTH, loads
 from trainfit.estimator.frameworks.pytorch.schedules import Action, order
 from trainfit.estimator.frameworks.pytorch.timeline import timeline
@@ -196,7 +196,7 @@ def test_a_buffer_stands_for_what_each_micro_batch_receives() -> None:
 
 
 def courses(made: PytorchPlan) -> list[Timeline]:
-    found = [timeline(Ledger(made), rank) for rank in range(made.layout.pp)]
+    found = [timeline(PytorchLedger(made), rank) for rank in range(made.layout.pp)]
     return [each for each in found if each is not None]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.estimator.jobs import megatron_plan
 from trainfit.catalog.configs import bundled_ids
-from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.ledger import Lifetime, Row
 from trainfit.estimator.legend import legend_of
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
@@ -120,7 +120,7 @@ def test_bytes_are_shape_times_width(layout: dict[str, Any], training: dict[str,
 )
 def test_symbols_change_no_byte(hf_id: str) -> None:
     asked = plan(hf_id, num_gpus=64, tp=2, cp=2)
-    plain, symbolic = Ledger(asked), Ledger(asked, symbolic=True)
+    plain, symbolic = MegatronLedger(asked), MegatronLedger(asked, symbolic=True)
     assert plain.layer_segments == symbolic.layer_segments
     of_layers = zip(plain.kinds, symbolic.kinds, strict=True)
     for groups, named in of_layers:
@@ -136,14 +136,14 @@ def saved(asked: MegatronPlan) -> dict[str, int]:
     """Bytes that every operation of the first kind of layer saves."""
     return {
         operation.name: sum(r.bytes for r in operation.tensors if r.lifetime is Lifetime.SAVED)
-        for operation in chain.from_iterable(Ledger(asked).kinds[0])
+        for operation in chain.from_iterable(MegatronLedger(asked).kinds[0])
     }
 
 
 def test_two_norms_of_one_input_keep_it_once() -> None:
     """Falcon's attention and feed-forward network have norms of their own, of the same x."""
     asked = plan("tiiuae/falcon-40b", num_gpus=8)
-    groups = Ledger(asked).kinds[0]
+    groups = MegatronLedger(asked).kinds[0]
     norms = [each for each in chain.from_iterable(groups) if each.name == "norm"]
     inputs = [row for each in norms for row in each.tensors if row.name == "norm input"]
     assert len(norms) == 2
@@ -154,7 +154,9 @@ def test_two_norms_of_one_input_keep_it_once() -> None:
 def test_attention_output_in_bf16_beside_its_copy_in_fp8(backend: str, *, in_bf16: bool) -> None:
     """Only the kernel reads it again in backward; unfused attention does not."""
     asked = plan(training={"precision": "fp8", "attention": {"backend": backend}})
-    tensors = [row.name for row in _rows(Ledger(asked).kinds[0]) if row.lifetime is Lifetime.SAVED]
+    tensors = [
+        row.name for row in _rows(MegatronLedger(asked).kinds[0]) if row.lifetime is Lifetime.SAVED
+    ]
     assert ("attention output" in tensors) is in_bf16
     assert "attention output in fp8" in tensors
 
@@ -169,7 +171,7 @@ def test_offloaded_rows_are_back_when_their_gradient_is_made() -> None:
     )
     dropped = {
         operation.name
-        for operation in chain.from_iterable(Ledger(asked).kinds[0])
+        for operation in chain.from_iterable(MegatronLedger(asked).kinds[0])
         for row in operation.tensors
         if "offload:expert_fc1" in row.dropped_by
     }

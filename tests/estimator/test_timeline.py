@@ -10,18 +10,18 @@ from hypothesis import given
 
 from tests.estimator.jobs import megatron_plan, plans
 from trainfit.answer import plan_of
+from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.peak import chunk_activations, stage_peak
 from trainfit.estimator.placement import place
 from trainfit.estimator.schedule import warm_up
-from trainfit.estimator.timeline import Timeline, timeline
-from trainfit.estimator.tree import ledger_of
+from trainfit.estimator.timeline import Timeline
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 
 
 def courses(plan: Plan) -> list[Timeline]:
-    ledger = ledger_of(plan)
-    found = [timeline(plan, ledger, rank) for rank in range(plan.layout.pp)]
+    framework = framework_of(plan)
+    found = [framework.timeline(plan, rank) for rank in range(plan.layout.pp)]
     return [each for each in found if each is not None]
 
 
@@ -31,7 +31,7 @@ def job(**parts: Any) -> Job:
 
 @given(plans())
 def test_the_highest_pass_is_the_peak_of_the_schedule(plan: Plan) -> None:
-    ledger = ledger_of(plan)
+    ledger = framework_of(plan).ledger(plan)
     for rank, told in enumerate(courses(plan)):
         placed = place(plan)[rank]
         chunks = [chunk_activations(ledger, each.content) for each in placed]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainfit.answer import answer, plan_of
-from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.job import Job
 
@@ -112,7 +112,7 @@ def test_a_frozen_router_of_torchtitan_keeps_no_copy_of_its_input() -> None:
         }
         plan = plan_of(Job.model_validate(job))
         assert isinstance(plan, PytorchPlan)
-        return Ledger(plan).layer_segments[0].saved
+        return PytorchLedger(plan).layer_segments[0].saved
 
     assert kept() - kept(frozen=["router"]) == 4 * 4096 * 2048
 

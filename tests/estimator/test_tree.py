@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from tests.estimator.jobs import megatron_plan, plans
-from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import place
@@ -37,7 +37,7 @@ def assert_adds_up(module: Module) -> None:
 
 def assert_agrees(plan: MegatronPlan) -> None:
     """Every stage's tree has the parameters of its states and saves what its chunks do."""
-    table, ledger = ParameterTable(plan), Ledger(plan)
+    table, ledger = ParameterTable(plan), MegatronLedger(plan)
     for rank, placements in enumerate(place(plan)):
         tree = module_tree(plan, rank)
         assert_adds_up(tree)

@@ -24,7 +24,7 @@ from trainfit.estimator.assumptions import ASSUMPTIONS
 from trainfit.estimator.blocks.attention.transformer_engine import attention
 from trainfit.estimator.blocks.mlp.transformer_engine import mlp
 from trainfit.estimator.frameworks.megatron import buffers
-from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.ledger import Lifetime
 from trainfit.estimator.legend import legend_of
 from trainfit.estimator.results import Interval
@@ -181,7 +181,7 @@ def buffer_constants() -> str:
 def layer_ledger() -> str:
     """The tensors of one layer of the example."""
     plan, _ = planned(LLAMA_8B)
-    ledger = Ledger(plan, symbolic=True)
+    ledger = MegatronLedger(plan, symbolic=True)
     sizes = legend_of(plan)
     rows = []
     for operation in chain.from_iterable(ledger.kinds[0]):

@@ -1,8 +1,9 @@
 """What an estimate takes for granted, by an id that the documentation explains."""
 
+from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.overhead import MEASURED_PYTORCH_RUNS, MEASURED_STAGES
 from trainfit.estimator.results import Assumption
-from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
+from trainfit.resolve.plan import Plan
 from trainfit.specs.blocks import Experts, LatentAttention, Opaque, Recurrence
 
 ASSUMPTIONS = {
@@ -56,22 +57,21 @@ SIZES = frozenset(
 
 def assumptions_of(plan: Plan) -> list[Assumption]:
     """The assumptions that bear on this plan, in the order of ASSUMPTIONS."""
-    blocks = plan.model.blocks
-    pytorch = isinstance(plan, PytorchPlan)
+    blocks, experts = plan.model.blocks, plan.model.has_experts
+    of_framework = framework_of(plan).assumptions(plan)
     holds = {
-        "interval-basis": not pytorch,
-        "interval-basis-pytorch": pytorch,
-        "later-step": pytorch,
-        "grouped-experts": pytorch and any(isinstance(b, Experts) for b in blocks),
-        "balanced-routing": any(isinstance(b, Experts) for b in blocks)
-        and not (isinstance(plan, MegatronPlan) and plan.routing.pad_to_capacity),
+        "interval-basis": "interval-basis" in of_framework,
+        "interval-basis-pytorch": "interval-basis-pytorch" in of_framework,
+        "later-step": "later-step" in of_framework,
+        "grouped-experts": "grouped-experts" in of_framework and experts,
+        "balanced-routing": "balanced-routing" in of_framework and experts,
         "fixed-shapes": True,
         "first-order-recurrence": any(isinstance(b, Recurrence) for b in blocks),
         "weights-only-blocks": bool(_weights_only(plan)),
         "encoder-on-first-stage": plan.model.encoder_parameters > 0,
         "allocator-slack": True,
         "communicators": plan.layout.num_gpus > 1,
-        "nccl-user-buffers": isinstance(plan, MegatronPlan) and plan.framework.nccl_ub,
+        "nccl-user-buffers": "nccl-user-buffers" in of_framework,
         "no-card": plan.gpu.memory_bytes == 0,
         "steady-state": any(
             default.pointer == "/training/num_microbatches" and "full" in default.why

@@ -1,13 +1,11 @@
 """estimate(plan) -> Estimate: what the core answers; and needs(plan), the part that decides."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from trainfit import __version__
 from trainfit.estimator import overhead
 from trainfit.estimator.assumptions import assumptions_of, warnings_of
-from trainfit.estimator.frameworks.megatron import ranks as megatron
-from trainfit.estimator.frameworks.pytorch import ranks as pytorch
-from trainfit.estimator.frameworks.pytorch.states import trained_parameters
+from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.local_parameters import ParameterTable, chunk_result, rests_on
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.parameters import ParameterCounts, count_parameters
@@ -25,7 +23,7 @@ from trainfit.estimator.results import (
     Stage,
     StageNeeds,
 )
-from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
+from trainfit.resolve.plan import Plan
 
 
 def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) -> Estimate:
@@ -36,7 +34,7 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
     """
     memo = Memo() if memo is None else memo
     table = _parameters(plan, memo)
-    ranks = list(_ranks(plan, table, memo, activations=activations))
+    ranks = list(framework_of(plan).ranks(plan, table, memo, activations=activations))
     stages = _needs(ranks, plan)
     return Estimate(
         estimator_version=__version__,
@@ -52,7 +50,8 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
 
 def needs(plan: Plan, memo: Memo) -> Needs:
     """What every pipeline rank of a plan needs: of its estimate the part that decides."""
-    ranks = _ranks(plan, _parameters(plan, memo), memo, activations=True)
+    table = _parameters(plan, memo)
+    ranks = framework_of(plan).ranks(plan, table, memo, activations=True)
     stages = _needs(ranks, plan)
     return Needs(_data_parallelism(plan), stages, _binding(stages), warnings_of(plan))
 
@@ -88,21 +87,15 @@ def _model(plan: Plan, table: ParameterTable, memo: Memo) -> EstimatedModel:
 
 
 def _trainable(plan: Plan, counts: ParameterCounts, table: ParameterTable, memo: Memo) -> int:
-    if isinstance(plan, PytorchPlan) and (plan.step.adapters or plan.step.frozen):
-        return trained_parameters(plan, table, memo)
-    return counts.trainable
-
-
-def _ranks(plan: Plan, table: ParameterTable, memo: Memo, *, activations: bool) -> Iterator[Rank]:
-    if isinstance(plan, MegatronPlan):
-        return megatron.ranks(plan, table, memo, activations=activations)
-    assert isinstance(plan, PytorchPlan)
-    return pytorch.ranks(plan, table, memo, activations=activations)
+    trained = framework_of(plan).trained_parameters(plan, table, memo)
+    return counts.trainable if trained is None else trained
 
 
 def _needs(ranks: Iterable[Rank], plan: Plan) -> list[StageNeeds]:
-    outside = overhead.context_and_communicators(plan)
-    stray = overhead.stray_permille(plan)
+    framework = framework_of(plan)
+    groups, exchange = framework.expert_groups(plan), framework.exchange(plan)
+    outside = overhead.context_and_communicators(plan, groups, exchange)
+    stray = framework.stray_permille(plan)
     return [_stage_needs(rank, outside, stray, plan) for rank in ranks]
 
 

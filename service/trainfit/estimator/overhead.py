@@ -3,11 +3,10 @@
 These are not derived but taken from published runs (docs/assumptions.md), so each is an interval.
 """
 
-from trainfit.estimator.blocks.moe import hybrid_ep
-from trainfit.estimator.legend import legend_of
+from collections.abc import Iterable
+
 from trainfit.estimator.results import Interval
-from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
-from trainfit.specs.blocks import Experts, Recurrence
+from trainfit.resolve.plan import Plan
 
 MIB = 2**20
 
@@ -37,9 +36,11 @@ def slack(allocated: Interval, cached: int, plan: Plan) -> Interval:
     )
 
 
-def context_and_communicators(plan: Plan) -> Interval:
-    """The context, a communicator for every group of more than one rank that is used, and what
-    moves tokens to experts on other ranks.
+def context_and_communicators(
+    plan: Plan, expert_groups: Iterable[int], exchange: Interval
+) -> Interval:
+    """The context, a communicator for every group of more than one rank that is used, those of
+    experts among them, and what moves tokens to experts on other ranks.
     """
     layout = plan.layout
     groups = [
@@ -49,43 +50,22 @@ def context_and_communicators(plan: Plan) -> Interval:
         layout.pp,
         layout.cp,
         layout.tp * layout.pp,
-        *_groups_of_experts(plan),
+        *expert_groups,
     ]
     used = sum(size > 1 for size in groups)
     return Interval(
         *(
-            context + used * communicator + exchange
-            for context, communicator, exchange in zip(
-                _bounds(CONTEXT), _bounds(COMMUNICATOR), _bounds(_exchange(plan)), strict=True
+            context + used * communicator + exchanged
+            for context, communicator, exchanged in zip(
+                _bounds(CONTEXT), _bounds(COMMUNICATOR), _bounds(exchange), strict=True
             )
         )
     )
 
 
-def _exchange(plan: Plan) -> Interval:
-    """Connections of an all-to-all among expert-parallel ranks, or HybridEP's buffer, which it has
-    for a single rank as well.
-    """
-    if isinstance(plan, MegatronPlan) and plan.routing.dispatcher == "flex":
-        sizes = legend_of(plan)
-        experts = [block for block in plan.model.blocks if isinstance(block, Experts)]
-        buffers = [hybrid_ep.buffer(block, sizes) for block in experts]
-        return max(buffers, key=lambda each: each.high, default=NOTHING)
+def all_to_all(plan: Plan) -> Interval:
+    """Connections of an all-to-all among expert-parallel ranks."""
     return ALL_TO_ALL if plan.layout.ep > 1 else NOTHING
-
-
-def _groups_of_experts(plan: Plan) -> list[int]:
-    """Sizes of the groups that experts have for themselves: the ranks that hold the same ones,
-    and, under Megatron, those that divide one, which have a communicator of their own even where
-    they are the tensor-parallel ranks. A dense model makes neither.
-    Sources: megatron/core/parallel_state.py, distributed/param_and_grad_buffer.py (BufferKey).
-    """
-    layout = plan.layout
-    if not any(kind.has_experts for kind in plan.model.layer_kinds):
-        return []
-    apart = layout.ep > 1 or layout.etp != layout.tp
-    divides = apart or isinstance(plan, MegatronPlan)
-    return [layout.expert_dp] * apart + [layout.etp] * divides
 
 
 def _bounds(interval: Interval) -> tuple[int, int, int]:
@@ -107,27 +87,6 @@ SMALL_BUFFERS = 32 * MIB
 IMBALANCE_PERCENT = 20
 """How much more the most loaded rank keeps where experts take every token that is routed to them:
 6 to 21 % of the activations in published runs without a capacity."""
-
-
-def stray_permille(plan: Plan) -> int:
-    """How far a peak may stray from the ledger's sum, in thousandths."""
-    if not _is_measured(plan):
-        return UNMEASURED_PERMILLE
-    return PYTORCH_PERMILLE if isinstance(plan, PytorchPlan) else LEDGER_PERMILLE
-
-
-def _is_measured(plan: Plan) -> bool:
-    """Whether runs of this kind are among the measured ones. Of PyTorch's there are none with a
-    pipeline, expert parallelism, DeepSpeed or quantised weights.
-    """
-    mixers = any(isinstance(block, Recurrence) for block in plan.model.blocks)
-    if isinstance(plan, PytorchPlan):
-        adapters = plan.step.adapters
-        quantised = adapters is not None and adapters.matrix_bytes < plan.step.states.parameters
-        deepspeed = plan.step.data_parallelism.engine == "deepspeed"
-        split = plan.layout.pp > 1 or plan.layout.ep > 1
-        return not (mixers or quantised or deepspeed or split)
-    return plan.layout.schedule in ("1f1b", "interleaved") and not mixers
 
 
 def allocated(expected: int, unbalanced: int, permille: int) -> Interval:

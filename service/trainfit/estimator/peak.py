@@ -27,7 +27,7 @@ class PlacedSegment(NamedTuple):
     runs_backward: bool = True
 
 
-class Ledger(Protocol):
+class Segments(Protocol):
     """A framework's tables and prices of every stretch of a plan's model."""
 
     @property
@@ -99,7 +99,7 @@ def optimizer_step(borrowed: int) -> Activations:
     return Activations(0, borrowed, 0, Peak("optimizer_step", "optimizer", None, None))
 
 
-def chunk_activations(ledger: Ledger, content: Content) -> ChunkActivations:
+def chunk_activations(ledger: Segments, content: Content) -> ChunkActivations:
     """Sum a chunk's segments and find its highest forward and backward moments."""
     live = 0
     forward = backward = NOTHING

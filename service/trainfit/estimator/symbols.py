@@ -3,8 +3,6 @@
 from collections.abc import Container, Iterable
 from itertools import chain
 
-from trainfit.estimator.frameworks.megatron.chunks import Ledger as MegatronLedger
-from trainfit.estimator.frameworks.pytorch.ledger import Ledger as PytorchLedger
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.tensors import Size
@@ -78,8 +76,3 @@ def block_symbols(block: Block, sizes: Legend) -> dict[str, int]:
             }
         case _:
             return {}
-
-
-def embedding_symbols(ledger: MegatronLedger | PytorchLedger) -> dict[str, int]:
-    """What the table of the embedding names besides: PyTorch's has the tables of positions."""
-    return {"d": ledger.rotated} if isinstance(ledger, PytorchLedger) else {}

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from trainfit.estimator.peak import ChunkActivations, Ledger, chunk_activations
+from trainfit.estimator.peak import Segments, chunk_activations
 from trainfit.estimator.placement import place
 from trainfit.estimator.schedule import chunk_of, cycle, microbatch_of, warm_up
-from trainfit.resolve.plan import MegatronPlan, Plan
+from trainfit.resolve.plan import Plan
 
 MAX_PASSES = 4096
 """A timeline of more passes is not told."""
@@ -50,18 +50,15 @@ class Timeline:
     passes: list[Pass]
 
 
-def timeline(plan: Plan, ledger: Ledger, rank: int) -> Timeline | None:
-    """The timeline of a rank, None for schedules that are known by their bound alone, and where a
-    forward runs at the same time as a backward.
-    """
+def timeline(ledger: Segments, rank: int) -> Timeline | None:
+    """The timeline of a rank, None for schedules that are known by their bound alone."""
+    plan = ledger.plan
     if plan.layout.schedule not in ("1f1b", "interleaved", "gpipe"):
-        return None
-    if isinstance(plan, MegatronPlan) and plan.framework.overlap_moe_expert_parallel_comm:
         return None
     order = _Order(plan, rank)
     if order.told > MAX_PASSES:
         return None
-    return Timeline(2 * order.total, list(_passes(plan, ledger, rank, order)))
+    return Timeline(2 * order.total, list(_passes(ledger, rank, order)))
 
 
 class _Order:
@@ -99,11 +96,10 @@ class _Order:
         yield from range(first + self._omitted, self.turns)
 
 
-def _passes(plan: Plan, ledger: Ledger, rank: int, order: _Order) -> Iterator[Pass]:
-    layout = plan.layout
-    chunks: list[ChunkActivations] = [
-        chunk_activations(ledger, each.content) for each in place(plan)[rank]
-    ]
+def _passes(ledger: Segments, rank: int, order: _Order) -> Iterator[Pass]:
+    layout = ledger.plan.layout
+    placements = place(ledger.plan)[rank]
+    chunks = [chunk_activations(ledger, each.content) for each in placements]
     received = ledger.sizes.act if rank < layout.pp - 1 else 0
     sent = ledger.sizes.act if rank > 0 else 0
     live = 0

@@ -15,19 +15,16 @@ from trainfit.estimator.blocks.head import weights as head
 from trainfit.estimator.blocks.layer import block_weights
 from trainfit.estimator.blocks.mtp import weights as mtp
 from trainfit.estimator.blocks.norm import weights as norm
-from trainfit.estimator.frameworks.megatron.chunks import Ledger as MegatronLedger
-from trainfit.estimator.frameworks.pytorch.ledger import Ledger as PytorchLedger
+from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.ledger import Group, Lifetime, Row, Weight
 from trainfit.estimator.local_parameters import ParameterTable, embedding_weights
 from trainfit.estimator.placement import Content, place
 from trainfit.estimator.segment import add_up
 from trainfit.estimator.symbols import (
-    block_symbols,
-    embedding_symbols,
     shared_symbols,
     symbols_of,
 )
-from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
+from trainfit.resolve.plan import Plan
 from trainfit.specs.blocks import Block, Layer, Norm, Opaque, Recurrence, Sublayer
 
 LifetimeName = Literal["saved", "held", "forward", "backward", "gradient"]
@@ -105,20 +102,12 @@ def module_tree(plan: Plan, rank: int) -> Module:
     return _sum(f"stage {rank}", parts)
 
 
-def ledger_of(plan: Plan, *, symbolic: bool = False) -> MegatronLedger | PytorchLedger:
-    """What the framework that runs the plan makes of it, with shapes in symbols if asked."""
-    if isinstance(plan, MegatronPlan):
-        return MegatronLedger(plan, symbolic=symbolic)
-    assert isinstance(plan, PytorchPlan)
-    return PytorchLedger(plan)
-
-
 class _Modules:
     """Modules of the plan's model."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._ledger = ledger_of(plan, symbolic=True)
+        self._ledger = framework_of(plan).ledger(plan, symbolic=True)
         self._shared = shared_symbols(self._ledger.sizes)
         self._parameters = ParameterTable(plan)
 
@@ -131,7 +120,7 @@ class _Modules:
             saves = ledger.embedding() if content.embedding else ()
             weights = embedding_weights(plan)
             module = self._block("embedding", weights, saves)
-            yield replace(module, symbols=module.symbols | embedding_symbols(ledger))
+            yield replace(module, symbols=module.symbols | ledger.embedding_symbols)
         if content.embedding:
             for extra in model.extras:
                 yield _sum(extra.name, self._leaves(opaque.weights(extra), ()))
@@ -174,10 +163,8 @@ class _Modules:
     def _multi_token_prediction(self, content: Content) -> Module:
         spec = self._plan.model.mtp
         assert spec is not None
-        assert isinstance(self._plan, MegatronPlan)
-        assert isinstance(self._ledger, MegatronLedger)
         projection, *_, final = self._ledger.mtp()
-        again = self._plan.step.recompute.full != "none"
+        again = self._ledger.recomputes_mtp
         own = () if again else (projection, final)
         layer = self._layer(self._plan.model.layer_kinds[spec.layer_kind], saves=not again)
         weights = mtp.weights(spec, self._plan.model.hidden_size)
@@ -202,9 +189,8 @@ class _Modules:
         for block, saved in zip(blocks, inside, strict=False):
             weights = block_weights(block, self._plan.model.hidden_size)
             module = self._block(block.kind, weights, saved)
-            if isinstance(self._ledger, PytorchLedger):
-                module = replace(module, symbols=block_symbols(block, self._ledger.sizes))
-            yield replace(module, name=_name(block))
+            symbols = module.symbols | self._ledger.block_symbols(block)
+            yield replace(module, name=_name(block), symbols=symbols)
         behind = tuple(group for after in inside[len(blocks) :] for group in after)
         if sublayer.post_norms or behind:
             yield self._norms("output", sublayer.post_norms, behind)

@@ -3,30 +3,15 @@
 Whoever has to answer others meanwhile decides by it where a job is estimated.
 """
 
-from typing import NamedTuple
-
-from trainfit.resolve.plan import MegatronPlan, Plan
-from trainfit.specs.parallelism import SPLIT_BACKWARD
+from trainfit.estimator.frameworks.registry import framework_of
+from trainfit.resolve.plan import Plan
 
 CHEAP = 10_000
 """Work up to which a job is estimated in less than 10 ms, whatever it is."""
 
 
-class Costs(NamedTuple):
-    """Work of what a plan has several of. Chunks are counted where there is a pipeline."""
-
-    kind: int
-    layer: int
-    rank: int
-    chunk: int
-
-
 PLAN = 1_500
 """What every estimate has: counts of parameters, assumptions, an answer."""
-MEGATRON = Costs(kind=500, layer=20, rank=80, chunk=35)
-PYTORCH = Costs(kind=800, layer=35, rank=120, chunk=350)
-SPLIT = Costs(kind=1_600, layer=60, rank=120, chunk=700)
-"""Of PyTorch's schedules that run backward in two."""
 
 
 def work(plan: Plan) -> int:
@@ -37,7 +22,7 @@ def work(plan: Plan) -> int:
     schedule of their rank. The number of micro-batches, and sizes that are only multiplied, cost
     nothing.
     """
-    layout, costs = plan.layout, _costs(plan)
+    layout, costs = plan.layout, framework_of(plan).costs(plan)
     return (
         PLAN
         + costs.kind * len(plan.model.layer_kinds)
@@ -50,9 +35,3 @@ def work(plan: Plan) -> int:
 def is_cheap(plan: Plan) -> bool:
     """Whether a plan is estimated in less than 10 ms."""
     return work(plan) <= CHEAP
-
-
-def _costs(plan: Plan) -> Costs:
-    if isinstance(plan, MegatronPlan):
-        return MEGATRON
-    return SPLIT if plan.layout.schedule in SPLIT_BACKWARD else PYTORCH

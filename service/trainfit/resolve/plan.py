@@ -329,6 +329,8 @@ class PytorchStep:
     logits_kept: int
     """Tokens of a sample whose logits are computed; 0: all."""
     loss_parallel: bool
+    collects_outputs: bool
+    """A pipeline keeps the logits of the whole batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,11 @@ class ModelSpec(Part):
         """Those of every kind of layer."""
         return [block for kind in self.layer_kinds for block in kind.blocks]
 
+    @property
+    def has_experts(self) -> bool:
+        """Whether any layer has."""
+        return any(kind.has_experts for kind in self.layer_kinds)
+
     @model_validator(mode="after")
     def _pattern_names_kinds(self) -> Self:
         kinds = len(self.layer_kinds)

@@ -76,6 +76,7 @@ def resolve_pytorch_step(
         loss_chunks=training.loss.num_chunks,
         logits_kept=min(training.loss.logits_to_keep or 0, training.seq_length),
         loss_parallel=framework.loss_parallel and layout.tp > 1 and engine != "deepspeed",
+        collects_outputs=isinstance(framework, Torchtitan) and framework.collect_outputs,
     )
 
 

@@ -13,6 +13,7 @@ from trainfit.estimator.blocks.moe import exchanged
 from trainfit.estimator.blocks.moe.exchanged import FP32, INDEX_BYTES, ROUTED
 from trainfit.estimator.ledger import Operation, Role, backward, forward, gradient, held, saved
 from trainfit.estimator.legend import PytorchLegend
+from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Experts
 
 ROUTED_IN_FULL = frozenset(
@@ -55,12 +56,19 @@ ROUTED_IN_FULL = frozenset(
 """model_types whose router multiplies in fp32, and keeps a copy of its input for that."""
 
 
-def operations(
-    block: Experts, sizes: PytorchLegend, model_type: str, activation: str, *, narrowed: bool
-) -> tuple[Operation, ...]:
+def keeps_input(block: Experts, sizes: PytorchLegend) -> bool:
+    """Whether a product of the block keeps what it reads."""
+    shared = () if block.shared_ffn is None else ("gate_proj", "up_proj")
+    return sizes.keeps_input(*shared, "router")
+
+
+def operations(block: Experts, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Operation, ...]:
     """Router, gathering, experts, weighted sum; the shared experts beside them. The inputs of
-    experts are `narrowed` where FSDP gathers these by themselves in a narrower type.
+    experts are narrowed where FSDP gathers these by themselves in a narrower type.
     """
+    model_type = plan.model.model_type
+    activation = "clamped_swiglu" if model_type == "gpt_oss" else plan.model.traits.activation
+    narrowed = sizes.e > 1 and plan.step.states.gathered < plan.step.states.parameters
     in_full = model_type in ROUTED_IN_FULL and not narrowed
     routed = exchanged.experts if sizes.e > 1 else _experts
     rows = routed(block, sizes, activation, in_full=in_full)

@@ -9,8 +9,8 @@ models/common/moe.py, models/common/token_dispatcher.py and models/common/moe_sh
 from collections.abc import Iterator
 
 from trainfit.estimator.blocks.mlp.pytorch import activate
+from trainfit.estimator.blocks.moe import pytorch
 from trainfit.estimator.blocks.moe.exchanged import FP32, INDEX_BYTES
-from trainfit.estimator.blocks.moe.pytorch import shared_experts
 from trainfit.estimator.ledger import (
     Kind,
     Operation,
@@ -23,20 +23,29 @@ from trainfit.estimator.ledger import (
     saved,
 )
 from trainfit.estimator.legend import PytorchLegend
+from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Experts
 
 
-def operations(block: Experts, sizes: PytorchLegend, activation: str) -> tuple[Operation, ...]:
+def keeps_input(block: Experts, sizes: PytorchLegend) -> bool:
+    """Whether a product of the block keeps what it reads. The router keeps a copy in fp32."""
+    if sizes.bytes == FP32:
+        return pytorch.keeps_input(block, sizes)
+    return block.shared_ffn is not None and sizes.keeps_input("gate_proj", "up_proj")
+
+
+def operations(block: Experts, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Operation, ...]:
     """Router, dispatch, experts, combination; then the shared experts. Ranks that share experts
     keep their part of the sequence; those that share their width gather it.
     """
     tokens = sizes.n_shard if sizes.e > 1 else sizes.n
+    activation = plan.model.traits.activation
     return (
         _router(block, sizes, tokens),
         _dispatch(block, sizes, tokens),
         *_experts(block, sizes, tokens * block.top_k, activation),
         _combine(block, sizes, tokens),
-        *shared_experts(block, sizes, activation),
+        *pytorch.shared_experts(block, sizes, activation),
     )
 
 

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import NamedTuple
 
-from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.peak import NOTHING, Beside, PlacedSegment, highest_of
 from trainfit.estimator.placement import Content
@@ -50,7 +50,7 @@ class Pass(NamedTuple):
 class Combined:
     """Estimates chunks that run beside each other under one plan."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: MegatronLedger) -> None:
         self._ledger = ledger
         self._parts = cache(self._divide)
         self._found = cache(self._highest)

@@ -10,7 +10,7 @@ from trainfit.estimator import placement, schedule
 from trainfit.estimator.frameworks.megatron import buffers, chunks
 from trainfit.estimator.frameworks.megatron import states as model_states
 from trainfit.estimator.frameworks.megatron.buffers import Buffers, standing_buffers
-from trainfit.estimator.frameworks.megatron.chunks import Ledger
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.combined import Combined
 from trainfit.estimator.frameworks.megatron.states import (
     bucket_padding,
@@ -38,7 +38,7 @@ def ranks(
     Without `activations` only model states and standing buffers are counted.
     """
     model = memo.identity(plan.model)
-    ledger = memo((model, "ledger", chunks.rests_on(plan)), lambda: Ledger(plan))
+    ledger = memo((model, "ledger", chunks.rests_on(plan)), lambda: MegatronLedger(plan))
     placed = memo((model, "placed", placement.rests_on(plan)), lambda: place(plan))
     where = memo.identity(placed)
     held = memo((table, where, model_states.rests_on(plan)), lambda: _held(placed, table, plan))
@@ -120,7 +120,7 @@ def _held(placed: Placed, table: ParameterTable, plan: MegatronPlan) -> list[Hel
 
 
 def _standing(
-    placed: Placed, held: list[Held], ledger: Ledger, plan: MegatronPlan
+    placed: Placed, held: list[Held], ledger: MegatronLedger, plan: MegatronPlan
 ) -> list[Buffers]:
     @cache
     def standing(contents: tuple[Content, ...], has_experts: bool) -> Buffers:
@@ -140,7 +140,7 @@ def _contents(placed: Placed) -> list[tuple[Content, ...]]:
     return [tuple([each.content for each in rank]) for rank in placed]
 
 
-def _running(placed: Placed, ledger: Ledger, plan: MegatronPlan) -> list[Activations]:
+def _running(placed: Placed, ledger: MegatronLedger, plan: MegatronPlan) -> list[Activations]:
     """The peak of every rank's forwards and backwards."""
     price = cache(lambda content: chunk_activations(ledger, content))
     combined = Combined(ledger) if plan.framework.overlap_moe_expert_parallel_comm else None

@@ -5,13 +5,11 @@ from dataclasses import replace
 from types import ModuleType
 
 from trainfit.estimator.blocks.attention import pytorch as attention
-from trainfit.estimator.blocks.head.pytorch import FP32
 from trainfit.estimator.blocks.mla import pytorch as mla
 from trainfit.estimator.blocks.mlp import pytorch as mlp
-from trainfit.estimator.blocks.moe import pytorch as moe
-from trainfit.estimator.blocks.moe import torchtitan as torchtitan_moe
 from trainfit.estimator.blocks.norm import pytorch as norms
 from trainfit.estimator.blocks.recurrence import pytorch as recurrence
+from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.ledger import Group, Operation, Role, forward, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
@@ -26,13 +24,11 @@ from trainfit.specs.blocks import (
     Recurrence,
     Sublayer,
 )
-from trainfit.specs.framework import Torchtitan
 
 TABLES: dict[str, ModuleType] = {
     "attention": attention,
     "mla": mla,
     "mlp": mlp,
-    "moe": moe,
     "norm": norms,
     "recurrence": recurrence,
 }
@@ -43,8 +39,8 @@ INPUT = "input of the blocks [n', h]"
 
 
 def tables_of(plan: PytorchPlan) -> Mapping[str, ModuleType]:
-    """The tables that a plan's layers are made of: torchtitan has experts of its own."""
-    return TABLES | {"moe": torchtitan_moe} if isinstance(plan.framework, Torchtitan) else TABLES
+    """The tables that a plan's layers are made of."""
+    return {**TABLES, "moe": conventions_of(plan).experts}
 
 
 def layer_operations(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Group, ...]:
@@ -138,17 +134,16 @@ def _norm(
 
 
 def _keeps_input(block: Block, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
-    """Whether a product of the block keeps what it reads. torchtitan's router keeps a copy."""
+    """Whether a product of the block keeps what it reads."""
     match block:
         case Attention():
             return sizes.keeps_input("q_proj", "k_proj", "v_proj")
         case LatentAttention():
             return sizes.keeps_input("q_proj", "q_a_proj", "kv_a_proj_with_mqa")
-        case Experts() if isinstance(plan.framework, Torchtitan) and sizes.bytes < FP32:
-            return block.shared_ffn is not None and sizes.keeps_input("gate_proj", "up_proj")
-        case Experts(shared_ffn=None):
-            return sizes.keeps_input("router")
-        case Mlp() | Experts():
+        case Experts():
+            kept: bool = conventions_of(plan).experts.keeps_input(block, sizes)
+            return kept
+        case Mlp():
             return sizes.keeps_input("gate_proj", "up_proj", "router")
         case _:
             return sizes.adapters is None
@@ -164,13 +159,9 @@ def block_operations(block: Block, sizes: PytorchLegend, plan: PytorchPlan) -> G
             return mla.operations(block, sizes, plan)
         case Mlp():
             return mlp.operations(block, sizes, traits.activation)
-        case Experts() if isinstance(plan.framework, Torchtitan):
-            return torchtitan_moe.operations(block, sizes, traits.activation)
         case Experts():
-            narrowed = sizes.e > 1 and plan.step.states.gathered < plan.step.states.parameters
-            model_type = plan.model.model_type
-            activation = "clamped_swiglu" if model_type == "gpt_oss" else traits.activation
-            return moe.operations(block, sizes, model_type, activation, narrowed=narrowed)
+            experts: Group = conventions_of(plan).experts.operations(block, sizes, plan)
+            return experts
         case Recurrence():
             return recurrence.operations(block, sizes)
         case _:

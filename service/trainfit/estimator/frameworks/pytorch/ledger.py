@@ -30,12 +30,12 @@ from trainfit.estimator.legend import pytorch_legend_of
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Segment, SegmentName, Sums, add_up, rerun, walk
+from trainfit.estimator.symbols import block_symbols
 from trainfit.resolve.plan import PytorchPlan
-from trainfit.specs.blocks import Attention, Experts, LatentAttention, Layer, Sublayer
-from trainfit.specs.framework import Torchtitan
+from trainfit.specs.blocks import Attention, Block, Experts, LatentAttention, Layer, Sublayer
 
 
-class Ledger:
+class PytorchLedger:
     """segments of every stretch of the plan's model."""
 
     dropped: frozenset[str] = frozenset()
@@ -68,6 +68,21 @@ class Ledger:
 
     def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
         return tuple(sublayer_operations(sublayer, self.sizes, self.plan))
+
+    recomputes_mtp = False
+
+    def mtp(self) -> tuple[Group, ...]:
+        """No framework of PyTorch's modules trains a multi-token prediction."""
+        return ()
+
+    @property
+    def embedding_symbols(self) -> dict[str, int]:
+        """The tables of positions are made with the embedding."""
+        return {"d": self.rotated}
+
+    def block_symbols(self, block: Block) -> dict[str, int]:
+        """Tables have their symbols in words."""
+        return block_symbols(block, self.sizes)
 
     def embedding(self) -> tuple[Group, ...]:
         model = self.plan.model
@@ -255,7 +270,7 @@ class Ledger:
             return 0
         if not content.output_layer:
             return self.sizes.act
-        return 0 if collects_outputs(self.plan) else self.logits
+        return 0 if self.plan.step.collects_outputs else self.logits
 
     @property
     def logits(self) -> int:
@@ -267,11 +282,6 @@ class Ledger:
     def batch_bytes(self, content: Content) -> int:  # noqa: ARG002
         """Masks are kept by the layers that read them."""
         return 0
-
-
-def collects_outputs(plan: PytorchPlan) -> bool:
-    """Whether a pipeline keeps the logits of the whole batch."""
-    return isinstance(plan.framework, Torchtitan) and plan.framework.collect_outputs
 
 
 def _without_saved(operation: Operation) -> Operation:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.schedules import (
     ADDING,
     BACKWARD,
@@ -107,7 +107,7 @@ NO_LAYERS = Layers()
 class ChunkPasses:
     """Passes of the chunks of a plan's ranks."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: PytorchLedger) -> None:
         self._ledger = ledger
         splits = ledger.plan.layout.schedule in SPLIT_BACKWARD
         self._split = SplitLedger(ledger) if splits else None
@@ -122,7 +122,7 @@ class _Chunk:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: PytorchLedger,
         split: SplitLedger | None,
         content: Content,
         ends: Ends,
@@ -237,7 +237,7 @@ class _Chunk:
         return 0 if placed is self._segments[0] else len(self._content.kinds)
 
 
-def _kept_input(ledger: Ledger, content: Content) -> int:
+def _kept_input(ledger: PytorchLedger, content: Content) -> int:
     """What the first layer of a chunk keeps of the chunk's input [n', h] as it is."""
     act = ledger.sizes.act
     if not content.kinds or ledger.plan.step.offload_activations:

@@ -11,7 +11,6 @@ from itertools import chain
 from operator import mul
 from typing import NamedTuple
 
-from trainfit.estimator.frameworks.pytorch.ledger import collects_outputs
 from trainfit.estimator.frameworks.pytorch.loads import WIDTH, Held, Load, Loads, loads
 from trainfit.estimator.frameworks.pytorch.passes import (
     NO_LAYERS,
@@ -90,7 +89,7 @@ class Pipeline:
         """Logits of the whole batch, where the last stage collects them; to hand them out it copies
         them into one tensor (_merge_outputs).
         """
-        if not collects_outputs(self._plan):
+        if not self._plan.step.collects_outputs:
             return 0
         last = any(chunk.ends.ends for chunk in chunks)
         return self._ledger.logits * self._plan.batch.num_microbatches * last

@@ -10,7 +10,7 @@ read waits for the end of the graph. Source: torch/distributed/pipelining/_backw
 
 from typing import NamedTuple
 
-from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, Role
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
@@ -54,7 +54,7 @@ class Halves(NamedTuple):
 class SplitLedger:
     """The segments of a ledger whose backward is run in two, each kind estimated once."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: PytorchLedger) -> None:
         self._ledger = ledger
         self._known: dict[tuple[str, int | None, bool], Halves] = {}
 

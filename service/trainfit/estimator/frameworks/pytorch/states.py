@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from trainfit.estimator.blocks.opaque import PROJECTOR
 from trainfit.estimator.blocks.virtual_tokens import pytorch as virtual_tokens
-from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
+from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed
 from trainfit.estimator.ledger import Group, Weight
 from trainfit.estimator.legend import PytorchLegend
@@ -22,7 +23,6 @@ from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, place
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Experts
-from trainfit.specs.framework import Torchtitan
 from trainfit.specs.pipeline_layout import VirtualStage
 
 MODULES = {
@@ -72,7 +72,7 @@ class States(NamedTuple):
 class Shares:
     """Who holds which parameters: of the model, and of the adapters beside it."""
 
-    def __init__(self, table: ParameterTable, ledger: Ledger) -> None:
+    def __init__(self, table: ParameterTable, ledger: PytorchLedger) -> None:
         self.ledger, self._all = ledger, table
         sizes = ledger.sizes
         self.partly = bool(
@@ -124,7 +124,7 @@ class Shares:
 def shares_of(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> Shares:
     """Worked out once for a plan: they rest on all of it."""
     key = memo.identity(plan), "shares"
-    return memo(key, lambda: Shares(table, Ledger(plan)))
+    return memo(key, lambda: Shares(table, PytorchLedger(plan)))
 
 
 def undivided_shares(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> Shares:
@@ -198,7 +198,7 @@ def expert_share(plan: PytorchPlan) -> Fraction:
     ranks = plan.layout.expert_optimizer_shards
     local = max((block.experts // plan.layout.ep for block in _experts(plan)), default=1)
     by_experts = plan.step.data_parallelism.engine == "fsdp2"
-    if not by_experts or (ranks > local and isinstance(plan.framework, Torchtitan)):
+    if not by_experts or (ranks > local and conventions_of(plan).experts_are_divided_by_rows):
         return Fraction(1, ranks)
     return Fraction(-(-local // ranks), local)
 

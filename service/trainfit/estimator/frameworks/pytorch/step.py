@@ -8,7 +8,8 @@ The maximum is taken over moments jointly: a sum of maxima is not a peak.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
+from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
 from trainfit.estimator.frameworks.pytorch.stretches import Stretch, stretches
 from trainfit.estimator.frameworks.pytorch.units import NONE, Unit, accumulated
@@ -17,7 +18,6 @@ from trainfit.estimator.placement import Content
 from trainfit.estimator.results import Peak
 from trainfit.estimator.segment import Moment
 from trainfit.resolve.plan import PytorchPlan
-from trainfit.specs.framework import Torchtitan
 
 
 class Live(NamedTuple):
@@ -49,14 +49,19 @@ def is_loss_outside(plan: PytorchPlan) -> bool:
     the last layer is being gathered. transformers computes it inside.
     """
     chunked = plan.step.cross_entropy == "chunked"
-    return chunked or isinstance(plan.framework, Torchtitan)
+    return chunked or not conventions_of(plan).loss_in_forward
 
 
 class Step:
     """The moments of one micro-batch: the last one where there are several."""
 
     def __init__(
-        self, ledger: Ledger, shares: Shares, content: Content, states: States, numbers: Numbers
+        self,
+        ledger: PytorchLedger,
+        shares: Shares,
+        content: Content,
+        states: States,
+        numbers: Numbers,
     ) -> None:
         plan = ledger.plan
         self._states, self._act = states, ledger.sizes.act
@@ -64,7 +69,7 @@ class Step:
         self._reshards = plan.step.data_parallelism.reshard_after_forward
         self._alone = plan.layout.sharding == "no_shard"
         self._loss_outside = is_loss_outside(plan)
-        self._prefetches = isinstance(plan.framework, Torchtitan) and plan.layout.ep > 1
+        self._prefetches = conventions_of(plan).experts_are_prefetched and plan.layout.ep > 1
         apart = plan.step.data_parallelism.embedding_and_head_apart
         self._head_outside = self._loss_outside or apart
         self._root, self._forwards, self._backwards = stretches(ledger, shares, content)

@@ -8,14 +8,14 @@ in three parts. Sources: transformers' distributed/fsdp.py, torch/distributed/fs
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
+from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares
 from trainfit.estimator.frameworks.pytorch.units import NONE, Unit, unit_of
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Moment, Segment
 from trainfit.resolve.plan import PytorchPlan
-from trainfit.specs.framework import Torchtitan
 
 
 class Again(NamedTuple):
@@ -57,7 +57,7 @@ class Stretches(NamedTuple):
     backward: list[Stretch]
 
 
-def stretches(ledger: Ledger, shares: Shares, content: Content) -> Stretches:
+def stretches(ledger: PytorchLedger, shares: Shares, content: Content) -> Stretches:
     """A chunk's segments with their units: a layer is one, and the final norm and the head are one
     unless they belong to the root.
     """
@@ -78,7 +78,8 @@ def stretches(ledger: Ledger, shares: Shares, content: Content) -> Stretches:
 def _layer_units(numbers: Numbers, plan: PytorchPlan) -> LayerUnits:
     """transformers has FSDP gather the experts that it divides over ranks by themselves."""
     whole = unit_of(numbers, plan)
-    if isinstance(plan.framework, Torchtitan) or plan.layout.ep == 1 or not numbers.expert:
+    apart = conventions_of(plan).experts_are_a_unit and plan.layout.ep > 1
+    if not (apart and numbers.expert):
         return LayerUnits(whole, whole, NONE)
     matrices = numbers.trained_matrices - numbers.expert
     dense = numbers._replace(expert=0, trained_matrices=matrices)
@@ -87,7 +88,7 @@ def _layer_units(numbers: Numbers, plan: PytorchPlan) -> LayerUnits:
 
 
 def _stretches(
-    ledger: Ledger, content: Content, units: dict[int, LayerUnits], first: Unit, last: Unit
+    ledger: PytorchLedger, content: Content, units: dict[int, LayerUnits], first: Unit, last: Unit
 ) -> Iterator[Stretch]:
     """The segments with their units: a layer is one, the final norm and the head are one."""
     for placed in ledger.segments(content):
@@ -100,7 +101,7 @@ def _stretches(
 
 
 def _passes(
-    ledger: Ledger, stretch: Stretch, units: dict[int, LayerUnits]
+    ledger: PytorchLedger, stretch: Stretch, units: dict[int, LayerUnits]
 ) -> tuple[list[Stretch], list[Stretch]]:
     """A stretch as forward and as backward run it: a layer in parts where its experts are a unit
     of their own.
@@ -117,7 +118,9 @@ def _passes(
     return [stretch], [stretch]
 
 
-def _parts(ledger: Ledger, placed: PlacedSegment, kind: int, units: LayerUnits) -> list[Stretch]:
+def _parts(
+    ledger: PytorchLedger, placed: PlacedSegment, kind: int, units: LayerUnits
+) -> list[Stretch]:
     """What comes before the experts of a layer, the experts, and what comes behind."""
     before, experts, behind = (
         placed._replace(segment=part) for part in ledger.around_experts(kind)
@@ -142,7 +145,7 @@ def _keeping(parts: list[Stretch], kept: int) -> list[Stretch]:
 
 
 def _running_again(
-    ledger: Ledger, parts: list[Stretch], kind: int, units: LayerUnits, kept: int
+    ledger: PytorchLedger, parts: list[Stretch], kind: int, units: LayerUnits, kept: int
 ) -> list[Stretch]:
     """Parts of a layer that runs again. Where its experts are the last to save anything, they are
     gathered for their backward by then, and the next layer meanwhile.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from trainfit.estimator.frameworks.pytorch.ledger import Ledger
+from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.passes import NOTHING, ChunkPasses, Passes, ends_of
 from trainfit.estimator.frameworks.pytorch.schedules import (
     BREADTH_FIRST,
@@ -16,7 +16,7 @@ from trainfit.estimator.placement import place
 from trainfit.estimator.timeline import LONG_TURNS, MAX_PASSES, Pass, Phase, Timeline
 
 
-def timeline(ledger: Ledger, rank: int) -> Timeline | None:
+def timeline(ledger: PytorchLedger, rank: int) -> Timeline | None:
     """The timeline of a rank, None where it is too long. Of a long one the middle is left out."""
     layout, m = ledger.plan.layout, ledger.plan.batch.num_microbatches
     long = m * layout.vpp > LONG_TURNS and layout.schedule not in BREADTH_FIRST

@@ -1,0 +1,77 @@
+"""Megatron-LM and Megatron-Bridge, as the estimator asks them."""
+
+from trainfit.estimator import timeline as turns
+from trainfit.estimator.blocks.moe import hybrid_ep
+from trainfit.estimator.frameworks.framework import Costs
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
+from trainfit.estimator.frameworks.megatron.ranks import ranks as ranks
+from trainfit.estimator.legend import legend_of
+from trainfit.estimator.local_parameters import ParameterTable
+from trainfit.estimator.memo import Memo
+from trainfit.estimator.overhead import (
+    LEDGER_PERMILLE,
+    NOTHING,
+    UNMEASURED_PERMILLE,
+    all_to_all,
+)
+from trainfit.estimator.results import Interval
+from trainfit.estimator.timeline import Timeline
+from trainfit.resolve.plan import MegatronPlan
+from trainfit.specs.blocks import Experts, Recurrence
+
+
+def ledger(plan: MegatronPlan, *, symbolic: bool = False) -> MegatronLedger:
+    """TransformerEngine's programs, in numbers or in symbols."""
+    return MegatronLedger(plan, symbolic=symbolic)
+
+
+def timeline(plan: MegatronPlan, rank: int) -> Timeline | None:
+    """The turns of the schedule, unless forwards and backwards run at the same time."""
+    if plan.framework.overlap_moe_expert_parallel_comm:
+        return None
+    return turns.timeline(MegatronLedger(plan), rank)
+
+
+def trained_parameters(plan: MegatronPlan, table: ParameterTable, memo: Memo) -> None:
+    """All are trained that the model would train."""
+
+
+def stray_permille(plan: MegatronPlan) -> int:
+    """Runs of plain pipelines without mixers were measured."""
+    mixers = any(isinstance(block, Recurrence) for block in plan.model.blocks)
+    measured = plan.layout.schedule in ("1f1b", "interleaved") and not mixers
+    return LEDGER_PERMILLE if measured else UNMEASURED_PERMILLE
+
+
+def expert_groups(plan: MegatronPlan) -> list[int]:
+    """The ranks that hold the same experts, and those that divide one: these have a communicator of
+    their own even where they are the tensor-parallel ranks. A dense model makes neither.
+    Sources: megatron/core/parallel_state.py, distributed/param_and_grad_buffer.py (BufferKey).
+    """
+    layout = plan.layout
+    if not plan.model.has_experts:
+        return []
+    apart = layout.ep > 1 or layout.etp != layout.tp
+    return [*[layout.expert_dp] * apart, layout.etp]
+
+
+def exchange(plan: MegatronPlan) -> Interval:
+    """Connections of an all-to-all, or HybridEP's buffer, which a single rank has as well."""
+    if plan.routing.dispatcher != "flex":
+        return all_to_all(plan)
+    sizes = legend_of(plan)
+    experts = [block for block in plan.model.blocks if isinstance(block, Experts)]
+    buffers = [hybrid_ep.buffer(block, sizes) for block in experts]
+    return max(buffers, key=lambda each: each.high, default=NOTHING)
+
+
+def assumptions(plan: MegatronPlan) -> frozenset[str]:
+    """Balanced routing is no assumption where every expert has its capacity filled."""
+    user_buffers = {"nccl-user-buffers"} if plan.framework.nccl_ub else set()
+    balanced = {"balanced-routing"} if not plan.routing.pad_to_capacity else set()
+    return frozenset({"interval-basis", *user_buffers, *balanced})
+
+
+def costs(plan: MegatronPlan) -> Costs:  # noqa: ARG001
+    """Measured over the models of tests/bench."""
+    return Costs(kind=500, layer=20, rank=80, chunk=35)

@@ -1,0 +1,73 @@
+"""torchtitan and transformers, which have PyTorch run a model's own modules, as the estimator asks
+them.
+"""
+
+from trainfit.estimator import timeline as turns
+from trainfit.estimator.frameworks.framework import Costs
+from trainfit.estimator.frameworks.pytorch import timeline as actions
+from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
+from trainfit.estimator.frameworks.pytorch.ranks import ranks as ranks
+from trainfit.estimator.frameworks.pytorch.states import trained_parameters as _trained
+from trainfit.estimator.local_parameters import ParameterTable
+from trainfit.estimator.memo import Memo
+from trainfit.estimator.overhead import PYTORCH_PERMILLE, UNMEASURED_PERMILLE, all_to_all
+from trainfit.estimator.results import Interval
+from trainfit.estimator.timeline import Timeline
+from trainfit.resolve.plan import PytorchPlan
+from trainfit.specs.blocks import Recurrence
+from trainfit.specs.parallelism import SPLIT_BACKWARD
+
+
+def ledger(plan: PytorchPlan, *, symbolic: bool = False) -> PytorchLedger:  # noqa: ARG001
+    """The modules' operations. Their formulas are written in symbols, whatever is asked."""
+    return PytorchLedger(plan)
+
+
+def timeline(plan: PytorchPlan, rank: int) -> Timeline | None:
+    """The actions of torch.distributed.pipelining, or the micro-batches of a rank alone."""
+    if plan.layout.pp > 1:
+        return actions.timeline(PytorchLedger(plan), rank)
+    return turns.timeline(PytorchLedger(plan), rank)
+
+
+def trained_parameters(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> int | None:
+    """Those of adapters, and of what is not frozen."""
+    partly = plan.step.adapters is not None or bool(plan.step.frozen)
+    return _trained(plan, table, memo) if partly else None
+
+
+def stray_permille(plan: PytorchPlan) -> int:
+    """No run was measured with a pipeline, expert parallelism, DeepSpeed or quantised weights."""
+    mixers = any(isinstance(block, Recurrence) for block in plan.model.blocks)
+    adapters = plan.step.adapters
+    quantised = adapters is not None and adapters.matrix_bytes < plan.step.states.parameters
+    deepspeed = plan.step.data_parallelism.engine == "deepspeed"
+    split = plan.layout.pp > 1 or plan.layout.ep > 1
+    unmeasured = mixers or quantised or deepspeed or split
+    return UNMEASURED_PERMILLE if unmeasured else PYTORCH_PERMILLE
+
+
+def expert_groups(plan: PytorchPlan) -> list[int]:
+    """The ranks that hold the same experts, where not all do."""
+    layout = plan.layout
+    apart = layout.ep > 1 or layout.etp != layout.tp
+    return [layout.expert_dp] * (apart and plan.model.has_experts)
+
+
+def exchange(plan: PytorchPlan) -> Interval:
+    """Connections of an all-to-all."""
+    return all_to_all(plan)
+
+
+def assumptions(plan: PytorchPlan) -> frozenset[str]:  # noqa: ARG001
+    """A later step, with all experts of a rank in grouped products."""
+    return frozenset(
+        {"interval-basis-pytorch", "later-step", "grouped-experts", "balanced-routing"}
+    )
+
+
+def costs(plan: PytorchPlan) -> Costs:
+    """Measured over the models of tests/bench; two backwards take longer than one."""
+    if plan.layout.schedule in SPLIT_BACKWARD:
+        return Costs(kind=1_600, layer=60, rank=120, chunk=700)
+    return Costs(kind=800, layer=35, rank=120, chunk=350)

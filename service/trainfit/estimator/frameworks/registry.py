@@ -1,0 +1,19 @@
+"""The frameworks that are known: a line for each."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainfit.estimator.frameworks.framework import AnyPlan, Framework
+from trainfit.estimator.frameworks.megatron import framework as megatron
+from trainfit.estimator.frameworks.pytorch import framework as pytorch
+from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
+
+_FRAMEWORKS: Mapping[type[Plan], Framework[Any]] = {
+    MegatronPlan: megatron,
+    PytorchPlan: pytorch,
+}
+
+
+def framework_of(plan: AnyPlan) -> Framework[AnyPlan]:
+    """The framework that runs a plan."""
+    return _FRAMEWORKS[type(plan)]
