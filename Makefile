@@ -13,6 +13,9 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
+# One more than there are cores, as many tests wait for processes that they have started.
+TEST_PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+
 AUDIT_VENV := .venv-audit
 CLIENTS_VENV := .venv-clients
 ORACLE_VENV := .venv-oracle
@@ -45,7 +48,8 @@ serve: $(SERVE_READY) ## Serve on 127.0.0.1:8080 (TRAINFIT_HOST, TRAINFIT_PORT)
 
 .PHONY: test
 test: check ## Run every check and every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not alone" --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m alone
 
 .PHONY: check
 check: $(TEST_READY) ## Lint, formatting, types and import contracts

@@ -14,7 +14,14 @@ from hypothesis import settings
 settings.register_profile("trainfit", deadline=None)
 settings.load_profile("trainfit")
 
+LONGEST = ("tests/e2e/test_page.py", "tests/contract/test_schemathesis.py", "tests/shell/")
+"""What is begun first where several processes run tests, so that none is waited for at the end."""
 FOREIGN_PREFIXES = ("HF_", "TRAINFIT_", "TRANSFORMERS_")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort the longest files first, and leave the others in their order."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 @pytest.fixture(scope="session", autouse=True)

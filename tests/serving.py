@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 
 SERVE = "from trainfit.api.server import serve; from trainfit.api.settings import Settings; "
-START_SECONDS = 30
+START_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from trainfit.api.examples import LLAMA_8B
 from trainfit.api.routes import estimate, fit_check
 from trainfit.api.settings import Settings
 
+pytestmark = pytest.mark.alone
+
 JSON = {"content-type": "application/json"}
 
 

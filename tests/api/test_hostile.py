@@ -17,6 +17,8 @@ from tests.serving import Service, running_service
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 from trainfit.api.work import LEFT_SECONDS
 
+pytestmark = pytest.mark.alone
+
 MIB = 2**20
 PROCESSES = 5
 """The service, a worker for what is quick, one for what is long, and two that read."""

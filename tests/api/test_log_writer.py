@@ -23,6 +23,8 @@ from tests.serving import running_service
 from trainfit.api import log_writer
 from trainfit.api.log_writer import ROOM, LogWriter
 
+pytestmark = pytest.mark.alone
+
 LOGGED_BYTES = 250
 """Of a request, at least."""
 AT_ONCE = 100

@@ -48,6 +48,7 @@ def cpu_seconds(command: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+@pytest.mark.alone
 def test_a_cold_estimate_is_quick() -> None:
     """In turn with what it is measured by, since others may keep the machine busy."""
     commands = (trainfit(*ESTIMATE), [sys.executable, "-c", IMPORTS])

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.soak.soak import soak
+
+
+pytestmark = pytest.mark.alone
 
 
 def test_nothing_fails_and_nothing_piles_up() -> None:
