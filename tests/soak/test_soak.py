@@ -6,7 +6,6 @@ import pytest
 
 from tests.soak.soak import soak
 
-
 pytestmark = pytest.mark.alone
 
 
