@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from trainfit.architectures.config import Config
+from trainfit.architectures.families import implementation_of
 from trainfit.architectures.traits import traits_of
 from trainfit.specs.architecture import (
     MAX_LAYERS,
@@ -218,6 +219,7 @@ def decoder(
         extras=extras,
         max_position_embeddings=config.optional_int("max_position_embeddings"),
         traits=traits_of(config),
+        implementation=implementation_of(config.str("model_type")),
         residual_streams=residual_streams,
     )
 

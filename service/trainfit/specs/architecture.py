@@ -1,6 +1,6 @@
 """ModelSpec: a model as a list of layer kinds and their dimensions."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -54,6 +54,40 @@ class Traits(Part):
     logits_softcap: bool = False
 
 
+class Implementation(Part):
+    """What a family's modelling class computes in its own way, which no config.json says. Defaults
+    are what Llama's does. Source: transformers' modeling and configuration files (5.23.0).
+    """
+
+    packed_qkv: bool = False
+    """Queries, keys and values come from one product: one storage for the three."""
+    partial_rotary: bool = False
+    """Queries and keys are put together from a rotated and an unrotated part: the heads then lie
+    before the tokens in memory, and the output is copied for the projection behind."""
+    gate_projection: Literal["g_proj", "gate_proj", "q_proj"] = "g_proj"
+    """What makes the gates of attention's output. q_proj makes the queries in the same product."""
+    gate_activation: Literal["sigmoid", "softplus"] = "sigmoid"
+    """Of the gates; a softplus is computed in fp32."""
+    always_masks: bool = False
+    """The kernel of attention is sent a mask even where causality is all that it says."""
+    softmax_dtype: Literal["fp32", "input"] = "fp32"
+    """In which eager attention makes its softmax: fp32, or the type of what it reads."""
+    norm_scale_dtype: Literal["fp32", "input"] = "input"
+    """In which an RMSNorm multiplies with its weight."""
+    layer_norm: Literal["kernel", "kernel_in_fp32", "written_out"] = "kernel"
+    """A LayerNorm is one kernel, reads a copy of its input in fp32, or is written out: the
+    difference to the mean twice, and the normalised input, in fp32."""
+    router_dtype: Literal["fp32", "input"] = "input"
+    """In which a router multiplies; for fp32 it keeps a copy of its input."""
+    experts_activation: str | None = None
+    """Of experts, where it is another than the config names."""
+    tp_plan: bool = False
+    """`base_model_tp_plan` divides projections by columns, what follows them by rows, and the head
+    with its output gathered. DeepSpeed rejects plans of experts and of latent attention."""
+    ep_plan: bool = False
+    """`base_model_ep_plan` divides the experts."""
+
+
 class ModelSpec(Part):
     """A model. `pattern[i]` is the kind of layer i among `layer_kinds`."""
 
@@ -77,6 +111,7 @@ class ModelSpec(Part):
     apart."""
     max_position_embeddings: Annotated[int, Field(ge=1, le=2**31)] | None = None
     traits: Traits = Traits()
+    implementation: Implementation = Implementation()
     residual_streams: Count = 1
     """Hidden states that run side by side between the layers, joined by hyper-connections."""
 

@@ -14,42 +14,12 @@ from trainfit.specs.blocks import Attention
 from trainfit.specs.framework import Transformers
 from trainfit.specs.job import Job
 
-WITH_PLAN = frozenset(
-    {
-        "apertus",
-        "arcee",
-        "cohere",
-        "cohere2",
-        "cwm",
-        "ernie4_5",
-        "exaone4",
-        "gemma",
-        "gemma2",
-        "gemma3_text",
-        "granite",
-        "helium",
-        "llama",
-        "ministral",
-        "ministral3",
-        "mistral",
-        "nemotron",
-        "olmo",
-        "qwen2",
-        "qwen3",
-        "seed_oss",
-        "smollm3",
-    }
-)
-"""model_types whose plan divides projections by columns, what follows them by rows, and the head
-with its output gathered. DeepSpeed rejects plans of experts and of latent attention.
-"""
-
 
 def check_auto_tp(job: Job, model: ModelSpec, layout: Layout, findings: Findings) -> None:
     """What DeepSpeed does not divide, and what of it is not modelled."""
     assert isinstance(job.framework, Transformers)
     pointer, training = "/parallelism/tp", job.training
-    if model.model_type not in WITH_PLAN:
+    if not model.implementation.tp_plan or model.encoder_parameters:
         message = f"tp under DeepSpeed is not modelled for {model.model_type}"
         findings.add(pointer, "not_modelled", message, put(pointer, 1))
     heads = min((block.kv_heads for block in _attention(model)), default=layout.tp)

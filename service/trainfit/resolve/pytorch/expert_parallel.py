@@ -12,68 +12,6 @@ from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Transformers
 from trainfit.specs.job import Job
 
-WITH_PLAN = frozenset(
-    {
-        "afmoe",
-        "aria_text",
-        "axk1",
-        "axk2",
-        "bailing_hybrid",
-        "beam",
-        "cohere2_moe",
-        "deepseek_v2",
-        "deepseek_v3",
-        "deepseek_v32",
-        "dots1",
-        "dots3_note_text",
-        "ernie4_5_moe",
-        "ernie4_5_vl_moe_text",
-        "exaone_moe",
-        "flex_olmo",
-        "flint",
-        "glm4_moe",
-        "glm4_moe_lite",
-        "glm4v_moe_text",
-        "glm5_next_text",
-        "glm_moe_dsa",
-        "gpt_oss",
-        "granitemoe",
-        "granitemoe_swa",
-        "granitemoehybrid",
-        "granitemoeshared",
-        "hunyuan_v1_moe",
-        "hy_v3",
-        "hy_v4",
-        "inkling_text",
-        "jamba",
-        "kimi_linear",
-        "kolibri1",
-        "laguna",
-        "lfm2_moe",
-        "mellum",
-        "mimo_v2_flash",
-        "minimax",
-        "minimax_m2",
-        "mistral4",
-        "mistral_large4_text",
-        "mixtral",
-        "muse_spark_text",
-        "nemotron_h",
-        "olmoe",
-        "phimoe",
-        "qwen2_moe",
-        "qwen3_5_moe_text",
-        "qwen3_moe",
-        "qwen3_next",
-        "qwen3_omni_moe_text",
-        "qwen3_vl_moe_text",
-        "qwen4_exp_text",
-        "solar_open",
-        "zaya",
-    }
-)
-"""model_types for which transformers says how experts are divided."""
-
 
 def check_expert_parallel(
     job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings: Findings
@@ -96,7 +34,7 @@ def check_expert_parallel(
         pointer = "/parallelism/data_parallel_replicate_size"
         message = f"{layout.ep} ranks that share experts do not fit into a replica"
         findings.add(pointer, "replicas_not_divisible", message, put(pointer, 1))
-    if model.model_type not in WITH_PLAN:
+    if not model.implementation.ep_plan:
         message = f"transformers has no plan that divides the experts of {model.model_type}"
         findings.add("/parallelism/ep", "conflict", message, put("/parallelism/ep", 1))
     _check_not_modelled(job, layout, findings)

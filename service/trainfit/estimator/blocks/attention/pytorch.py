@@ -12,73 +12,11 @@ from trainfit.estimator.blocks.norm.pytorch import norm
 from trainfit.estimator.ledger import Kind, Operation, Role, Row, backward, forward, saved
 from trainfit.estimator.legend import Input, PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
+from trainfit.specs.architecture import Implementation
 from trainfit.specs.blocks import Attention
 
 FP32 = 4
 """Bytes of an element in fp32."""
-
-PACKED = frozenset(
-    {
-        "bloom",
-        "codegen",
-        "dbrx",
-        "falcon",
-        "gpt-sw3",
-        "gpt2",
-        "gpt_bigcode",
-        "gpt_neox",
-        "gpt_neox_japanese",
-        "mpt",
-        "openai-gpt",
-        "persimmon",
-        "phi3",
-    }
-)
-"""model_types whose queries, keys and values come from one product: one storage for the three."""
-
-PARTLY_ROTATED = frozenset(
-    {
-        "axk2",
-        "bamba",
-        "codegen",
-        "dots3_note_text",
-        "glm",
-        "glm4",
-        "glm4_moe",
-        "glm_ocr_text",
-        "gpt_neox",
-        "gpt_neox_japanese",
-        "gptj",
-        "laguna",
-        "mimo_v2_flash",
-        "minimax_m2",
-        "minimax_m3_vl_text",
-        "mistral_large4_text",
-        "nemotron",
-        "persimmon",
-        "phi",
-        "phi3",
-        "phi4_multimodal",
-        "qwen3_5_moe_text",
-        "qwen3_5_text",
-        "qwen3_next",
-        "recurrent_gemma",
-        "stablelm",
-        "step3p5",
-        "zaya",
-    }
-)
-"""model_types that put queries and keys together from a rotated and an unrotated part: the heads
-then lie before the tokens in memory, and the output is copied for the projection behind."""
-
-GATED_BY_QUERY = frozenset({"qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"})
-"""model_types whose q_proj makes the gates of the output too: one product."""
-
-GATED_BY_SOFTPLUS = frozenset({"laguna"})
-"""model_types whose gates are a softplus in fp32; those of all others a sigmoid."""
-
-NAMED_AS_MLPS = frozenset({"afmoe", "beam", "hrm_text", "muse_spark_text"})
-"""model_types that call the gates' projection by the name that an MLP's has."""
 
 
 def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Operation, ...]:
@@ -92,11 +30,11 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
     keys = _rows_of_keys(sizes)
     q, k, v = a * d * n * width, read * d * keys * width, read * d_v * keys * width
     out = a * d_v * n * width
-    packed = plan.model.model_type in PACKED
+    packed = plan.model.implementation.packed_qkv
     as_made = read == owned and not sizes.prefix
     beside = 2 * owned * d * n * width if packed and sizes.prefix and not block.rope else 0
     table = [
-        *_projections(block, a, owned, h_in, sizes, plan.model.model_type),
+        *_projections(block, a, owned, h_in, sizes, plan.model.implementation),
         *_norms(block, a, owned, sizes, plan),
         Operation(
             "core_attention",
@@ -112,8 +50,8 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
     ]
     if block.gate_width:
         gates = block.gate_width // sizes.t * n
-        table += _gate_projection(block, h_in, sizes, plan.model.model_type)
-        table.append(gate(gates, out, sizes, plan.model.model_type))
+        table += _gate_projection(block, h_in, sizes, plan.model.implementation)
+        table.append(gate(gates, out, sizes, plan.model.implementation))
     reads: Input = "own" if block.gate_width else "shared"
     table.append(
         linear("o_proj", n, a * d_v, h_out, sizes, reads=reads, ends=True, bias=block.out_bias)
@@ -122,23 +60,23 @@ def operations(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> tup
 
 
 def _gate_projection(
-    block: Attention, inputs: int, sizes: PytorchLegend, model_type: str
+    block: Attention, inputs: int, sizes: PytorchLegend, by: Implementation
 ) -> Iterator[Operation]:
     """Gates [n, a] or [n, a d / t] from what queries come from, unless they come with them."""
-    if model_type in GATED_BY_QUERY:
+    name = by.gate_projection
+    if name == "q_proj":
         return
-    name = "gate_proj" if model_type in NAMED_AS_MLPS else "g_proj"
     width = block.gate_width // sizes.t
     yield linear(name, sizes.n, inputs, width, sizes, reads="residual", joins=True)
 
 
-def gate(gates: int, out: int, sizes: PytorchLegend, model_type: str) -> Operation:
+def gate(gates: int, out: int, sizes: PytorchLegend, by: Implementation) -> Operation:
     """The kernel's output of `out` bytes times one of `gates` for each head or feature: both
     factors are kept. o_proj lists the product. A sigmoid's gradient comes from what it made, a
     softplus's from what it read in fp32. Sources: torch/csrc/autograd/derivatives.yaml (mul,
     sigmoid, softplus); transformers' modeling_step3p7.py, modeling_lfm3.py, modeling_laguna.py.
     """
-    softplus = model_type in GATED_BY_SOFTPLUS
+    softplus = by.gate_activation == "softplus"
     return Operation(
         "gate",
         (
@@ -179,9 +117,9 @@ def _is_repeated(block: Attention, g: int, sizes: PytorchLegend, plan: PytorchPl
 
 def _is_masked(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
     """Whether a window is shorter than the sequence, or there are keys before it, so that causality
-    is not all. falcon sends a mask always.
+    is not all.
     """
-    if plan.model.model_type == "falcon" or sizes.prefix:
+    if plan.model.implementation.always_masks or sizes.prefix:
         return True
     return block.window is not None and sizes.s * sizes.c >= block.window
 
@@ -197,19 +135,19 @@ def _norms(
                 each if whole else each.model_copy(update={"copies": 1}),
                 sizes.n if whole else sizes.n * heads,
                 sizes,
-                model_type=plan.model.model_type,
+                by=plan.model.implementation,
                 width=sizes.bytes,
                 kept=False,
             )._replace(name="qk_norm", kind=None)
 
 
 def _projections(
-    block: Attention, a: int, owned: int, h_in: int, sizes: PytorchLegend, model_type: str
+    block: Attention, a: int, owned: int, h_in: int, sizes: PytorchLegend, by: Implementation
 ) -> Iterator[Operation]:
     """One product, or three that read the same input."""
     d = block.head_dim
-    gates = block.gate_width // sizes.t if model_type in GATED_BY_QUERY else 0
-    if model_type in PACKED:
+    gates = block.gate_width // sizes.t if by.gate_projection == "q_proj" else 0
+    if by.packed_qkv:
         outputs = a * d + owned * (d + (block.v_head_dim or d))
         bias = block.qkv_bias
         yield linear("q_proj", sizes.n, h_in, outputs, sizes, reads="residual", bias=bias)
@@ -251,7 +189,7 @@ def _kernel(
     yield saved("output [n, a d_v / t]", out, Role.KERNEL_OUTPUT)
     yield saved("logsumexp [a / t, n] fp32", FP32 * a * n, Role.KERNEL_OUTPUT)
     read_again = bool(block.gate_width) or sizes.keeps_input("o_proj", reads="shared")
-    if plan.model.model_type in PARTLY_ROTATED and read_again:
+    if plan.model.implementation.partial_rotary and read_again:
         yield saved("output, tokens before heads [n, a d_v / t]", out)
     if _is_masked(block, sizes, plan) and plan.step.attention_backend == "sdpa":
         mask = width * sizes.b * sizes.s * (sizes.s + sizes.prefix)
@@ -295,7 +233,7 @@ def _runs_unfused(block: Attention, sizes: PytorchLegend, plan: PytorchPlan) -> 
     """
     if plan.step.attention_backend != "sdpa" or block.kv_heads == block.heads:
         return False
-    masked = plan.model.model_type == "falcon" and block.kv_heads == 1
+    masked = plan.model.implementation.always_masks and block.kv_heads == 1
     return masked or (plan.step.activation_bytes == FP32 and not sizes.prefix)
 
 
@@ -311,23 +249,9 @@ def _unfused(a: int, d: int, out: int, sizes: PytorchLegend) -> Iterator[Row]:
     yield backward("gradients of the scores", 2 * scores)
 
 
-SOFTMAX_AS_READ = frozenset(
-    {
-        "biogpt",
-        "deepseek_v4",
-        "gpt2",
-        "gpt_oss",
-        "hy_v4",
-        "llama4_text",
-        "mimo_v2_flash",
-    }
-)
-"""model_types whose eager softmax is of the type of what it reads, not fp32."""
-
-
 def _eager(a: int, out: int, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Row]:
     """Attention of single operations. Autocast makes every softmax in fp32."""
-    as_read = plan.model.model_type in SOFTMAX_AS_READ
+    as_read = plan.model.implementation.softmax_dtype == "input"
     if as_read and sizes.bytes < FP32 and not sizes.autocast:
         yield from _eager_as_read(a, out, sizes, plan)
     else:

@@ -61,7 +61,7 @@ def operations(
     if block.gate_width:
         gates, reads = block.gate_width // sizes.t, "own"
         table.append(linear("g_proj", n, h, gates, sizes, reads="residual", joins=True))
-        table.append(gate(n * gates, v * n * width, sizes, plan.model.model_type))
+        table.append(gate(n * gates, v * n * width, sizes, plan.model.implementation))
     table.append(linear("o_proj", n, v, h, sizes, reads=reads, ends=True))
     return tuple(table)
 
@@ -73,7 +73,7 @@ def _latent_norm(
         Norm(kind=block.latent_norms or "rmsnorm", width=rank),
         sizes.n,
         sizes,
-        model_type=plan.model.model_type,
+        by=plan.model.implementation,
         width=sizes.bytes,
         kept=sizes.keeps_input(reader),
     )

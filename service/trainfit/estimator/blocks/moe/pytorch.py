@@ -14,46 +14,8 @@ from trainfit.estimator.blocks.moe.exchanged import FP32, INDEX_BYTES, ROUTED
 from trainfit.estimator.ledger import Operation, Role, backward, forward, gradient, held, saved
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.resolve.plan import PytorchPlan
+from trainfit.specs.architecture import Implementation
 from trainfit.specs.blocks import Experts
-
-ROUTED_IN_FULL = frozenset(
-    {
-        "axk1",
-        "axk2",
-        "bailing_hybrid",
-        "beam",
-        "deepseek_v2",
-        "deepseek_v3",
-        "deepseek_v32",
-        "dots1",
-        "dots3_note_text",
-        "ernie4_5_moe",
-        "exaone_moe",
-        "flint",
-        "glm4_moe",
-        "glm4_moe_lite",
-        "glm5_next_text",
-        "glm_moe_dsa",
-        "granitemoe",
-        "granitemoe_swa",
-        "granitemoehybrid",
-        "granitemoeshared",
-        "hy_v3",
-        "hy_v4",
-        "inkling_text",
-        "kimi_k2",
-        "kimi_linear",
-        "kolibri1",
-        "laguna",
-        "longcat_flash",
-        "mimo_v2_flash",
-        "mistral_large4_text",
-        "muse_spark_text",
-        "nemotron_h",
-        "solar_open",
-    }
-)
-"""model_types whose router multiplies in fp32, and keeps a copy of its input for that."""
 
 
 def keeps_input(block: Experts, sizes: PytorchLegend) -> bool:
@@ -66,25 +28,25 @@ def operations(block: Experts, sizes: PytorchLegend, plan: PytorchPlan) -> tuple
     """Router, gathering, experts, weighted sum; the shared experts beside them. The inputs of
     experts are narrowed where FSDP gathers these by themselves in a narrower type.
     """
-    model_type = plan.model.model_type
-    activation = "clamped_swiglu" if model_type == "gpt_oss" else plan.model.traits.activation
+    by = plan.model.implementation
+    activation = by.experts_activation or plan.model.traits.activation
     narrowed = sizes.e > 1 and plan.step.states.gathered < plan.step.states.parameters
-    in_full = model_type in ROUTED_IN_FULL and not narrowed
+    in_full = by.router_dtype == "fp32" and not narrowed
     routed = exchanged.experts if sizes.e > 1 else _experts
     rows = routed(block, sizes, activation, in_full=in_full)
     return (
-        _router(block, sizes, model_type),
+        _router(block, sizes, by),
         *[each._replace(modules=(ROUTED,)) for each in rows],
         *shared_experts(block, sizes, activation),
     )
 
 
-def _router(block: Experts, sizes: PytorchLegend, model_type: str) -> Operation:
+def _router(block: Experts, sizes: PytorchLegend, by: Implementation) -> Operation:
     """Scores [n, E] in fp32, and the k chosen ones of each token."""
     n = sizes.n
     scores = n * (block.router_width or block.experts)
     numel = sizes.h * (block.router_width or block.experts)
-    copied = model_type in ROUTED_IN_FULL and sizes.bytes < FP32
+    copied = by.router_dtype == "fp32" and sizes.bytes < FP32
     trained = sizes.trains("router")
     return Operation(
         "router",

@@ -9,52 +9,11 @@ torch/csrc/autograd (derivatives.yaml: native_layer_norm).
 
 from trainfit.estimator.ledger import Kind, Operation, Role, Row, backward, forward, gradient, saved
 from trainfit.estimator.legend import PytorchLegend
+from trainfit.specs.architecture import Implementation
 from trainfit.specs.blocks import Norm
 
 FP32 = 4
 """Bytes of an element in fp32, in which norms compute."""
-
-SCALED_IN_FULL = frozenset(
-    {
-        "afmoe",
-        "beam",
-        "deepseek_v4",
-        "diffusion_gemma",
-        "flex_olmo",
-        "flint",
-        "gemma",
-        "gemma2",
-        "gemma3_text",
-        "gemma3n_text",
-        "gemma4_text",
-        "gpt_oss",
-        "helium",
-        "inkling2_text",
-        "minimax_m3_vl_text",
-        "muse_glimmer_text",
-        "muse_spark_text",
-        "nemotron_h",
-        "olmo2",
-        "olmo3",
-        "olmo_hybrid",
-        "qwen3_5_moe_text",
-        "qwen3_5_text",
-        "qwen3_next",
-        "qwen4_exp_text",
-        "recurrent_gemma",
-        "step3p5",
-        "vaultgemma",
-    }
-)
-"""model_types whose RMSNorm multiplies with its weight in fp32."""
-
-
-LAYER_NORM_IN_FULL = frozenset({"olmo"})
-"""model_types whose LayerNorm reads a copy of its input in fp32."""
-
-LAYER_NORM_WRITTEN_OUT = frozenset({"cohere", "cohere2"})
-"""model_types whose LayerNorm is written out: the difference to the mean twice, and the normalised
-input, in fp32."""
 
 IN_FP32 = "norm input in fp32, or its difference to the mean"
 IN_FULL = {"rmsnorm": 5, "layernorm": 3}
@@ -69,7 +28,7 @@ def norm(
     rows: int,
     sizes: PytorchLegend,
     *,
-    model_type: str,
+    by: Implementation,
     width: int,
     kept: bool,
     first: bool = True,
@@ -82,10 +41,10 @@ def norm(
     weights = norm.width * norm.copies * (int(norm.weight) + int(norm.bias))
     trained = sizes.trains("norm")
     made = gradient("weight gradient", weights * sizes.gradient_bytes if trained else 0)
-    written_out = model_type in LAYER_NORM_WRITTEN_OUT
+    written_out = by.layer_norm == "written_out"
     if sizes.fused or (norm.kind == "layernorm" and not written_out):
         statistics = 2 if norm.kind == "layernorm" else 1
-        read = FP32 if model_type in LAYER_NORM_IN_FULL and not sizes.fused else width
+        read = FP32 if by.layer_norm == "kernel_in_fp32" and not sizes.fused else width
         return Operation(
             "norm",
             (
@@ -98,7 +57,7 @@ def norm(
             output=size * width,
             kind=Kind.NORM,
         )
-    copies, scaled = _written_out(size, width, norm, model_type, trained=trained)
+    copies, scaled = _written_out(size, width, norm, by, trained=trained)
     gone = scaled.bytes if norm.kind == "rmsnorm" else 0
     return Operation(
         "norm",
@@ -117,10 +76,10 @@ def norm(
 
 
 def _written_out(
-    size: int, width: int, norm: Norm, model_type: str, *, trained: bool
+    size: int, width: int, norm: Norm, by: Implementation, *, trained: bool
 ) -> tuple[Row, Row]:
     """The input in fp32 and, where there is a weight to train, what it is multiplied with."""
-    in_full = model_type in SCALED_IN_FULL or norm.kind == "layernorm"
+    in_full = by.norm_scale_dtype == "fp32" or norm.kind == "layernorm"
     differences = 2 if norm.kind == "layernorm" else 1
     scaled = size * (FP32 if in_full else width) if norm.weight and trained else 0
     return (

@@ -78,7 +78,7 @@ def _is_written_out(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan)
     as they do of one in fp32.
     """
     kinds = {each.kind for each in sublayer.norms}
-    plain = plan.model.model_type in norms.LAYER_NORM_WRITTEN_OUT
+    plain = plan.model.implementation.layer_norm == "written_out"
     copies = plain or ("layernorm" not in kinds and sizes.residual_bytes < norms.FP32)
     return bool(kinds) and not sizes.fused and copies
 
@@ -126,7 +126,7 @@ def _norm(
         norm,
         sizes.n_shard,
         sizes,
-        model_type=plan.model.model_type,
+        by=plan.model.implementation,
         width=sizes.residual_bytes,
         kept=kept,
         first=first,

@@ -106,7 +106,7 @@ class PytorchLedger:
                 each,
                 sizes.n_shard,
                 own,
-                model_type=self.plan.model.model_type,
+                by=self.plan.model.implementation,
                 width=sizes.residual_bytes,
                 kept=False,
             )

@@ -1,0 +1,96 @@
+"""What is known of a family stands in one table, for every type, and decides estimates."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trainfit
+from trainfit.architectures.config import ConfigError
+from trainfit.architectures.families import FAMILIES, OF_ITS_TEXT, Family
+from trainfit.architectures.registry import parse_config, parser_of
+from trainfit.catalog.configs import bundled_config
+from trainfit.pricing import Pricing
+from trainfit.specs.job import Job
+
+PACKAGE = Path(trainfit.__file__).parent
+
+
+@pytest.mark.parametrize("model_type", FAMILIES)
+def test_every_type_states_what_its_class_computes(model_type: str) -> None:
+    """A type whose decoder is its own says so in the table, one that reads a text section does not:
+    a decoder without a statement is a LookupError.
+    """
+    parser_of(model_type)
+    try:
+        spec = parse_config({"model_type": model_type})
+    except ConfigError:
+        return
+    stated = FAMILIES[model_type].implementation
+    assert stated in (OF_ITS_TEXT, spec.implementation)
+
+
+def test_a_decoder_whose_type_states_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FAMILIES, "llama", Family("llama", OF_ITS_TEXT))
+    with pytest.raises(LookupError, match="llama builds a decoder: state its implementation"):
+        parse_config({"model_type": "llama"})
+
+
+def _sources() -> Iterator[tuple[Path, ast.AST]]:
+    for room in ("estimator", "resolve"):
+        for path in sorted((PACKAGE / room).rglob("*.py")):
+            yield path, ast.parse(path.read_text())
+
+
+def test_the_core_knows_facts_and_no_types() -> None:
+    """Neither compares a model_type nor names one: what differs is a field of Implementation."""
+    for path, tree in _sources():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Compare | ast.Match | ast.Subscript):
+                named = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+                named |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+                assert "model_type" not in named, f"{path}:{node.lineno}"
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert node.value not in FAMILIES, f"{path}:{node.lineno}"
+
+
+def _activations(config: dict[str, Any], **parallelism: Any) -> int:
+    job = {
+        "model": {"hf_config": config},
+        "parallelism": {
+            "num_gpus": 8,
+            "data_parallel_sharding_strategy": "optim_grads_params",
+            **parallelism,
+        },
+        "training": {"micro_batch_size": 1, "seq_length": 2048, "precision": "bf16"},
+        "framework": {"name": "transformers", "data_parallel_engine": "fsdp2"},
+        "gpu": "H200-141GB",
+    }
+    [stage] = Pricing().estimate(Job.model_validate(job)).stages
+    return next(each.bytes for each in stage.components if each.name == "activations")
+
+
+def _bundled(hf_id: str) -> dict[str, Any]:
+    found = bundled_config(hf_id)
+    assert found is not None
+    return found.config
+
+
+@pytest.mark.parametrize(
+    ("hf_id", "text_type"),
+    [("google/gemma-3-4b-it", "gemma3_text"), ("Qwen/Qwen3.5-27B", "qwen3_5_text")],
+)
+def test_a_composite_computes_as_its_text_model(hf_id: str, text_type: str) -> None:
+    """Gemma's norms scale in fp32, and Qwen's queries bring their gates, beside towers too."""
+    whole = _bundled(hf_id)
+    vocabulary = parse_config(whole).embedding.rows
+    text = {**whole["text_config"], "model_type": text_type, "vocab_size": vocabulary}
+    assert _activations(whole) == _activations(text)
+
+
+def test_the_experts_of_a_composite_are_divided_by_the_plan_of_its_text_model() -> None:
+    assert _activations(_bundled("Qwen/Qwen3.5-35B-A3B"), ep=2) > 0
