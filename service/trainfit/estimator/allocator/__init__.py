@@ -1,0 +1,55 @@
+"""PyTorch's caching allocator: requests and frees in, what the card holds out.
+
+It knows nothing of training: it could replay any program, and imports nothing but the standard
+library.
+"""
+
+from trainfit.estimator.allocator.caching import CachingAllocator, OutOfMemoryError
+from trainfit.estimator.allocator.device import Addresses, Device
+from trainfit.estimator.allocator.requests import (
+    Allocate,
+    BeginPool,
+    EmptyCache,
+    EndPool,
+    Free,
+    Reach,
+    RecordStream,
+    ReleasePool,
+    Request,
+    Steps,
+    repeat,
+    replay,
+)
+from trainfit.estimator.allocator.settings import Settings, SettingsError, parse_settings
+from trainfit.estimator.allocator.snapshot import (
+    Fragmentation,
+    Segment,
+    SegmentBlock,
+    fragmentation,
+)
+
+__all__ = [
+    "Addresses",
+    "Allocate",
+    "BeginPool",
+    "CachingAllocator",
+    "Device",
+    "EmptyCache",
+    "EndPool",
+    "Fragmentation",
+    "Free",
+    "OutOfMemoryError",
+    "Reach",
+    "RecordStream",
+    "ReleasePool",
+    "Request",
+    "Segment",
+    "SegmentBlock",
+    "Settings",
+    "SettingsError",
+    "Steps",
+    "fragmentation",
+    "parse_settings",
+    "repeat",
+    "replay",
+]

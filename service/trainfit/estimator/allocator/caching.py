@@ -1,0 +1,562 @@
+"""PyTorch's CUDA caching allocator, replayed: requests in, segments and what they hold out.
+
+Source: `DeviceCachingAllocator` of c10/cuda/CUDACachingAllocator.cpp; a method names the function
+that it follows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container, Hashable, Iterable, Iterator
+from itertools import count
+from typing import NamedTuple
+
+from trainfit.estimator.allocator import expandable
+from trainfit.estimator.allocator.blocks import Block, NumberedPool, Pool
+from trainfit.estimator.allocator.device import Device
+from trainfit.estimator.allocator.settings import MIN_BLOCK, SMALL_SIZE, Settings
+from trainfit.estimator.allocator.snapshot import (
+    ALLOCATED,
+    AWAITING,
+    INACTIVE,
+    BlockState,
+    Segment,
+    SegmentBlock,
+)
+
+Tensor = Hashable
+"""What the program calls a piece of memory: any value, one at a time."""
+Stream = Hashable
+Owner = Hashable
+"""A private pool, as a CUDA graph has one; None is the default pool."""
+
+
+class OutOfMemoryError(Exception):
+    """The card had no room for a request, even with all of the cache given back to it.
+
+    `requested_bytes` were asked for `tensor`, `segment_bytes` of the card for them, while so much
+    was allocated and reserved.
+    """
+
+    def __init__(
+        self,
+        tensor: Tensor,
+        *,
+        requested_bytes: int,
+        segment_bytes: int,
+        allocated_bytes: int,
+        reserved_bytes: int,
+    ) -> None:
+        super().__init__(
+            f"no room for the {requested_bytes:,} bytes of {tensor}: {reserved_bytes:,} bytes are"
+            f" reserved, {allocated_bytes:,} of these allocated, and {segment_bytes:,} more needed"
+        )
+        self.tensor = tensor
+        self.requested_bytes = requested_bytes
+        self.segment_bytes = segment_bytes
+        self.allocated_bytes = allocated_bytes
+        self.reserved_bytes = reserved_bytes
+
+
+class _Diversion(NamedTuple):
+    """Requests that go to a private pool. `stalls` while no event may be asked for."""
+
+    owner: Owner
+    streams: Container[Stream] | None
+    stalls: bool
+
+
+class CachingAllocator:
+    """The allocator of one card, fed with requests one by one.
+
+    `allocated_bytes` is what the program holds, in blocks as they are rounded;
+    `peak_allocated_bytes` the most that was. `allocations` counts the requests served so far,
+    `peak_allocation` and `peak_reservation` are its values at the two peaks. `retries` counts the
+    times that the whole cache was given back for a request (num_alloc_retries).
+    """
+
+    def __init__(self, settings: Settings | None = None, device: Device | None = None) -> None:
+        self.settings = settings = Settings() if settings is None else settings
+        self.device = device = Device() if device is None else device
+        self.allocated_bytes = 0
+        self.awaiting_bytes = 0
+        """Freed by the program, and not yet by the other streams that use it."""
+        self.peak_allocated_bytes = 0
+        self.allocations = 0
+        self.peak_allocation = 0
+        self.peak_reservation = 0
+        self.retries = 0
+        self._live: dict[Tensor, Block | None] = {}
+        self._segments: dict[int, Block] = {}
+        self._pools: dict[tuple[bool, Stream, Owner], Pool] = {}
+        self._diverted: list[_Diversion] = []
+        self._graphs: dict[Owner, int] = {}
+        self._uses: dict[Block, frozenset[Stream]] = {}
+        self._captured_uses: dict[Block, frozenset[Stream]] = {}
+        self._deferred: list[Block] = []
+        self._awaited: dict[Stream, deque[Block]] = {}
+        self._reached: dict[Stream, int] = {}
+        self._events: dict[Block, int] = {}
+        self._stalled = False
+        self._numbers = count(1)
+        self._searches = 0
+        self._freed_at: dict[Block, int] = {}
+        self._rounds = settings.rounds_to_powers
+        # With these settings the best fit is not always taken.
+        self._chooses = settings.expandable_segments or settings.max_split_bytes is not None
+        fraction, total = settings.memory_fraction, device.total_bytes
+        self._allowed_bytes = None if fraction is None or total is None else int(fraction * total)
+        self._collects = (
+            self._allowed_bytes is not None and settings.garbage_collection_threshold > 0
+        )
+
+    @property
+    def reserved_bytes(self) -> int:
+        """What the segments take of the card."""
+        return self.device.used_bytes
+
+    @property
+    def peak_reserved_bytes(self) -> int:
+        return self.device.peak_bytes
+
+    @property
+    def active_bytes(self) -> int:
+        """What is allocated, and what other streams still use."""
+        return self.allocated_bytes + self.awaiting_bytes
+
+    def reset_peaks(self) -> None:
+        """Start the peaks anew from what is held now (reset_peak_memory_stats)."""
+        self.peak_allocated_bytes = self.allocated_bytes
+        self.device.peak_bytes = self.device.used_bytes
+        self.peak_allocation = self.peak_reservation = self.allocations
+
+    # What the program asks for.
+
+    def allocate(self, tensor: Tensor, nbytes: int, stream: Stream = 0) -> int:
+        """Serve a request and return the address of its block, 0 for an empty tensor (malloc).
+
+        Raises OutOfMemoryError where the card has no room; the cache has then been given back.
+        """
+        if tensor in self._live:
+            raise ValueError(f"{tensor} is allocated already")
+        if nbytes <= 0:
+            self._live[tensor] = None
+            return 0
+        if self._awaited or self._deferred:
+            self._process_events()
+        size = self.settings.rounded(nbytes) if self._rounds else (nbytes + 511) & -512
+        small = size <= SMALL_SIZE
+        pool = None if self._diverted else self._pools.get((small, stream, None))
+        if pool is None:
+            pool = self._pool(small, stream, self._owner(stream))
+        if self._collects and not small and pool.owner is None:
+            self._searches += 1
+        block = self._choose(pool, size) if self._chooses else pool.take(size)
+        if block is None:
+            block = self._obtain(pool, size, tensor, nbytes)
+        rest = block.size - size
+        if (
+            rest
+            and (rest > SMALL_SIZE or small or self._chooses)
+            and self._splits(pool, size, rest)
+        ):
+            pool.split(block, size)
+        block.requested = nbytes
+        self._live[tensor] = block
+        self.allocations += 1
+        allocated = self.allocated_bytes = self.allocated_bytes + block.size
+        if allocated > self.peak_allocated_bytes:
+            self.peak_allocated_bytes = allocated
+            self.peak_allocation = self.allocations
+        return block.address
+
+    def free(self, tensor: Tensor) -> None:
+        """Take a tensor's block back, at once or when the other streams are done with it (free)."""
+        block = self._live.pop(tensor)
+        if block is None:
+            return
+        self.allocated_bytes -= block.size
+        if self._uses and block in self._uses:
+            self.awaiting_bytes += block.size
+            if self._stalled:
+                self._deferred.append(block)
+            else:
+                self._await_streams(block)
+        else:
+            self._give_back(block)
+
+    def holds(self, tensor: Tensor) -> bool:
+        """Whether the program holds a tensor of this name."""
+        return tensor in self._live
+
+    def record_stream(self, tensor: Tensor, stream: Stream) -> None:
+        """Another stream than the tensor's own uses it as well (recordStream)."""
+        block = self._live[tensor]
+        if block is not None and stream != block.pool.stream:
+            self._uses[block] = self._uses.get(block, frozenset()) | {stream}
+            if self._stalled:
+                captured = self._captured_uses.get(block, frozenset())
+                self._captured_uses[block] = captured | {stream}
+
+    def reach(self, stream: Stream, frees: int | None = None) -> None:
+        """A stream has done its work up to the next so many frees that wait for it, None for all.
+
+        Their blocks come back with the next request, as PyTorch asks for events only then.
+        """
+        waiting = len(self._awaited.get(stream, ()))
+        reached = waiting if frees is None else self._reached.get(stream, 0) + frees
+        self._reached[stream] = min(reached, waiting)
+
+    def empty_cache(self) -> None:
+        """Wait for all streams and give every segment that nobody uses back to the card, of
+        expandable ones every such page (release_cached_blocks).
+        """
+        self._await_deferred()
+        for stream, blocks in self._awaited.items():
+            self._reached[stream] = len(blocks)
+        self._process_events()
+        for pool in tuple(self._pools.values()):
+            if pool.owner is None or not self._graphs[pool.owner]:
+                for block in pool:
+                    self._release(block)
+
+    def begin_pool(
+        self, owner: Owner, streams: Container[Stream] | None = None, *, capture: bool = True
+    ) -> None:
+        """Serve requests on these streams, None for all, from a private pool: a graph is captured,
+        or, without `capture`, `torch.cuda.use_mem_pool` entered (beginAllocateToPool).
+        """
+        if any(each.owner == owner for each in self._diverted):
+            raise ValueError(f"requests go to pool {owner} already")
+        self._graphs[owner] = self._graphs.get(owner, 0) + 1
+        stalls = capture or self.settings.pools_stall
+        self._diverted.append(_Diversion(owner, streams, stalls))
+        self._stalled = self._stalled or stalls
+
+    def end_pool(self, owner: Owner) -> None:
+        """Serve requests from the default pool again (endAllocateToPool)."""
+        self._diverted = [each for each in self._diverted if each.owner != owner]
+        self._stalled = any(each.stalls for each in self._diverted)
+
+    def release_pool(self, owner: Owner) -> None:
+        """A graph that uses the private pool is gone; after the last one its segments can be given
+        back (releasePool).
+        """
+        self._graphs[owner] -= 1
+
+    # How a request is served.
+
+    def _owner(self, stream: Stream) -> Owner:
+        """Whose pool serves requests on a stream."""
+        for each in self._diverted:
+            if each.streams is None or stream in each.streams:
+                return each.owner
+        return None
+
+    def _pool(self, small: bool, stream: Stream, owner: Owner) -> Pool:
+        """The pool of a request (get_pool)."""
+        key = small, stream, owner
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = self._new_pool(small, stream, owner)
+        return pool
+
+    def _new_pool(self, small: bool, stream: Stream, owner: Owner) -> Pool:
+        page = self.settings.page_bytes(small)
+        if self.settings.numbers_blocks:
+            return NumberedPool(
+                self._numbers, small=small, stream=stream, owner=owner, page_bytes=page
+            )
+        return Pool(
+            small=small,
+            stream=stream,
+            owner=owner,
+            page_bytes=page,
+            oldest_first=self.settings.oldest_segment_first,
+        )
+
+    def _splits(self, pool: Pool, size: int, rest: int) -> bool:
+        """Whether the rest of a block becomes one of its own (should_split)."""
+        if pool.small or self.settings.expandable_segments:
+            return rest >= MIN_BLOCK
+        most = self.settings.max_split_bytes
+        return rest > SMALL_SIZE and (most is None or size < most)
+
+    def _choose(self, pool: Pool, size: int) -> Block | None:
+        """The free block that serves a request where not every best fit will do (get_free_block).
+
+        A block that can be expanded counts with the addresses behind it. One that is too large to
+        be split serves large requests only, and none that it would exceed by much.
+        """
+        block = pool.best_fit(size, expandable=self.settings.expandable_segments)
+        most = self.settings.max_split_bytes
+        if block is None:
+            return None
+        if most is not None:
+            if size < most <= block.size:
+                return None
+            if size >= most and block.size >= size + self.settings.max_non_split_rounding_bytes:
+                return None
+        pool.remove(block)
+        return block
+
+    def _obtain(self, pool: Pool, size: int, tensor: Tensor, nbytes: int) -> Block:
+        """New memory for a request: asked of the card, then with some of the cache given back, then
+        with all of it (malloc).
+        """
+        if self._collects:
+            self._collect_garbage()
+        block = self._grow(pool, size)
+        if block is None and self._release_oversize(pool, size):
+            block = self._grow(pool, size)
+        if block is None and not self._stalled:
+            self.empty_cache()
+            self.retries += 1
+            block = self._grow(pool, size)
+        if block is None:
+            raise OutOfMemoryError(
+                tensor,
+                requested_bytes=nbytes,
+                segment_bytes=self.settings.segment_bytes(size),
+                allocated_bytes=self.allocated_bytes,
+                reserved_bytes=self.reserved_bytes,
+            )
+        return block
+
+    def _grow(self, pool: Pool, size: int) -> Block | None:
+        """A block of new memory, None where the card has no room (alloc_block)."""
+        wanted, before = self.settings.segment_bytes(size), self.device.peak_bytes
+        if self._allowed_bytes is not None and self.reserved_bytes + wanted > self._allowed_bytes:
+            return None
+        if self.settings.expandable_segments:
+            block = expandable.grow(pool, size, self.device)
+        else:
+            address = self.device.allocate(wanted)
+            block = None if address is None else pool.segment(address, wanted, self.device.made)
+        if block is not None:
+            if block.previous is None:
+                self._segments[block.address] = block
+            if self.device.peak_bytes > before:
+                self.peak_reservation = self.allocations + 1
+        return block
+
+    # How memory comes back.
+
+    def _give_back(self, block: Block) -> None:
+        """Keep a block that nobody uses as free, merged with its neighbours (free_block)."""
+        block = block.pool.add_merged(block)
+        if self._collects:
+            self._freed_at[block] = self._searches
+
+    def _await_streams(self, block: Block) -> None:
+        """Free a block when the streams that use it are done (insert_events)."""
+        streams = self._uses.pop(block)
+        self._events[block] = len(streams)
+        for stream in streams:
+            self._awaited.setdefault(stream, deque()).append(block)
+
+    def _await_deferred(self) -> None:
+        """Wait for the streams of what was freed while a graph was captured, but not for those that
+        used it within the capture (insert_events_deferred_until_no_capture).
+        """
+        deferred, self._deferred = self._deferred, []
+        for block in deferred:
+            self._uses[block] -= self._captured_uses.pop(block, frozenset())
+            self._await_streams(block)
+            if not self._events[block]:
+                self._take_back(block)
+
+    def _process_events(self) -> None:
+        """Take back what streams have been done with since the last request (process_events)."""
+        if self._stalled:
+            return
+        self._await_deferred()
+        for stream, blocks in tuple(self._awaited.items()):
+            for _ in range(self._reached.pop(stream, 0)):
+                block = blocks.popleft()
+                self._events[block] -= 1
+                if not self._events[block]:
+                    self._take_back(block)
+            if not blocks:
+                del self._awaited[stream]
+
+    def _take_back(self, block: Block) -> None:
+        """Free a block that no other stream uses any more."""
+        del self._events[block]
+        self.awaiting_bytes -= block.size
+        self._give_back(block)
+
+    def _release(self, block: Block) -> None:
+        """Give a free block back to the card where it is all of its segment, of an expandable
+        segment its whole pages (release_blocks).
+        """
+        if block.segment is not None:
+            if expandable.unmap(block, self.device):
+                del self._segments[block.segment.address]
+        elif block.whole:
+            block.pool.remove(block)
+            del self._segments[block.address]
+            self.device.free(block.address, block.size)
+
+    def _release_oversize(self, pool: Pool, size: int) -> bool:
+        """Give back blocks too large to be split, the smallest that would do or as many as are
+        needed from the largest down; whether that can be enough (release_available_cached_blocks).
+        """
+        most = self.settings.max_split_bytes
+        if most is None or self.settings.expandable_segments:
+            return False
+        wanted = max(size, most)
+        enough = next((block for block in pool if block.size >= wanted), None)
+        if enough is not None:
+            self._release(enough)
+            return True
+        released = 0
+        for block in reversed(tuple(pool)):
+            if released >= wanted or block.size < most:
+                break
+            released += block.size
+            self._release(block)
+        return released >= wanted
+
+    def _collect_garbage(self) -> None:
+        """Give back unused segments from the oldest on, until reserved memory is below the
+        threshold. Age is the number of requests for large blocks since a segment was last used
+        (garbage_collect_cached_blocks).
+        """
+        assert self._allowed_bytes is not None
+        threshold = int(self.settings.garbage_collection_threshold * self._allowed_bytes)
+        target = self.reserved_bytes - threshold
+        unused = [
+            block
+            for pool in self._pools.values()
+            if not pool.small and pool.owner is None
+            for block in pool
+            if block.whole
+        ]
+        while target > 0 and unused:
+            ages = [self._searches - self._freed_at.get(block, 0) for block in unused]
+            mean = sum(ages) / len(ages)
+            for block, age in zip(unused, ages, strict=True):
+                if age >= mean:
+                    target -= block.size
+                    self._release(block)
+            unused = [block for block, age in zip(unused, ages, strict=True) if age < mean]
+
+    # What is held.
+
+    def state(self) -> Hashable:
+        """All that later requests rest on: a step that leaves it as it was does so ever after."""
+        free = [block for pool in self._pools.values() for block in pool]
+        ranks = {age: rank for rank, age in enumerate(sorted({block.age for block in free}))}
+        ages = self._searches if self._collects else None
+        return (
+            frozenset(
+                (tensor, block and block.address, block and self._uses.get(block))
+                for tensor, block in self._live.items()
+            ),
+            frozenset(
+                (
+                    *(block.address, block.size, ranks[block.age]),
+                    ages and ages - self._freed_at.get(block, 0),
+                )
+                for block in free
+            ),
+            frozenset(
+                (block.address, block.size)
+                for pool in self._pools.values()
+                for block in pool.unmapped
+            ),
+            frozenset(
+                (stream, self._reached.get(stream, 0), *(block.address for block in blocks))
+                for stream, blocks in self._awaited.items()
+            ),
+            tuple((block.address, self._uses[block]) for block in self._deferred),
+            tuple((each.owner, each.stalls) for each in self._diverted),
+            frozenset(self._graphs.items()),
+            self.device.addresses.state(),
+        )
+
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments with their blocks, by address (snapshot)."""
+        tensors = {block: tensor for tensor, block in self._live.items() if block is not None}
+        return tuple(
+            self._segment(run, tensors)
+            for _, head in sorted(self._segments.items())
+            for run in _mapped_runs(head)
+        )
+
+    def _segment(self, run: list[Block], tensors: dict[Block, Tensor]) -> Segment:
+        pool = run[0].pool
+        return Segment(
+            address=run[0].address,
+            size=sum(block.size for block in run),
+            small=pool.small,
+            stream=pool.stream,
+            owner=pool.owner,
+            expandable=run[0].segment is not None,
+            blocks=tuple(
+                SegmentBlock(
+                    address=block.address,
+                    size=block.size,
+                    requested_bytes=block.requested,
+                    state=_state(block, tensors),
+                    tensor=tensors.get(block),
+                )
+                for block in run
+            ),
+        )
+
+    @classmethod
+    def resumed(
+        cls, segments: Iterable[Segment], settings: Settings, device: Device
+    ) -> CachingAllocator:
+        """An allocator that holds these segments, oldest first, and goes on from there. Segments
+        that expand, and blocks that streams still use, cannot be resumed.
+        """
+        allocator = cls(settings, device)
+        for segment in segments:
+            if segment.expandable or any(each.state == AWAITING for each in segment.blocks):
+                raise ValueError(f"the segment at {segment.address} cannot be resumed")
+            allocator._resume(segment)
+        allocator.reset_peaks()
+        return allocator
+
+    def _resume(self, segment: Segment) -> None:
+        pool = self._pool(segment.small, segment.stream, segment.owner)
+        self.device.hold(segment.size)
+        block = pool.segment(segment.address, segment.size, self.device.made)
+        self._segments[segment.address] = block
+        if segment.owner is not None:
+            self._graphs.setdefault(segment.owner, 1)
+        for each in segment.blocks:
+            rest = block.split(each.size) if each.size < block.size else None
+            block.requested = each.requested_bytes
+            if each.state == INACTIVE:
+                pool.add(block)
+            else:
+                self._live[each.tensor] = block
+                self.allocated_bytes += block.size
+            if rest is None:
+                return
+            block = rest
+
+
+def _mapped_runs(head: Block) -> Iterator[list[Block]]:
+    """The blocks of a segment, in runs that have memory behind them."""
+    run: list[Block] = []
+    block: Block | None = head
+    while block is not None:
+        if block.mapped:
+            run.append(block)
+        elif run:
+            yield run
+            run = []
+        block = block.next
+    if run:
+        yield run
+
+
+def _state(block: Block, tensors: dict[Block, Tensor]) -> BlockState:
+    if block.free:
+        return INACTIVE
+    return ALLOCATED if block in tensors else AWAITING
