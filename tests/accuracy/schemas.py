@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tests.accuracy import (
+    allocator_traces,
     measured,
     megatron_stage_parameters,
     parameter_counts,
@@ -62,7 +64,20 @@ SCHEMAS = (
     Schema(_has("family", "measured"), throughput.group, throughput.price),
     Schema(_has("measured", "model", "training"), measured.group, measured.price),
     Schema(_has("fits", "model", "training"), runs.group, runs.price),
+    Schema(
+        _has("segments", "live", "events", "end"), allocator_traces.group, allocator_traces.price
+    ),
 )
+
+
+SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+
+
+def files_of(path: Path) -> list[Path]:
+    """A file itself, or the files of rows that lie in a folder."""
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
 
 
 def outcomes_of(file: Path) -> Iterator[Outcome]:
@@ -72,8 +87,9 @@ def outcomes_of(file: Path) -> Iterator[Outcome]:
 
 
 def rows_of(file: Path) -> Iterator[Any]:
-    """The rows of a file. A line that is no JSON comes as its text."""
-    text = file.read_text("utf-8")
+    """The rows of a file, which may be compressed. A line that is no JSON comes as its text."""
+    content = file.read_bytes()
+    text = (gzip.decompress(content) if file.suffix == ".gz" else content).decode("utf-8")
     try:
         document = json.loads(text)
     except json.JSONDecodeError:
