@@ -110,7 +110,7 @@ def check_sums(held: CachingAllocator, segments: tuple[Segment, ...]) -> None:
     blocks = [block for segment in segments for block in segment.blocks]
     allocated = sum(block.size for block in blocks if block.state == "active_allocated")
     awaiting = sum(block.size for block in blocks if block.state == "active_awaiting_free")
-    assert (allocated, awaiting) == (held.allocated_bytes, held.awaiting_bytes)
+    assert (allocated, awaiting) == (held.allocated_bytes, held.active_bytes - held.allocated_bytes)
     assert held.allocated_bytes <= held.active_bytes <= held.reserved_bytes <= CAPACITY
     assert held.allocated_bytes <= held.peak_allocated_bytes
     assert held.reserved_bytes <= held.peak_reserved_bytes <= CAPACITY

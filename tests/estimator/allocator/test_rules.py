@@ -184,7 +184,7 @@ def test_a_tensor_that_another_stream_uses_comes_back_when_that_stream_is_done()
     assert take(held, 40, first=1) != [address]
     held.reach("reduce")
     assert take(held, 40, first=2) == [address]
-    assert held.awaiting_bytes == 0
+    assert held.active_bytes == held.allocated_bytes
 
 
 def test_frees_that_wait_for_a_stream_come_back_in_order() -> None:
@@ -445,6 +445,14 @@ def test_a_share_of_the_card_is_a_limit() -> None:
     held = allocator(Settings(memory_fraction=0.5), capacity=100)
     with pytest.raises(OutOfMemoryError):
         take(held, 52)
+
+
+@pytest.mark.parametrize(("release", "allowed"), [((2, 12), 39), ((2, 13), 40)])
+def test_a_share_is_rounded_down_and_since_2_13_to_the_nearest_byte(
+    release: tuple[int, int], allowed: int
+) -> None:
+    assert Settings(memory_fraction=0.25, release=release).allowed_bytes(159) == allowed
+    assert Settings(memory_fraction=0.25, release=release).allowed_bytes(157) == 39
 
 
 def test_what_others_hold_of_the_card_does_not_change_its_share() -> None:

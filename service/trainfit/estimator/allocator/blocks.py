@@ -161,15 +161,29 @@ class Pool:
 
     def add_merged(self, block: Block) -> Block:
         """Keep a block as free, merged with what is free beside it (try_merge_blocks)."""
+        # In line, as every free comes by: what `remove`, `absorb_next` and `add` do.
+        keys, free = self._keys, self._free
         following, before = block.next, block.previous
         if following is not None and following.free:
-            self.remove(following)
-            block.absorb_next()
+            at = bisect_left(keys, following.key)
+            del keys[at], free[at]
+            block.size += following.size
+            after = block.next = following.next
+            if after is not None:
+                after.previous = block
         if before is not None and before.free:
-            self.remove(before)
-            before.absorb_next()
+            at = bisect_left(keys, before.key)
+            del keys[at], free[at]
+            before.size += block.size
+            after = before.next = block.next
+            if after is not None:
+                after.previous = before
             block = before
-        self.add(block)
+        block.free = True
+        key = block.key = (block.size << AGE_BITS | block.age) << ADDRESS_BITS | block.address
+        at = bisect_left(keys, key)
+        keys.insert(at, key)
+        free.insert(at, block)
         return block
 
     def take(self, size: int) -> Block | None:

@@ -6,8 +6,8 @@ that it follows.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Container, Hashable, Iterable, Iterator
+import sys
+from collections.abc import Container, Hashable, Iterable
 from itertools import count
 from typing import NamedTuple
 
@@ -16,17 +16,15 @@ from trainfit.estimator.allocator.blocks import Block, NumberedPool, Pool
 from trainfit.estimator.allocator.device import Device
 from trainfit.estimator.allocator.settings import MIN_BLOCK, SMALL_SIZE, Settings
 from trainfit.estimator.allocator.snapshot import (
-    ALLOCATED,
     AWAITING,
     INACTIVE,
-    BlockState,
     Segment,
-    SegmentBlock,
+    snapshot,
 )
+from trainfit.estimator.allocator.streams import Stream, StreamUses
 
 Tensor = Hashable
 """What the program calls a piece of memory: any value, one at a time."""
-Stream = Hashable
 Owner = Hashable
 """A private pool, as a CUDA graph has one; None is the default pool."""
 
@@ -79,8 +77,6 @@ class CachingAllocator:
         self.settings = settings = Settings() if settings is None else settings
         self.device = device = Device() if device is None else device
         self.allocated_bytes = 0
-        self.awaiting_bytes = 0
-        """Freed by the program, and not yet by the other streams that use it."""
         self.peak_allocated_bytes = 0
         self.allocations = 0
         self.peak_allocation = 0
@@ -91,12 +87,7 @@ class CachingAllocator:
         self._pools: dict[tuple[bool, Stream, Owner], Pool] = {}
         self._diverted: list[_Diversion] = []
         self._graphs: dict[Owner, int] = {}
-        self._uses: dict[Block, frozenset[Stream]] = {}
-        self._captured_uses: dict[Block, frozenset[Stream]] = {}
-        self._deferred: list[Block] = []
-        self._awaited: dict[Stream, deque[Block]] = {}
-        self._reached: dict[Stream, int] = {}
-        self._events: dict[Block, int] = {}
+        self._uses = StreamUses()
         self._stalled = False
         self._numbers = count(1)
         self._searches = 0
@@ -104,8 +95,12 @@ class CachingAllocator:
         self._rounds = settings.rounds_to_powers
         # With these settings the best fit is not always taken.
         self._chooses = settings.expandable_segments or settings.max_split_bytes is not None
-        fraction, total = settings.memory_fraction, device.total_bytes
-        self._allowed_bytes = None if fraction is None or total is None else int(fraction * total)
+        # Which rests of large blocks become blocks of their own (should_split).
+        expands, unsplit = settings.expandable_segments, settings.max_split_bytes
+        self._least_rest = MIN_BLOCK if expands else SMALL_SIZE + 1
+        self._least_unsplit = sys.maxsize if expands or unsplit is None else unsplit
+        total = device.total_bytes
+        self._allowed_bytes = None if total is None else settings.allowed_bytes(total)
         self._collects = (
             self._allowed_bytes is not None and settings.garbage_collection_threshold > 0
         )
@@ -122,7 +117,7 @@ class CachingAllocator:
     @property
     def active_bytes(self) -> int:
         """What is allocated, and what other streams still use."""
-        return self.allocated_bytes + self.awaiting_bytes
+        return self.allocated_bytes + self._uses.waiting_bytes
 
     def reset_peaks(self) -> None:
         """Start the peaks anew from what is held now (reset_peak_memory_stats)."""
@@ -142,8 +137,8 @@ class CachingAllocator:
         if nbytes <= 0:
             self._live[tensor] = None
             return 0
-        if self._awaited or self._deferred:
-            self._process_events()
+        if self._uses.waiting_bytes and not self._stalled:
+            self._take_back()
         size = self.settings.rounded(nbytes) if self._rounds else (nbytes + 511) & -512
         small = size <= SMALL_SIZE
         pool = None if self._diverted else self._pools.get((small, stream, None))
@@ -155,11 +150,7 @@ class CachingAllocator:
         if block is None:
             block = self._obtain(pool, size, tensor, nbytes)
         rest = block.size - size
-        if (
-            rest
-            and (rest > SMALL_SIZE or small or self._chooses)
-            and self._splits(pool, size, rest)
-        ):
+        if rest and (small or (rest >= self._least_rest and size < self._least_unsplit)):
             pool.split(block, size)
         block.requested = nbytes
         self._live[tensor] = block
@@ -176,12 +167,8 @@ class CachingAllocator:
         if block is None:
             return
         self.allocated_bytes -= block.size
-        if self._uses and block in self._uses:
-            self.awaiting_bytes += block.size
-            if self._stalled:
-                self._deferred.append(block)
-            else:
-                self._await_streams(block)
+        if block in self._uses.streams:
+            self._uses.free(block, capturing=self._stalled)
         else:
             self._give_back(block)
 
@@ -193,28 +180,22 @@ class CachingAllocator:
         """Another stream than the tensor's own uses it as well (recordStream)."""
         block = self._live[tensor]
         if block is not None and stream != block.pool.stream:
-            self._uses[block] = self._uses.get(block, frozenset()) | {stream}
-            if self._stalled:
-                captured = self._captured_uses.get(block, frozenset())
-                self._captured_uses[block] = captured | {stream}
+            self._uses.record(block, stream, capturing=self._stalled)
 
     def reach(self, stream: Stream, frees: int | None = None) -> None:
         """A stream has done its work up to the next so many frees that wait for it, None for all.
 
         Their blocks come back with the next request, as PyTorch asks for events only then.
         """
-        waiting = len(self._awaited.get(stream, ()))
-        reached = waiting if frees is None else self._reached.get(stream, 0) + frees
-        self._reached[stream] = min(reached, waiting)
+        self._uses.reach(stream, frees)
 
     def empty_cache(self) -> None:
         """Wait for all streams and give every segment that nobody uses back to the card, of
         expandable ones every such page (release_cached_blocks).
         """
-        self._await_deferred()
-        for stream, blocks in self._awaited.items():
-            self._reached[stream] = len(blocks)
-        self._process_events()
+        if not self._stalled:
+            self._uses.reach_all()
+            self._take_back()
         for pool in tuple(self._pools.values()):
             if pool.owner is None or not self._graphs[pool.owner]:
                 for block in pool:
@@ -274,13 +255,6 @@ class CachingAllocator:
             page_bytes=page,
             oldest_first=self.settings.oldest_segment_first,
         )
-
-    def _splits(self, pool: Pool, size: int, rest: int) -> bool:
-        """Whether the rest of a block becomes one of its own (should_split)."""
-        if pool.small or self.settings.expandable_segments:
-            return rest >= MIN_BLOCK
-        most = self.settings.max_split_bytes
-        return rest > SMALL_SIZE and (most is None or size < most)
 
     def _choose(self, pool: Pool, size: int) -> Block | None:
         """The free block that serves a request where not every best fit will do (get_free_block).
@@ -348,43 +322,10 @@ class CachingAllocator:
         if self._collects:
             self._freed_at[block] = self._searches
 
-    def _await_streams(self, block: Block) -> None:
-        """Free a block when the streams that use it are done (insert_events)."""
-        streams = self._uses.pop(block)
-        self._events[block] = len(streams)
-        for stream in streams:
-            self._awaited.setdefault(stream, deque()).append(block)
-
-    def _await_deferred(self) -> None:
-        """Wait for the streams of what was freed while a graph was captured, but not for those that
-        used it within the capture (insert_events_deferred_until_no_capture).
-        """
-        deferred, self._deferred = self._deferred, []
-        for block in deferred:
-            self._uses[block] -= self._captured_uses.pop(block, frozenset())
-            self._await_streams(block)
-            if not self._events[block]:
-                self._take_back(block)
-
-    def _process_events(self) -> None:
-        """Take back what streams have been done with since the last request (process_events)."""
-        if self._stalled:
-            return
-        self._await_deferred()
-        for stream, blocks in tuple(self._awaited.items()):
-            for _ in range(self._reached.pop(stream, 0)):
-                block = blocks.popleft()
-                self._events[block] -= 1
-                if not self._events[block]:
-                    self._take_back(block)
-            if not blocks:
-                del self._awaited[stream]
-
-    def _take_back(self, block: Block) -> None:
-        """Free a block that no other stream uses any more."""
-        del self._events[block]
-        self.awaiting_bytes -= block.size
-        self._give_back(block)
+    def _take_back(self) -> None:
+        """Free what streams have been done with since the last request (process_events)."""
+        for block in self._uses.take_due():
+            self._give_back(block)
 
     def _release(self, block: Block) -> None:
         """Give a free block back to the card where it is all of its segment, of an expandable
@@ -451,7 +392,7 @@ class CachingAllocator:
         ages = self._searches if self._collects else None
         return (
             frozenset(
-                (tensor, block and block.address, block and self._uses.get(block))
+                (tensor, block and block.address, self._uses.of(block))
                 for tensor, block in self._live.items()
             ),
             frozenset(
@@ -466,11 +407,7 @@ class CachingAllocator:
                 for pool in self._pools.values()
                 for block in pool.unmapped
             ),
-            frozenset(
-                (stream, self._reached.get(stream, 0), *(block.address for block in blocks))
-                for stream, blocks in self._awaited.items()
-            ),
-            tuple((block.address, self._uses[block]) for block in self._deferred),
+            self._uses.state(),
             tuple((each.owner, each.stalls) for each in self._diverted),
             frozenset(self._graphs.items()),
             self.device.addresses.state(),
@@ -479,32 +416,7 @@ class CachingAllocator:
     def segments(self) -> tuple[Segment, ...]:
         """The segments with their blocks, by address (snapshot)."""
         tensors = {block: tensor for tensor, block in self._live.items() if block is not None}
-        return tuple(
-            self._segment(run, tensors)
-            for _, head in sorted(self._segments.items())
-            for run in _mapped_runs(head)
-        )
-
-    def _segment(self, run: list[Block], tensors: dict[Block, Tensor]) -> Segment:
-        pool = run[0].pool
-        return Segment(
-            address=run[0].address,
-            size=sum(block.size for block in run),
-            small=pool.small,
-            stream=pool.stream,
-            owner=pool.owner,
-            expandable=run[0].segment is not None,
-            blocks=tuple(
-                SegmentBlock(
-                    address=block.address,
-                    size=block.size,
-                    requested_bytes=block.requested,
-                    state=_state(block, tensors),
-                    tensor=tensors.get(block),
-                )
-                for block in run
-            ),
-        )
+        return snapshot((head for _, head in sorted(self._segments.items())), tensors)
 
     @classmethod
     def resumed(
@@ -539,24 +451,3 @@ class CachingAllocator:
             if rest is None:
                 return
             block = rest
-
-
-def _mapped_runs(head: Block) -> Iterator[list[Block]]:
-    """The blocks of a segment, in runs that have memory behind them."""
-    run: list[Block] = []
-    block: Block | None = head
-    while block is not None:
-        if block.mapped:
-            run.append(block)
-        elif run:
-            yield run
-            run = []
-        block = block.next
-    if run:
-        yield run
-
-
-def _state(block: Block, tensors: dict[Block, Tensor]) -> BlockState:
-    if block.free:
-        return INACTIVE
-    return ALLOCATED if block in tensors else AWAITING

@@ -74,25 +74,31 @@ def replay(
     """
     allocate, free = allocator.allocate, allocator.free
     for request in requests:
-        match request:
-            case Allocate():
-                allocate(*request)
-                if allocator.allocations == until:
-                    return
-            case Free():
-                free(*request)
-            case RecordStream():
-                allocator.record_stream(*request)
-            case Reach():
-                allocator.reach(*request)
-            case EmptyCache():
-                allocator.empty_cache()
-            case BeginPool(owner, streams, capture):
-                allocator.begin_pool(owner, streams, capture=capture)
-            case EndPool():
-                allocator.end_pool(*request)
-            case ReleasePool():
-                allocator.release_pool(*request)
+        if isinstance(request, Allocate):
+            allocate(*request)
+            if allocator.allocations == until:
+                return
+        elif isinstance(request, Free):
+            free(*request)
+        else:
+            _ask(allocator, request)
+
+
+def _ask(allocator: CachingAllocator, request: Request) -> None:
+    """Ask for what is seldom asked for."""
+    match request:
+        case RecordStream():
+            allocator.record_stream(*request)
+        case Reach():
+            allocator.reach(*request)
+        case EmptyCache():
+            allocator.empty_cache()
+        case BeginPool(owner, streams, capture):
+            allocator.begin_pool(owner, streams, capture=capture)
+        case EndPool():
+            allocator.end_pool(*request)
+        case ReleasePool():
+            allocator.release_pool(*request)
 
 
 @dataclass(frozen=True, slots=True)

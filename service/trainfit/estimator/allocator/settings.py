@@ -75,6 +75,15 @@ class Settings:
     def rounds_to_powers(self) -> bool:
         return any(divisions > 1 for divisions in self.roundup_power2_divisions)
 
+    def allowed_bytes(self, total_bytes: int) -> int | None:
+        """What the process may take of a card, None for all of it (setMemoryFraction): the share in
+        whole bytes, rounded down before 2.13 and to the nearest since.
+        """
+        if self.memory_fraction is None:
+            return None
+        share = self.memory_fraction * total_bytes
+        return int(share + 0.5) if self.release >= (2, 13) else int(share)
+
     def rounded(self, nbytes: int) -> int:
         """The size of the block that serves a request (round_size)."""
         if nbytes < MIN_BLOCK:

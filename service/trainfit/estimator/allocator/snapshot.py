@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from trainfit.estimator.allocator.blocks import Block
 
 BlockState = Literal["active_allocated", "active_awaiting_free", "inactive"]
 ALLOCATED: BlockState = "active_allocated"
@@ -67,3 +69,53 @@ def fragmentation(segments: Iterable[Segment]) -> Fragmentation:
         else:
             unused += free
     return Fragmentation(requested, rounding, split, unused)
+
+
+def snapshot(heads: Iterable[Block], tensors: Mapping[Block, Hashable]) -> tuple[Segment, ...]:
+    """The segments that begin with these blocks. Of an expandable one, every range with memory
+    behind it is a segment.
+    """
+    return tuple(_segment(run, tensors) for head in heads for run in _mapped_runs(head))
+
+
+def _segment(run: list[Block], tensors: Mapping[Block, Hashable]) -> Segment:
+    pool = run[0].pool
+    return Segment(
+        address=run[0].address,
+        size=sum(block.size for block in run),
+        small=pool.small,
+        stream=pool.stream,
+        owner=pool.owner,
+        expandable=run[0].segment is not None,
+        blocks=tuple(
+            SegmentBlock(
+                address=block.address,
+                size=block.size,
+                requested_bytes=block.requested,
+                state=_state(block, tensors),
+                tensor=tensors.get(block),
+            )
+            for block in run
+        ),
+    )
+
+
+def _mapped_runs(head: Block) -> Iterator[list[Block]]:
+    """The blocks of a segment, in runs that have memory behind them."""
+    run: list[Block] = []
+    block: Block | None = head
+    while block is not None:
+        if block.mapped:
+            run.append(block)
+        elif run:
+            yield run
+            run = []
+        block = block.next
+    if run:
+        yield run
+
+
+def _state(block: Block, tensors: Mapping[Block, Hashable]) -> BlockState:
+    if block.free:
+        return INACTIVE
+    return ALLOCATED if block in tensors else AWAITING
