@@ -120,7 +120,7 @@ def _segments(row: Row, settings: Settings) -> Iterator[Segment]:
     segments = sorted(row["segments"])
     starts = [address for address, *_ in segments]
     live: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for address, nbytes in sorted(row["live"]):
+    for address, nbytes in sorted(_there(row)):
         live[starts[bisect_right(starts, address) - 1]].append((address, nbytes))
     touched = _first_touched(row, starts)
     for start, size, kind, stream in segments:
@@ -171,12 +171,26 @@ def _first_touched(row: Row, segments: list[int]) -> dict[int, tuple[str, int]]:
     """By the address of a tensor that was there: the first event at it, or behind it before the
     next one.
     """
-    owners = sorted({*segments, *(address for address, _ in row["live"])})
+    owners = sorted({*segments, *(address for address, _ in _there(row))})
     touched: dict[int, tuple[str, int]] = {}
     for kind, address, *_ in row["events"]:
         if kind in ("alloc", "free") and (at := bisect_right(owners, address)):
             touched.setdefault(owners[at - 1], (kind, address))
     return touched
+
+
+def _there(row: Row) -> list[tuple[int, int]]:
+    """What was in use when the recording began: tensors, and what is freed later without ever being
+    allocated, because a stream was not done with it yet.
+    """
+    there = [(address, nbytes) for address, nbytes in row["live"]]
+    known = {address for address, _ in there}
+    for kind, address, nbytes, _ in row["events"]:
+        if kind == "free" and address not in known:
+            there.append((address, nbytes))
+        if kind in ("alloc", "free"):
+            known.add(address)
+    return there
 
 
 def _release(torch: str) -> tuple[int, int]:

@@ -94,10 +94,23 @@ def test_segments_that_are_given_back_are_compared() -> None:
     }
 
 
-def test_a_free_of_what_was_never_there_is_told() -> None:
-    row = recording(events=[["free", 8 * MIB, 2 * MIB, 0]])
+def test_what_is_freed_without_having_been_allocated_was_in_use_from_the_start() -> None:
+    """A stream used it when the recording began. Were it free, the first request would get it."""
+    row = recording(
+        events=[
+            ["alloc", 10 * MIB, 4 * MIB, 0],
+            ["free", 6 * MIB, 4 * MIB, 0],
+            ["alloc", 6 * MIB, 4 * MIB, 0],
+        ],
+        end={"reserved": 20 * MIB, "allocated": 14 * MIB},
+    )
+    assert differences(row) == {}
+
+
+def test_a_free_of_what_is_free_already_is_told() -> None:
+    row = recording(events=[["free", 0, 2 * MIB, 0], ["free", 0, 2 * MIB, 0]])
     assert differences(row) == {
-        f"event 0 (free of {2 * MIB} bytes on stream 0)": {
+        f"event 1 (free of {2 * MIB} bytes on stream 0)": {
             "expected": "a free",
             "counted": "nothing was allocated there",
         }

@@ -49,7 +49,7 @@ def name(row: Row) -> str:
 
 def allocator_of(row: Row) -> CachingAllocator:
     major, minor = row["torch"].split(".")
-    settings = replace(parse_settings(row["settings"]), release=(int(major), int(minor)))
+    settings = parse_settings(row["settings"], (int(major), int(minor)))
     if row["memory_fraction"]:
         settings = replace(settings, memory_fraction=row["memory_fraction"])
     return CachingAllocator(settings, Device(row["capacity_bytes"], addresses=Downward()))

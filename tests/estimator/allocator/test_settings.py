@@ -73,3 +73,18 @@ def test_a_text_sets(text: str, settings: Settings) -> None:
 def test_what_pytorch_refuses_or_is_not_replayed_is_told(text: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         parse_settings(text)
+
+
+@pytest.mark.parametrize(("release", "divisions"), [((2, 9), 8), ((2, 10), 4)])
+def test_the_last_interval_named_was_part_of_those_behind_it(
+    release: tuple[int, int], divisions: int
+) -> None:
+    settings = parse_settings("roundup_power2_divisions:[512:2,1024:4,>:8]", release)
+    assert settings.roundup_power2_divisions == (2,) * 10 + (divisions,) + (8,) * 5
+
+
+def test_an_option_that_a_release_does_not_have_is_told() -> None:
+    with pytest.raises(
+        SettingsError, match=r"large_segment_size_mb is an option since PyTorch 2\.11"
+    ):
+        parse_settings("large_segment_size_mb:40", (2, 10))

@@ -107,17 +107,20 @@ class Settings:
         return SMALL_SEGMENT if small else self.large_segment_bytes
 
 
-def parse_settings(text: str) -> Settings:
-    """Read what PYTORCH_ALLOC_CONF, or PYTORCH_CUDA_ALLOC_CONF, is set to.
+def parse_settings(text: str, release: tuple[int, int] = LATEST) -> Settings:
+    """Read what PYTORCH_ALLOC_CONF, or PYTORCH_CUDA_ALLOC_CONF, is set to for a release of PyTorch.
 
     Raises SettingsError in the words of the text. Options of pinned host memory and of locks are
     read and change nothing here.
     """
-    settings = Settings()
+    settings = Settings(release=release)
     # The size of large segments is the least of other sizes, wherever it stands in the text.
     for name, value in sorted(_options(text), key=lambda option: option[0] != LARGE_SEGMENT_SIZE):
-        if name in READERS:
+        if name in READERS and release >= SINCE.get(name, release):
             settings = READERS[name](settings, value)
+        elif name in READERS:
+            since = ".".join(map(str, SINCE[name]))
+            raise SettingsError(f"{name} is an option since PyTorch {since}")
         elif name not in WITHOUT_EFFECT:
             known = ", ".join(sorted({*READERS, *WITHOUT_EFFECT}))
             raise SettingsError(f"PyTorch's allocator has no option {name}; it has {known}")
@@ -125,6 +128,8 @@ def parse_settings(text: str) -> Settings:
 
 
 LARGE_SEGMENT_SIZE = "large_segment_size_mb"
+SINCE = {LARGE_SEGMENT_SIZE: (2, 11), "per_process_memory_fraction": (2, 10)}
+"""The first release that has an option, of those that were tried."""
 
 WITHOUT_EFFECT = frozenset(
     {
@@ -243,12 +248,13 @@ def _roundup(settings: Settings, value: str) -> Settings:
         return replace(settings, roundup_power2_divisions=(divisions,) * POWER_INTERVALS)
     if not value.endswith("]"):
         raise SettingsError(f"{name} is {value}; its list ends without ]")
-    return replace(settings, roundup_power2_divisions=_by_interval(name, value))
+    by_interval = _by_interval(name, value, ends_in_last=settings.release < (2, 10))
+    return replace(settings, roundup_power2_divisions=by_interval)
 
 
-def _by_interval(name: str, value: str) -> tuple[int, ...]:
+def _by_interval(name: str, value: str, *, ends_in_last: bool) -> tuple[int, ...]:
     """Divisions by interval. A start in MiB names its interval, the first those below as well,
-    and `>` those behind the last one named.
+    and `>` those behind the last one named, which before 2.10 was among these itself.
     """
     divisions = [0] * POWER_INTERVALS
     last: int | None = None
@@ -258,7 +264,7 @@ def _by_interval(name: str, value: str) -> tuple[int, ...]:
         if number.bit_count() > 1:
             raise SettingsError(f"{name} has {entry}; a power of 2, or 0, is right")
         if start == ">":
-            behind = 0 if last is None else last + 1
+            behind = 0 if last is None else last + (not ends_in_last)
             divisions[behind:] = [number] * (POWER_INTERVALS - behind)
             continue
         if _whole(name, start).bit_count() != 1:
