@@ -120,4 +120,6 @@ def plan_of(job: Job, find: Find = from_package) -> Plan:
         raise VersionNotServedError
     model = find(job.model)
     plan = resolve(job, model.spec, model.source, gpu_of(job.gpu))
-    return replace(plan, defaults=plan.defaults + model.defaults, remarks=model.remarks)
+    return replace(
+        plan, defaults=plan.defaults + model.defaults, remarks=model.remarks + plan.remarks
+    )

@@ -282,7 +282,7 @@ TORCHTITAN = {"name": "torchtitan"}
                 "training": {"optimizer": {"cpu_offload_fraction": 0.5}},
             },
             "/training/optimizer/cpu_offload_fraction",
-            "an optimizer on the host under transformers",
+            "cpu_offload_fraction under transformers",
         ),
         (
             {"framework": TRANSFORMERS, "parallelism": {"num_gpus": 2, "cp": 2}},

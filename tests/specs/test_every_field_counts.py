@@ -16,6 +16,7 @@ from typing_extensions import TypeAliasType
 from trainfit.answer import price
 from trainfit.architectures.config import ConfigError
 from trainfit.resolve.findings import RefusedError
+from trainfit.specs.honoured import FrameworkName, Only, limited_fields
 from trainfit.specs.job import Job
 
 SAYS_SO = "Changes no memory: "
@@ -134,6 +135,13 @@ JOBS = [
     torchtitan(DENSE, EIGHT | {"pp": 4}, {"seq_length": 16, "num_microbatches": None}),
     torchtitan(DENSE, EIGHT, {"recompute": FULL}),
     torchtitan(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),
+    torchtitan(DENSE, ZERO_1, {"seq_length": 64}),
+    torchtitan(DENSE, EIGHT, {"attention": {"backend": "eager"}}),
+    torchtitan(WIDE, {"num_gpus": 1}, {"recompute": FULL, "num_frozen_layers": 4}),
+    transformers(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),
+    transformers(WIDE, EIGHT, {"loss": {"cross_entropy": "chunked_nll"}}),
+    transformers({}, ZERO_3 | {"ep": 2}) | {"model": {"hf_id": "Qwen/Qwen3-30B-A3B"}},
+    megatron(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),
     transformers(WIDE, EIGHT | {"tp": 2}),
     transformers(DENSE, EIGHT, {"seq_length": 64}),
     transformers(DENSE, ZERO_1, {"seq_length": 64}),
@@ -270,26 +278,68 @@ def is_there(leaf: Leaf, document: dict[str, Any]) -> bool:
     return bool(part.get(name) == kind)
 
 
-def counts(leaf: Leaf) -> bool:
-    """Whether a value of the field changes an estimate, or makes something else not hold."""
+Effect = Literal["counts", "is refused", "is ignored"]
+
+
+def effect(leaf: Leaf, framework: str) -> Effect:
+    """What values of a field do to the jobs of a framework: they count where an estimate changes,
+    or something else does not hold.
+    """
+    return _effect(ALL.index(leaf), framework)
+
+
+@cache
+def _effect(index: int, framework: str) -> Effect:
+    leaf = ALL[index]
+    found: Effect = "is ignored"
     for number, document in enumerate(JOBS):
-        for value in leaf.values if is_there(leaf, document) else ():
+        asked = document["framework"]["name"] == framework and is_there(leaf, document)
+        for value in leaf.values if asked else ():
             try:
                 if figures(put(document, leaf.path, value)) != unchanged(number):
-                    return True
+                    return "counts"
             except (ValidationError, ConfigError):
                 continue
             except RefusedError as error:
                 if not any(found.pointer.startswith(leaf.pointer) for found in error.findings):
-                    return True
-    return False
+                    return "counts"
+                found = "is refused"
+    return found
 
 
 @pytest.mark.parametrize("leaf", TRIED, ids=lambda leaf: leaf.pointer)
 def test_a_field_changes_an_estimate_or_says_that_it_does_not(leaf: Leaf) -> None:
     said = SAYS_SO in (leaf.field.description or "")
     assert said == (leaf.pointer in CHANGES_NOTHING)
-    assert counts(leaf) != said
+    effects = {effect(leaf, framework) for framework in get_args(FrameworkName)}
+    assert ("counts" in effects) != said
+
+
+LIMITED = {each.pointer: each.only for each in limited_fields(Job)}
+OF_STEPS = [leaf for leaf in TRIED if leaf.path[0] in ("parallelism", "training")]
+
+
+@pytest.mark.parametrize("framework", get_args(FrameworkName))
+@pytest.mark.parametrize("leaf", OF_STEPS, ids=lambda leaf: leaf.pointer)
+def test_a_framework_honours_a_field_unless_the_field_says_so(leaf: Leaf, framework: Any) -> None:
+    """Nothing is ignored without a word: what has no effect says where it has none."""
+    only = LIMITED.get(leaf.pointer)
+    if isinstance(only, Only) and framework not in only.frameworks:
+        assert effect(leaf, framework) == ("is ignored" if only.ignored else "is refused")
+    elif is_asked(leaf, framework):
+        assert effect(leaf, framework) != "is ignored"
+
+
+def is_asked(leaf: Leaf, framework: str) -> bool:
+    """Whether any job of a framework has the part of which this is a field."""
+    asked = [each for each in JOBS if each["framework"]["name"] == framework]
+    return any(is_there(leaf, each) for each in asked)
+
+
+def test_what_a_framework_ignores_is_remarked_on() -> None:
+    asked = torchtitan(SPARSE, EIGHT, {"moe": {"permute_fusion": False}})
+    (warning,) = price(Job.model_validate(asked)).warnings
+    assert warning == "/training/moe/permute_fusion has no effect on memory under torchtitan."
 
 
 def test_the_lists_name_fields() -> None:

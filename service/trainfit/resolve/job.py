@@ -6,6 +6,7 @@ from typing import Any
 from trainfit.resolve.defaults import derived_layout, resolved_defaults
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.gpu import NO_GPU
+from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
 from trainfit.resolve.not_modelled import refuse_not_modelled
 from trainfit.resolve.plan import (
@@ -76,6 +77,7 @@ def _megatron(
         framework=framework,
         gpu=gpu,
         defaults=resolved_defaults(job, derived | _megatron_defaults(job)),
+        remarks=remarks(job),
     )
 
 
@@ -106,6 +108,7 @@ def _pytorch(
         framework=framework,
         gpu=gpu,
         defaults=resolved_defaults(job, derived | _pytorch_defaults(job, step)),
+        remarks=remarks(job),
     )
 
 

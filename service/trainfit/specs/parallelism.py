@@ -1,9 +1,19 @@
 """How a job is laid out over GPUs, in Megatron's names."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, field_validator
 
+from trainfit.specs.honoured import (
+    IGNORED_OUTSIDE_MEGATRON,
+    IGNORED_WITHOUT_PIPELINES,
+    MEGATRON,
+    OF_MEGATRON,
+    PYTORCH,
+    Frameworks,
+    OnlyValues,
+)
 from trainfit.specs.part import Part
 from trainfit.specs.pipeline_layout import parse_layout
 
@@ -31,6 +41,12 @@ SPLIT_BACKWARD: tuple[PipelineSchedule, ...] = ("interleaved-zb", "zb-v", "dualp
 """Schedules of PyTorch that run backward for inputs at once and for weights later."""
 CHUNKED: tuple[PipelineSchedule, ...] = ("interleaved", "looped-bfs", "interleaved-zb")
 """Schedules in which a rank holds every p-th virtual stage."""
+CpCommType = Literal["p2p", "all_gather", "a2a", "a2a+p2p"]
+LevelSizes = tuple[StageSize, ...] | None
+SCHEDULES: Mapping[str, Frameworks] = {
+    **dict.fromkeys(("looped-bfs", "interleaved-zb"), PYTORCH),
+    **dict.fromkeys(("zb-h1", "zb-h2", "dualpipe"), MEGATRON),
+}
 ShardingStrategy = Literal["no_shard", "optim", "optim_grads", "optim_grads_params"]
 
 
@@ -85,10 +101,10 @@ class Parallelism(Part):
         description="Split activations outside attention and MLP over tp. Unset: tp > 1, but not "
         "under DeepSpeed.",
     )
-    cp_comm_type: Literal["p2p", "all_gather", "a2a", "a2a+p2p"] = Field(
+    cp_comm_type: Annotated[CpCommType, IGNORED_OUTSIDE_MEGATRON] = Field(
         "p2p", description="How context-parallel ranks exchange keys and values."
     )
-    hierarchical_context_parallel_sizes: tuple[StageSize, ...] | None = Field(
+    hierarchical_context_parallel_sizes: Annotated[LevelSizes, OF_MEGATRON] = Field(
         None, strict=False, description="Sizes of the a2a and p2p levels of cp_comm_type a2a+p2p."
     )
     num_layers_in_first_pipeline_stage: LayerCount | None = Field(
@@ -105,10 +121,10 @@ class Parallelism(Part):
         ),
         description="Layers of the last pipeline rank; the other ranks share the rest evenly.",
     )
-    account_for_embedding_in_pipeline_split: bool = Field(
+    account_for_embedding_in_pipeline_split: Annotated[bool, IGNORED_OUTSIDE_MEGATRON] = Field(
         False, description="Count the embedding as one layer when layers are split."
     )
-    account_for_loss_in_pipeline_split: bool = Field(
+    account_for_loss_in_pipeline_split: Annotated[bool, IGNORED_OUTSIDE_MEGATRON] = Field(
         False, description="Count the head and the loss as one layer when layers are split."
     )
     pipeline_model_parallel_layout: Annotated[str, Field(max_length=4096)] | None = Field(
@@ -118,13 +134,13 @@ class Parallelism(Part):
         "Et*3|(tt|)*29m|L.",
         examples=["Et*3|(tt|)*29m|L"],
     )
-    pipeline_schedule: PipelineSchedule | None = Field(
+    pipeline_schedule: Annotated[PipelineSchedule | None, OnlyValues(SCHEDULES)] = Field(
         None,
         description="Unset: interleaved where vpp > 1, else 1f1b. Under torchtitan each is run as "
         "PyTorch runs it: gpipe, looped-bfs, interleaved-zb, zb-v and dualpipe-v too. Elsewhere "
         "other schedules are priced by the bound on activations in their papers.",
     )
-    microbatch_group_size_per_vp_stage: Size | None = Field(
+    microbatch_group_size_per_vp_stage: Annotated[Size | None, IGNORED_WITHOUT_PIPELINES] = Field(
         None,
         validation_alias=AliasChoices(
             "microbatch_group_size_per_vp_stage",

@@ -1,23 +1,51 @@
 """One training step: batch, precision, optimizer, recompute, attention, loss, experts."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
+from trainfit.specs.honoured import (
+    IGNORED_OUTSIDE_MEGATRON,
+    IGNORED_UNDER_MEGATRON,
+    MEGATRON,
+    OF_MEGATRON,
+    OF_PYTORCH,
+    PYTORCH,
+    Frameworks,
+    OnlyValues,
+)
 from trainfit.specs.optimizers import OPTIMIZERS, Implementation, OptimizerName
 from trainfit.specs.part import Count, Part
 
 Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
 PrecisionPreset = Literal["bf16", "bf16-pure", "fp16", "fp32", "autocast-bf16", "fp8"]
+Dispatcher = Literal["alltoall", "allgather", "flex"]
+FlexBackend = Literal["deepep", "hybridep"]
+AttentionBackend = Literal["auto", "flash", "fused", "unfused", "eager", "sdpa"]
+LayerCount = Annotated[int, Field(ge=0, le=2048)]
+TokenCount = Annotated[int, Field(ge=1, le=16_777_216)]
+CapacityFactor = Annotated[float, Field(gt=0.0, le=1024.0)]
+Shifted = Literal["labels", "logits", "fp32_logits"]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+OffloadModule = Literal[
+    "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+]
+OffloadModules = Annotated[tuple[OffloadModule, ...], Field(strict=False, max_length=16)]
 RecomputeModule = Literal[
     "core_attn", "mlp", "moe", "shared_experts", "layernorm", "moe_act", "mla_up_proj"
 ]
 
 
-OffloadModule = Literal[
-    "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
-]
+BACKENDS: Mapping[str, Frameworks] = {
+    **dict.fromkeys(("fused", "unfused"), MEGATRON),
+    **dict.fromkeys(("eager", "sdpa"), PYTORCH),
+}
+SHIFTED: Mapping[str, Frameworks] = dict.fromkeys(("logits", "fp32_logits"), PYTORCH)
+LOSSES: Mapping[str, Frameworks] = {
+    **dict.fromkeys(("native_fused", "te_fused"), MEGATRON),
+    **dict.fromkeys(("fused", "liger", "chunked", "chunked_nll"), PYTORCH),
+}
 
 
 class Precision(Part):
@@ -50,25 +78,27 @@ class Optimizer(Part):
     exp_avg_sq_dtype: Dtype | None = Field(
         None, description="Second moment. Unset: fp32 under Megatron, else as the parameters."
     )
-    momentum: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
+    momentum: Annotated[Probability | None, IGNORED_UNDER_MEGATRON] = Field(
         None,
         description="sgd: with 0 PyTorch's keeps no state, but TransformerEngine's does. Unset: "
         "0.9 under Megatron, else 0.",
     )
-    paged: bool = Field(
+    paged: Annotated[bool, OF_PYTORCH] = Field(
         False, description="bitsandbytes: states in memory that pages out to the host."
     )
-    in_backward: bool = Field(
+    in_backward: Annotated[bool, OF_PYTORCH] = Field(
         False, description="Step each parameter as soon as its gradient is there, and free that."
     )
-    precision_aware: bool = Field(
+    precision_aware: Annotated[bool, OF_MEGATRON] = Field(
         False,
         validation_alias=AliasChoices("precision_aware", "use_precision_aware_optimizer"),
         description="Read gradients in their own data type, and keep of fp32 master weights only "
         "the 16 bits that bf16 weights lack.",
     )
-    implementation: Implementation = Field("fused", description="What the step keeps for a moment.")
-    cpu_offload_fraction: Probability = Field(
+    implementation: Annotated[Implementation, OF_PYTORCH] = Field(
+        "fused", description="What the step keeps for a moment."
+    )
+    cpu_offload_fraction: Annotated[Probability, OF_MEGATRON] = Field(
         0.0, description="Share of the optimizer states kept in host memory."
     )
 
@@ -82,29 +112,29 @@ class Recompute(Part):
         description="Whole layers (full) or parts of them (selective): modules under Megatron; "
         "under torchtitan every operation but attention and every second matrix product.",
     )
-    method: Literal["uniform", "block"] | None = Field(
+    method: Annotated[Literal["uniform", "block"] | None, OnlyValues({"block": MEGATRON})] = Field(
         None,
         validation_alias=AliasChoices("method", "recompute_method"),
         description="full: every group of num_layers layers, or the first num_layers of a chunk.",
     )
-    num_layers: Annotated[int, Field(ge=0, le=2048)] | None = Field(
+    num_layers: Annotated[LayerCount | None, IGNORED_OUTSIDE_MEGATRON] = Field(
         None,
         validation_alias=AliasChoices("num_layers", "recompute_num_layers"),
         description="full: layers of a group (uniform) or of a chunk (block). Unset: 1.",
     )
-    modules: tuple[RecomputeModule, ...] | None = Field(
+    modules: Annotated[tuple[RecomputeModule, ...] | None, OF_MEGATRON] = Field(
         None,
         strict=False,
         validation_alias=AliasChoices("modules", "recompute_modules"),
         description="selective: what is made again. Unset: core_attn.",
     )
-    distribute_saved_activations: bool = Field(
+    distribute_saved_activations: Annotated[bool, IGNORED_OUTSIDE_MEGATRON] = Field(
         False, description="full: share a saved layer input out over tensor-parallel ranks."
     )
-    every_nth_layer: Annotated[int, Field(ge=1, le=2048)] = Field(
+    every_nth_layer: Annotated[int, Field(ge=1, le=2048), OF_PYTORCH] = Field(
         1, description="full, outside Megatron: recompute one layer in so many."
     )
-    frozen_layers: bool = Field(
+    frozen_layers: Annotated[bool, OF_PYTORCH] = Field(
         True,
         description="Outside Megatron: recompute layers that are not trained, too. LLaMA-Factory "
         "does not.",
@@ -114,10 +144,10 @@ class Recompute(Part):
 class AttentionOptions(Part):
     """The kernel that computes softmax attention."""
 
-    backend: Literal["auto", "flash", "fused", "unfused", "eager", "sdpa"] = Field(
+    backend: Annotated[AttentionBackend, OnlyValues(BACKENDS)] = Field(
         "auto", description="fused is cuDNN's; unfused keeps the scores; auto: by the card."
     )
-    repeats_kv: bool = Field(
+    repeats_kv: Annotated[bool, OF_PYTORCH] = Field(
         False,
         description="Outside Megatron: keys and values are copied to every query head before the "
         "kernel, as torchtune, litgpt and older torchtitan do.",
@@ -132,8 +162,9 @@ class AttentionOptions(Part):
 class Loss(Part):
     """How cross entropy is computed from the logits."""
 
-    cross_entropy: Literal[
-        "unfused", "native_fused", "te_fused", "fused", "liger", "chunked", "chunked_nll"
+    cross_entropy: Annotated[
+        Literal["unfused", "native_fused", "te_fused", "fused", "liger", "chunked", "chunked_nll"],
+        OnlyValues(LOSSES),
     ] = Field(
         "unfused",
         description="native_fused, te_fused: Megatron's --cross-entropy-loss-fusion and its "
@@ -142,16 +173,16 @@ class Loss(Part):
         "the loss of num_chunks parts of the sequence one after the other, chunked_nll TRL's of "
         "such parts.",
     )
-    num_chunks: Annotated[int, Field(ge=1, le=65_536)] = Field(
+    num_chunks: Annotated[int, Field(ge=1, le=65_536), IGNORED_UNDER_MEGATRON] = Field(
         8, description="chunked, chunked_nll: parts of the sequence."
     )
-    shifted: Literal["labels", "logits", "fp32_logits"] = Field(
+    shifted: Annotated[Shifted, OnlyValues(SHIFTED)] = Field(
         "labels",
         description="Outside Megatron, unfused: what is moved so that a token predicts the next. "
         "labels, as in transformers since 4.49; or logits, which are copied: logits in fp32 within "
         "the loss beside the model's own (4.46 to 4.48), fp32_logits in place of them (before).",
     )
-    logits_to_keep: Annotated[int, Field(ge=1, le=16_777_216)] | None = Field(
+    logits_to_keep: Annotated[TokenCount | None, OF_PYTORCH] = Field(
         None, description="Outside Megatron: logits of so many last tokens only. Unset: of all."
     )
 
@@ -159,27 +190,31 @@ class Loss(Part):
 class MoeOptions(Part):
     """How tokens reach their experts."""
 
-    token_dispatcher_type: Literal["alltoall", "allgather", "flex"] = Field(
+    token_dispatcher_type: Annotated[Dispatcher, IGNORED_OUTSIDE_MEGATRON] = Field(
         "alltoall", description="How tokens travel between expert-parallel ranks."
     )
-    flex_dispatcher_backend: Literal["deepep", "hybridep"] = Field(
+    flex_dispatcher_backend: Annotated[FlexBackend, IGNORED_OUTSIDE_MEGATRON] = Field(
         "deepep", description="Whose kernels the dispatcher flex runs."
     )
-    expert_capacity_factor: Annotated[float, Field(gt=0.0, le=1024.0)] | None = Field(
+    expert_capacity_factor: Annotated[CapacityFactor | None, OF_MEGATRON] = Field(
         None, description="Rows an expert takes, as a multiple of its balanced share."
     )
-    pad_expert_input_to_capacity: bool = Field(
+    pad_expert_input_to_capacity: Annotated[bool, IGNORED_OUTSIDE_MEGATRON] = Field(
         False, description="Fill every expert up to its capacity."
     )
     imbalance_factor: Annotated[float, Field(ge=1.0, le=1024.0)] = Field(
         1.0, description="Rows on the most loaded rank / rows when routing is balanced."
     )
-    router_dtype: Literal["fp32", "bf16"] | None = Field(
+    router_dtype: Annotated[Literal["fp32", "bf16"] | None, IGNORED_OUTSIDE_MEGATRON] = Field(
         None, description="Data type of the routing probabilities. Unset: that of the activations."
     )
-    grouped_gemm: bool = Field(True, description="Run all experts of a rank in one kernel.")
-    permute_fusion: bool = Field(True, description="Fuse the permutation of tokens.")
-    shared_expert_overlap: bool = Field(
+    grouped_gemm: Annotated[bool, IGNORED_OUTSIDE_MEGATRON] = Field(
+        True, description="Run all experts of a rank in one kernel."
+    )
+    permute_fusion: Annotated[bool, IGNORED_OUTSIDE_MEGATRON] = Field(
+        True, description="Fuse the permutation of tokens."
+    )
+    shared_expert_overlap: Annotated[bool, IGNORED_OUTSIDE_MEGATRON] = Field(
         False, description="Run shared experts beside the dispatch of tokens."
     )
 
@@ -298,8 +333,8 @@ class Training(Part):
     )
     optimizer: Optimizer = Field(default_factory=Optimizer)
     recompute: Recompute = Field(default_factory=Recompute)
-    offload_modules: Annotated[tuple[OffloadModule, ...], Field(strict=False, max_length=16)] = (
-        Field((), description="Modules whose kept inputs wait for backward in host memory.")
+    offload_modules: Annotated[OffloadModules, OF_MEGATRON] = Field(
+        (), description="Modules whose kept inputs wait for backward in host memory."
     )
     attention: AttentionOptions = Field(default_factory=AttentionOptions)
     hidden_dropout: Probability | None = Field(
@@ -307,22 +342,22 @@ class Training(Part):
         description="Dropout before each residual addition. Unset: what the config says under "
         "transformers, else 0.",
     )
-    offload_activations: bool = Field(
+    offload_activations: Annotated[bool, OF_PYTORCH] = Field(
         False, description="Outside Megatron: what is saved for backward waits in host memory."
     )
     loss: Loss = Field(default_factory=Loss)
     moe: MoeOptions = Field(default_factory=MoeOptions)
     mtp: MtpOptions | None = Field(None, description="Unset: the depths that the config declares.")
-    peft: Peft | None = Field(None)
-    frozen: Names = Field(
+    peft: Annotated[Peft | None, OF_PYTORCH] = Field(None)
+    frozen: Annotated[Names, OF_PYTORCH] = Field(
         (),
         description="Outside Megatron: modules that are not trained, by name: embed_tokens, "
         "lm_head, norm (all norms), final_norm, router, vision_tower (of sound too), "
         "multi_modal_projector, language_model.",
     )
-    num_frozen_layers: Annotated[int, Field(ge=0, le=2048)] = Field(
+    num_frozen_layers: Annotated[int, Field(ge=0, le=2048), OF_PYTORCH] = Field(
         0, description="Outside Megatron: so many first layers are not trained."
     )
-    num_frozen_last_layers: Annotated[int, Field(ge=0, le=2048)] = Field(
+    num_frozen_last_layers: Annotated[int, Field(ge=0, le=2048), OF_PYTORCH] = Field(
         0, description="Outside Megatron: so many last layers are not trained."
     )

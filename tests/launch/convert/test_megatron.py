@@ -220,7 +220,7 @@ def test_a_job_is_itself_again(job: Job) -> None:
 def outcome(job: Job) -> Plan | list[str]:
     """What the estimator sees, without where each value came from; or what is refused."""
     try:
-        return replace(plan_of(job), defaults=())
+        return replace(plan_of(job), defaults=(), remarks=())
     except RefusedError as error:
         return [each.code for each in error.findings]
 

@@ -41,7 +41,7 @@ def job_of(**parts: Any) -> Job:
 
 def plan(job: Job) -> Plan:
     """The plan, without where its values came from."""
-    return replace(plan_of(job), defaults=())
+    return replace(plan_of(job), defaults=(), remarks=())
 
 
 def started(job: Job) -> dict[str, str]:

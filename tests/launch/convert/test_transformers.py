@@ -42,7 +42,7 @@ def plan(job: Job) -> Plan:
     """The plan, without where its values came from."""
     found = plan_of(job)
     assert isinstance(job.framework, Transformers)
-    return replace(found, defaults=(), framework=job.framework)
+    return replace(found, defaults=(), remarks=(), framework=job.framework)
 
 
 def started(to: LaunchTarget) -> tuple[list[str], Part]:

@@ -1,0 +1,45 @@
+"""What a job sets and its framework does not honour: refused, or remarked on."""
+
+from collections.abc import Iterator
+
+from trainfit.specs.honoured import Limited, Only, OnlyValues, limited_fields
+from trainfit.specs.job import Job
+
+
+def refused(job: Job) -> Iterator[tuple[str, str]]:
+    """Pointers to what changes memory, and has no model under the job's framework, with its name
+    and the framework's.
+    """
+    framework = job.framework.name
+    for field, value in _unhonoured(job):
+        if isinstance(field.only, OnlyValues):
+            yield field.pointer, f"{value} under {framework}"
+        elif not field.only.ignored:
+            yield field.pointer, f"{field.path[-1]} under {framework}"
+
+
+def remarks(job: Job) -> tuple[str, ...]:
+    """What changes no memory under the framework, which mostly has no such thing."""
+    framework = job.framework.name
+    return tuple(
+        f"{field.pointer} has no effect on memory under {framework}."
+        for field, _ in _unhonoured(job)
+        if isinstance(field.only, Only) and field.only.ignored
+    )
+
+
+def _unhonoured(job: Job) -> Iterator[tuple[Limited, object]]:
+    """Fields that are not at their default, and that the framework does not honour, or not with
+    this value.
+    """
+    framework = job.framework.name
+    for field in limited_fields(Job):
+        value = field.value(job)
+        if value == field.default:
+            continue
+        only = field.only
+        if isinstance(only, Only):
+            if framework not in only.frameworks:
+                yield field, value
+        elif framework not in only.frameworks.get(value, (framework,)):
+            yield field, value

@@ -1,0 +1,101 @@
+"""Which frameworks honour a field of a job, said where the field is. What is refused, what an
+answer remarks on and what the OpenAPI document says of it derive from that.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import BaseModel, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+FrameworkName = Literal["megatron", "torchtitan", "transformers"]
+Frameworks = tuple[FrameworkName, ...]
+
+MEGATRON: Frameworks = ("megatron",)
+PYTORCH: Frameworks = ("torchtitan", "transformers")
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Metadata of a field that these frameworks alone honour. Under another one a value that is not
+    the default is refused as not modelled or, where it is `ignored` since it changes no memory
+    there, remarked on in the answer.
+    """
+
+    frameworks: Frameworks
+    ignored: bool = False
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {**handler(schema), "x-frameworks": list(self.frameworks)}
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyValues:
+    """Metadata of a field some values of which one or some frameworks honour. Under another one
+    they are refused as not modelled.
+    """
+
+    frameworks: Mapping[str, Frameworks]
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        named = {value: list(frameworks) for value, frameworks in self.frameworks.items()}
+        return {**handler(schema), "x-frameworks-by-value": named}
+
+
+OF_MEGATRON = Only(MEGATRON)
+OF_PYTORCH = Only(PYTORCH)
+IGNORED_OUTSIDE_MEGATRON = Only(MEGATRON, ignored=True)
+IGNORED_UNDER_MEGATRON = Only(PYTORCH, ignored=True)
+IGNORED_WITHOUT_PIPELINES = Only(("megatron", "torchtitan"), ignored=True)
+
+
+class Limited(NamedTuple):
+    """A field that not every framework honours, by the names that lead to it."""
+
+    path: tuple[str, ...]
+    default: Any
+    only: Only | OnlyValues
+
+    @property
+    def pointer(self) -> str:
+        return f"/{'/'.join(self.path)}"
+
+    def value(self, part: Any) -> Any:
+        """The value in a part; the default where a part on the way is none."""
+        for name in self.path:
+            part = getattr(part, name, self.default)
+        return part
+
+
+@cache
+def limited_fields(part: type[BaseModel]) -> tuple[Limited, ...]:
+    """The fields of a part, and of those in it, that not every framework honours."""
+    return tuple(_limited(part, ()))
+
+
+def _limited(part: type[BaseModel], path: tuple[str, ...]) -> Iterator[Limited]:
+    for name, field in part.model_fields.items():
+        for each in field.metadata:
+            if isinstance(each, Only | OnlyValues):
+                yield Limited((*path, name), field.get_default(call_default_factory=True), each)
+        for inner in _parts(field.annotation):
+            yield from _limited(inner, (*path, name))
+
+
+def _parts(kind: Any) -> Iterator[type[BaseModel]]:
+    """The parts that a type is one of."""
+    if get_origin(kind) is Annotated:
+        yield from _parts(get_args(kind)[0])
+    elif get_origin(kind) in (Union, UnionType):
+        for each in get_args(kind):
+            yield from _parts(each)
+    elif isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
