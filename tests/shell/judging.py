@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tests.shell.bash_itself import EXPORTED, LAUNCHERS, Launch
-from trainfit.launch.commands.shell.errors import ShellError
-from trainfit.launch.commands.shell.script import Script
-from trainfit.launch.commands.shell.source import Source
-from trainfit.launch.commands.shell.started import Command
-from trainfit.launch.commands.shell.state import Budget, State, Variable, Variables
-from trainfit.launch.commands.shell.text import Text
+from trainfit.launch.shell.errors import ShellError
+from trainfit.launch.shell.script import Script
+from trainfit.launch.shell.source import Source
+from trainfit.launch.shell.started import Command
+from trainfit.launch.shell.state import Budget, State, Variable, Variables
+from trainfit.launch.shell.text import Text
 from trainfit.specs.launch import LaunchFile
 
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from trainfit.launch.commands.shell.piece import Piece
-from trainfit.launch.commands.shell.started import Command
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.settings import Setting
+from trainfit.launch.shell.piece import Piece
+from trainfit.launch.shell.started import Command
 from trainfit.specs.launch import LaunchFile
 
 _PYTHON = re.compile(r".*\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(?<!\.sh)")

@@ -9,7 +9,7 @@ from typing import Any
 from trainfit.documents.document import Document
 from trainfit.documents.json_pointer import json_pointer
 from trainfit.launch.account import where
-from trainfit.launch.commands.shell.piece import Piece
+from trainfit.launch.shell.piece import Piece
 
 
 @dataclass(frozen=True, slots=True, eq=False)

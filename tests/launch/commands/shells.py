@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from trainfit.launch.commands.shell.script import Script
-from trainfit.launch.commands.shell.source import Source
-from trainfit.launch.commands.shell.started import Command
-from trainfit.launch.commands.shell.state import Budget, State, Variable, Variables
-from trainfit.launch.commands.shell.text import Text
+from trainfit.launch.shell.script import Script
+from trainfit.launch.shell.source import Source
+from trainfit.launch.shell.started import Command
+from trainfit.launch.shell.state import Budget, State, Variable, Variables
+from trainfit.launch.shell.text import Text
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="bash itself is not here")
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.launch.commands.shells import commands, needs_bash, run_by_bash, words
-from trainfit.launch.commands.shell.errors import ShellError
+from trainfit.launch.shell.errors import ShellError
 
 CASES = Path(__file__).parents[2].joinpath("data/launch/commands/expansions.txt").read_text()
 

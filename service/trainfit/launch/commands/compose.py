@@ -10,9 +10,9 @@ from typing import Any
 
 from trainfit.documents.document import Document
 from trainfit.documents.json_pointer import json_pointer
-from trainfit.launch.commands.shell.source import Source
 from trainfit.launch.program import Allocation, Program, Word
 from trainfit.launch.settings import Setting, settings_of
+from trainfit.launch.shell.source import Source
 
 Path = tuple[str | int, ...]
 _VARIABLE = re.compile(r"(?<!\$)\$\{?([A-Za-z_]\w*)")

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from trainfit.launch.commands import counts
 from trainfit.launch.commands.options import Parsed
-from trainfit.launch.commands.shell.text import Text
 from trainfit.launch.program import Allocation, Word
 from trainfit.launch.settings import Setting
+from trainfit.launch.shell.text import Text
 
 _DIRECTIVE = "#SBATCH"
 

@@ -13,15 +13,15 @@ from trainfit.launch.commands import launchers, slurm
 from trainfit.launch.commands.compose import Compose, is_compose
 from trainfit.launch.commands.interfaces import SLURM
 from trainfit.launch.commands.manifests import Manifest, files_of, is_manifest
-from trainfit.launch.commands.shell.errors import ShellError
-from trainfit.launch.commands.shell.script import Script
-from trainfit.launch.commands.shell.source import Source, lines_of
-from trainfit.launch.commands.shell.state import Budget, State, Variable, Variables
-from trainfit.launch.commands.shell.text import Text
 from trainfit.launch.commands.wrappers import WRAPPERS
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting
+from trainfit.launch.shell.errors import ShellError
+from trainfit.launch.shell.script import Script
+from trainfit.launch.shell.source import Source, lines_of
+from trainfit.launch.shell.state import Budget, State, Variable, Variables
+from trainfit.launch.shell.text import Text
 from trainfit.specs.launch import Launch, LaunchFile
 
 MAX_WRAPPED = 20

@@ -1,0 +1,152 @@
+"""for, while and until: their rounds, as long as it is known how they go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import TYPE_CHECKING
+
+from trainfit.launch.shell import arithmetic, unclear
+from trainfit.launch.shell.arithmetic import RefusedError
+from trainfit.launch.shell.flow import LeftError, Status, UnclearError, Way
+from trainfit.launch.shell.state import (
+    Variable,
+    unknown,
+)
+from trainfit.launch.shell.syntax import (
+    CountingFor,
+    For,
+    Node,
+    While,
+    Word,
+)
+from trainfit.launch.shell.text import Text
+
+if TYPE_CHECKING:
+    from trainfit.launch.shell.script import Script
+
+MAX_ROUNDS = 1000
+"""Of a loop; one that waits for something never ends."""
+
+
+def follow_for(script: Script, node: For) -> Status:
+    if node.words is None:
+        words: Sequence[Text] = script.state.parameters or ()
+    else:
+        words = script.expander().words(node.words)
+    why = next((text.unknown for text in words if text.spreads), None)
+    if script.state.parameters is None and node.words is None:
+        why = script.state.unset("1")
+    if node.selects:
+        why = "what is selected is known only when it runs"
+
+    def once() -> Status:
+        script.assign(node.name, unknown(node.name, node.place, str(why)), node.place)
+        return _seen_once(script, node.body)
+
+    def rounds() -> Status:
+        if why is not None:
+            raise UnclearError(why)
+        status: Status = 0
+        for number, text in enumerate(words, 1):
+            if script.state.variables.get(node.name, Variable(None)).readonly:
+                return 1
+            script.assign(node.name, Text(text.pieces), node.place)
+            status, goes_on = _round(script, node.body, number)
+            if not goes_on:
+                break
+        return status
+
+    return unclear.until_clear(script, node.place, rounds, once)
+
+
+def follow_counting_for(script: Script, node: CountingFor) -> Status:
+    def calculated(word: Word, default: int) -> int:
+        expander = script.expander()
+        text = expander.value(word, quoted=True)
+        is_empty = text.unknown is None and not str(text).strip()
+        return default if is_empty else expander.answered(text, word.place)
+
+    def rounds() -> Status:
+        status: Status = 0
+        try:
+            calculated(node.start, 0)
+            for number in count(1):
+                if not calculated(node.condition, 1):
+                    break
+                status, goes_on = _round(script, node.body, number)
+                if not goes_on:
+                    break
+                calculated(node.step, 0)
+        except RefusedError:
+            return 1
+        return status
+
+    def once() -> Status:
+        texts = (script.expander().value(each) for each in (node.start, node.condition, node.step))
+        for text in texts:
+            script.forget(arithmetic.assigned(str(text)), node.place, "a loop counts with it")
+        return _seen_once(script, node.body)
+
+    return unclear.until_clear(script, node.place, rounds, once)
+
+
+def follow_while(script: Script, node: While) -> Status:
+    def rounds() -> Status:
+        last: Status = 0
+        for number in count(1):
+            script.loops += 1
+            try:
+                with script.guard():
+                    status = script.run(node.condition)
+            except LeftError as left:
+                if left.way not in (Way.BREAK, Way.CONTINUE):
+                    raise
+                if left.levels > 1:
+                    raise LeftError(left.way, levels=left.levels - 1) from None
+                if left.way is Way.BREAK:
+                    return 0
+                continue
+            finally:
+                script.loops -= 1
+            if isinstance(status, str):
+                raise UnclearError(status)
+            if (status == 0) == node.until:
+                return last
+            last, goes_on = _round(script, node.body, number)
+            if not goes_on:
+                return last
+        return last
+
+    def once() -> Status:
+        with script.guard():
+            _seen_once(script, node.condition)
+        return _seen_once(script, node.body)
+
+    return unclear.until_clear(script, node.place, rounds, once)
+
+
+def _seen_once(script: Script, part: Node) -> Status:
+    """A part of a loop of which it is not known how often it goes round."""
+    script.loops += 1
+    try:
+        return script.run(part)
+    finally:
+        script.loops -= 1
+
+
+def _round(script: Script, body: Node, number: int) -> tuple[Status, bool]:
+    """One round of a loop: its status, and whether it may go on."""
+    if number > MAX_ROUNDS:
+        raise UnclearError(f"it goes round more than {MAX_ROUNDS} times")
+    script.loops += 1
+    try:
+        return script.run(body), True
+    except LeftError as left:
+        if left.way not in (Way.BREAK, Way.CONTINUE):
+            raise
+        if left.levels > 1:
+            raise LeftError(left.way, levels=left.levels - 1) from None
+        return 0, left.way is Way.CONTINUE
+    finally:
+        script.loops -= 1

@@ -1,0 +1,156 @@
+"""Programs that only print what follows from their words and from what they read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from trainfit.launch.shell import files
+from trainfit.launch.shell.flow import Status
+from trainfit.launch.shell.piece import Piece
+from trainfit.launch.shell.text import NotKnownError, Text
+
+if TYPE_CHECKING:
+    from trainfit.launch.shell.script import Script
+
+MAX_NUMBERS = 10_000
+
+Words = Sequence[Text]
+_INTEGER = re.compile(r"-?\d{1,9}")
+
+
+def _cat(script: Script, words: Words, _place: Piece) -> Status | None:
+    """cat of files that the script wrote, or of what it reads."""
+    names = [text for text in words if str(text) != "-"]
+    if any(str(text).startswith("-") or text.spreads for text in names):
+        return None
+    found = [files.content(script, text) for text in names] or [script.state.stdin]
+    if not names:
+        script.state.stdin = None
+    for text in found:
+        if text is None:
+            return None
+    for text in found:
+        assert text is not None
+        script.emit(text)
+    return 0
+
+
+def _tee(script: Script, words: Words, place: Piece) -> Status | None:
+    """tee: what is read, into files and on."""
+    text = script.state.stdin
+    script.state.stdin = None
+    names = [str(word) for word in words if not str(word).startswith("-")]
+    if text is None:
+        text = Text.at(place, "$(...)", "what tee reads is known only when it runs")
+    for name in names:
+        if len(names) == len(words):
+            files.keep(script, name, text, place)
+        else:
+            lost = Text.at(place, "$(...)", "it is added to what the file holds")
+            files.keep(script, name, lost, place)
+    script.emit(text)
+    return 0
+
+
+def _seq(script: Script, words: Words, place: Piece) -> Status | None:
+    separator = "\n"
+    given = [text.known() for text in words]
+    if len(given) > 1 and given[0] == "-s":
+        separator, given = given[1], given[2:]
+    if not 1 <= len(given) <= 3 or not all(_INTEGER.fullmatch(each) for each in given):
+        return None
+    numbers = [int(each) for each in given]
+    first = numbers[0] if len(numbers) > 1 else 1
+    step = numbers[1] if len(numbers) > 2 else 1
+    last = numbers[-1]
+    if step == 0:
+        return None
+    found = range(first, last + (1 if step > 0 else -1), step)
+    if len(found) > MAX_NUMBERS:
+        raise NotKnownError(f"more than {MAX_NUMBERS} numbers are not counted")
+    if found:
+        script.emit(Text.at(place, f"{separator.join(map(str, found))}\n"))
+    return 0
+
+
+def _basename(script: Script, words: Words, place: Piece) -> Status | None:
+    given = [text.known() for text in words]
+    if not 1 <= len(given) <= 2 or given[0].startswith("-") or not given[0]:
+        return None
+    name = given[0].rstrip("/").rpartition("/")[2] or "/"
+    if len(given) == 2 and name != given[1]:
+        name = name.removesuffix(given[1])
+    script.emit(Text.at(place, f"{name}\n"))
+    return 0
+
+
+def _dirname(script: Script, words: Words, place: Piece) -> Status | None:
+    given = [text.known() for text in words]
+    if len(given) != 1 or given[0].startswith("-"):
+        return None
+    path = given[0].rstrip("/") or given[0][:1]
+    folder, sign, _ = path.rpartition("/")
+    found = folder.rstrip("/") or "/" if sign else "."
+    script.emit(Text.at(place, f"{found}\n"))
+    return 0
+
+
+def _counted(script: Script, words: Words, place: Piece) -> Status | None:
+    """wc -l and wc -w of what is read."""
+    option = words[0].known() if len(words) == 1 else ""
+    text = script.state.stdin
+    if option not in ("-l", "-w") or text is None:
+        return None
+    known = text.known()
+    script.state.stdin = None
+    count = known.count("\n") if option == "-l" else len(known.split())
+    script.emit(Text.at(place, f"{count}\n"))
+    return 0
+
+
+def _translated(script: Script, words: Words, place: Piece) -> Status | None:
+    """tr of one sign into another, and tr -d of signs."""
+    given = [text.known().replace("\\n", "\n").replace("\\t", "\t") for text in words]
+    text = script.state.stdin
+    if text is None or len(given) != 2 or any("\\" in each or "[" in each for each in given):
+        return None
+    known = text.known()
+    if given[0] == "-d" and "-" not in given[1] and known.isascii():
+        known = "".join(sign for sign in known if sign not in given[1])
+    elif len(given[0]) == len(given[1]) == 1:
+        known = known.replace(given[0], given[1])
+    else:
+        return None
+    script.state.stdin = None
+    script.emit(Text.at(place, known))
+    return 0
+
+
+def _cautious(
+    follow: Callable[[Script, Words, Piece], Status | None],
+) -> Callable[[Script, Words, Piece], Status | None]:
+    """The program, but where it is not known what it is given."""
+
+    def followed(script: Script, words: Words, place: Piece) -> Status | None:
+        if any(text.spreads for text in words):
+            return None
+        try:
+            return follow(script, words, place)
+        except NotKnownError:
+            return None
+
+    return followed
+
+
+PROGRAMS: Mapping[str, Callable[[Script, Words, Piece], Status | None]] = {
+    "basename": _cautious(_basename),
+    "cat": _cautious(_cat),
+    "dirname": _cautious(_dirname),
+    "seq": _cautious(_seq),
+    "tee": _cautious(_tee),
+    "tr": _cautious(_translated),
+    "wc": _cautious(_counted),
+}
+"""By name; None as the status where what they print is not known."""

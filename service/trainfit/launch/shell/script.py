@@ -1,0 +1,452 @@
+"""The statements of a script, followed in their order; no command of it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn, Protocol
+
+from trainfit.launch.shell import (
+    assignments,
+    branches,
+    conditions,
+    files,
+    functions,
+    loops,
+    redirections,
+    refusals,
+    subshells,
+    unclear,
+)
+from trainfit.launch.shell.arithmetic import RefusedError
+from trainfit.launch.shell.builtins import BUILTINS, SUCCEEDING
+from trainfit.launch.shell.declarations import declare
+from trainfit.launch.shell.errors import ShellError
+from trainfit.launch.shell.expansion import UNNAMED, Expander
+from trainfit.launch.shell.flow import LeftError, Status, UnclearError, Way
+from trainfit.launch.shell.parser import DECLARING, Parser
+from trainfit.launch.shell.piece import Piece
+from trainfit.launch.shell.programs import PROGRAMS
+from trainfit.launch.shell.refusals import Refusal
+from trainfit.launch.shell.source import Source
+from trainfit.launch.shell.started import Command
+from trainfit.launch.shell.state import (
+    Budget,
+    State,
+    Value,
+    Variable,
+)
+from trainfit.launch.shell.syntax import (
+    Assignment,
+    Background,
+    Block,
+    Calculation,
+    Case,
+    Chain,
+    Condition,
+    CountingFor,
+    Definition,
+    For,
+    If,
+    Node,
+    Pipeline,
+    Redirect,
+    Redirected,
+    Simple,
+    Subshell,
+    Substitution,
+    While,
+    Word,
+)
+from trainfit.launch.shell.text import NotKnownError, Text
+from trainfit.launch.shell.unclear import Around
+
+MAX_DEPTH = 80
+"""Statements within each other, through all calls."""
+
+
+class Sent(Protocol):
+    """A file that was sent with a script."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def content(self) -> str: ...
+
+
+class Script:
+    """Follows scripts in one shell, and collects the commands that they run."""
+
+    def __init__(self, state: State, budget: Budget, file: Callable[[str], Sent | None]) -> None:
+        self.state = state
+        self.budget = budget
+        self.file = file
+        self.commands: list[Command] = []
+        self.ends_early: list[tuple[Piece, str]] = []
+        """Where a script ends early or does not read as bash: why no command may be found."""
+        self.assumed: list[Piece] = []
+        """Where a script may end, and is taken to go on."""
+        self.refusals: list[Refusal] = []
+        """Where what is followed may be refused: bash goes on behind it then."""
+        self.printed: list[Text] | None = None
+        """What is printed where that is taken up; None where it goes to the terminal."""
+        self.status: Status = 0
+        """$?"""
+        self.substituted: Status | None = None
+        """The status of the last substitution of the words that are expanded."""
+        self.doubt: str | None = None
+        self.calls = 0
+        self.depth = 0
+        self.loops = 0
+        """Loops around the statement, in its function."""
+        self.functions = 0
+        self.returns = 0
+        """Functions and sourced scripts around the statement."""
+        self.subshells = 0
+        self.guarded = 0
+        """Conditions around the statement: set -e does not end the script in them."""
+        self.loosely = False
+        self.seen = Around()
+        """What is around the statement of which all is to be seen."""
+        self.active: list[int] = []
+        """The functions that are followed loosely."""
+        self.trapping = False
+        self.captures = 0
+        self.cut_short = 0
+        """Subshells that may end before all of them has run."""
+
+    @property
+    def in_function(self) -> bool:
+        return bool(self.state.frames)
+
+    def follow(self, source: Source) -> None:
+        """Follow a script or a command line from its beginning to its end. Raises ShellError."""
+        try:
+            with self.ended():
+                self.include(source)
+        except RecursionError:
+            raise ShellError("its scripts are nested too deeply") from None
+        except (UnclearError, NotKnownError) as why:
+            raise ShellError(f"its scripts are not followed: {why}") from None
+
+    @contextmanager
+    def ended(self) -> Iterator[None]:
+        """What is left by exit, and what a trap does then."""
+        try:
+            yield
+        except LeftError as left:
+            self.status = left.status
+            self.state = left.state or self.state
+        trap = self.state.traps.pop("EXIT", None)
+        if trap is not None:
+            try:
+                functions.evaluate(self, trap)
+            except LeftError as left:
+                self.status = left.status
+
+    def include(self, source: Source) -> None:
+        """The lines of a text as a part of this script."""
+        program = Parser(source).program()
+        self.state.own |= program.own
+        self.budget.spend(source.length)
+        for command, extended in zip(program.commands, program.extended, strict=True):
+            if extended is not None and not self.state.on("extglob"):
+                raise ShellError("has a pattern that asks for extglob", extended)
+            if self.subshells:
+                self.run(command)
+            else:
+                refusals.to_its_end(self, command)
+        if program.misread is None:
+            return
+        place, message = program.misread
+        if self.calls or self.subshells:
+            raise ShellError(message, place)
+        self.ends_early.append((place, f"does not read as bash: it {message}"))
+        raise LeftError(Way.EXIT, 2)
+
+    def leave(self, way: Way, place: Piece, status: Status = 0, levels: int = 1) -> None:
+        """Leave loops, the function or the script, unless all of it is to be seen. Where there
+        is none to leave bash says so, and goes on.
+        """
+        around = {Way.BREAK: self.loops, Way.CONTINUE: self.loops, Way.RETURN: self.returns}
+        levels = min(levels, self.loops or 1)
+        if not around.get(way, 1):
+            return
+        if not self.loosely:
+            raise LeftError(way, status, levels)
+        if way is Way.EXIT:
+            self.supposed(place)
+        elif self.subshells == self.seen.subshells:
+            within = self.returns - self.seen.returns
+            if way is not Way.RETURN:
+                within = self.loops - self.seen.loops - levels + 1
+            if within < 1:
+                raise UnclearError(f"{self.where(place)} may leave what is around it")
+
+    def ends(self, place: Piece, why: str) -> NoReturn:
+        """The script ends with an error."""
+        if self.loosely:
+            self.supposed(place)
+            raise NotKnownError(why)
+        self.ends_early.append((place, f"the script ends here: {why}"))
+        raise LeftError(Way.EXIT, f"which status it ends with is known only when it runs: {why}")
+
+    def supposed(self, place: Piece) -> None:
+        """The script may end here, and is taken to go on."""
+        self.assumed.append(place)
+
+    def not_followed(self, place: Piece, what: str) -> NoReturn:
+        """Something of the shell that may change what comes, and is not followed."""
+        raise ShellError(f"{what} is not followed", place)
+
+    def output(self, substitution: Substitution) -> Text:
+        """What the commands of a substitution print, or why that is not known."""
+        return subshells.output(self, substitution)
+
+    def assign(
+        self,
+        name: str,
+        value: Value,
+        place: Piece,
+        index: str | None = None,
+        *,
+        adds: bool = False,
+    ) -> None:
+        """Give a variable, or an item of it, a value."""
+        assignments.assign(self, name, value, place, index, adds=adds)
+
+    def forget(self, names: Sequence[str], place: Piece, why: str) -> None:
+        """Take these variables to be set to something that is not known."""
+        assignments.forget(self, names, place, why)
+
+    def refused(self, place: Piece, why: str) -> NoReturn:
+        """Bash goes on with the next line behind an expansion that it refuses."""
+        refusals.refused(self, place, why)
+
+    def may_be_refused(self, place: Piece, why: str) -> None:
+        """Bash may refuse an expansion here, and go on behind the command that it stands in."""
+        refusals.may_be_refused(self, place, why)
+
+    def expander(self) -> Expander:
+        return Expander(self)
+
+    def where(self, place: Piece) -> str:
+        return place.where
+
+    def note_end(self, place: Piece, message: str) -> None:
+        self.ends_early.append((place, message))
+
+    def emit(self, text: Text) -> None:
+        """Print a text."""
+        if self.printed is not None:
+            self.budget.spend(len(str(text)))
+            self.printed.append(text)
+
+    def status_text(self) -> str:
+        if isinstance(self.status, str):
+            raise NotKnownError(self.status)
+        return str(self.status)
+
+    # Statements
+
+    def run(self, node: Node) -> Status:
+        """Follow one statement."""
+        self.budget.spend()
+        if self.depth >= MAX_DEPTH:
+            raise ShellError(f"its statements are nested more than {MAX_DEPTH} deep")
+        self.depth += 1
+        try:
+            status = _STATEMENTS[type(node)](self, node)
+        finally:
+            self.depth -= 1
+        self.status = "it runs in a way that is not known" if self.loosely else status
+        return self.status
+
+    def checked(self, status: Status, place: Piece) -> Status:
+        """The status of a command that set -e ends the script for, where it fails."""
+        if self.guarded or self.loosely:
+            return status
+        trap = self.state.traps.get("ERR")
+        heard = (not self.functions and not self.subshells) or self.state.on("errtrace")
+        if trap is not None and heard and status != 0 and not self.trapping:
+            self._trapped(trap, status, place)
+        if isinstance(status, int) and status != 0 and self.state.on("errexit"):
+            self.note_end(place, "the script ends here, as set -e says")
+            raise LeftError(Way.EXIT, status)
+        if isinstance(status, str) and self.state.on("errexit"):
+            self.assumed.append(place)
+            return 0
+        return status
+
+    def _trapped(self, trap: Text, status: Status, place: Piece) -> None:
+        self.trapping = True
+        try:
+            if isinstance(status, str):
+                unclear.either(
+                    self, [lambda: functions.evaluate(self, trap), lambda: 0], place, status
+                )
+            else:
+                self.status = status
+                functions.evaluate(self, trap)
+        finally:
+            self.trapping = False
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        self.guarded += 1
+        try:
+            yield
+        finally:
+            self.guarded -= 1
+
+    def _block(self, node: Block) -> Status:
+        status: Status = 0
+        for command in node.commands:
+            status = self.run(command)
+        return status
+
+    def _simple(self, node: Simple) -> Status:
+        return self.command(node, ())
+
+    def command(self, node: Simple, redirects: Sequence[Redirect]) -> Status:
+        """A simple command. Its words are expanded first, then what is redirected and assigned."""
+        self.substituted = None
+        first = node.words[0] if node.words else None
+        name = "" if first is None else _bare(first)
+        if name in DECLARING and name not in self.state.functions:
+            with redirections.redirecting(self, redirects):
+                return self.checked(declare(self, name, node), node.place)
+        plain = [each for each in node.words if isinstance(each, Word)]
+        expander = self.expander()
+        tests = name in ("[", "test") and name not in self.state.functions
+        words = expander.asked(plain) if tests else expander.words(plain)
+        if words:
+            return self.checked(self._with(node.assignments, words, redirects), node.place)
+        with redirections.redirecting(self, redirects):
+            for assignment in node.assignments:
+                assignments.assigned(self, assignment)
+        return self.checked(self._last_substituted(), node.place)
+
+    def _last_substituted(self) -> Status:
+        return 0 if self.substituted is None else self.substituted
+
+    def _with(
+        self,
+        own: Sequence[Assignment],
+        words: Sequence[Text],
+        redirects: Sequence[Redirect],
+    ) -> Status:
+        """Run a command with variables that are its own."""
+        before: dict[str, Variable | None] = {}
+        since = len(self.refusals)
+        try:
+            for assignment in own:
+                held = self.state.variables.get(assignment.name)
+                if held is not None and held.readonly:
+                    assignments.value_of(self, assignment.value, keyed=held.keyed)
+                    continue
+                assignments.assigned(self, assignment, before)
+                variable = self.state.variables.get(assignment.name)
+                if variable is not None:
+                    told = variable._replace(exported=True, doubt="")
+                    self.state.variables[assignment.name] = told
+            with redirections.redirecting(self, redirects):
+                return self.invoke(words, _place_of(words))
+        finally:
+            for state in refusals.reached(self, since):
+                for each, outer in before.items():
+                    state.restore(each, outer)
+
+    def invoke(self, words: Sequence[Text], place: Piece, *, calls: bool = True) -> Status:
+        """Run a command of these words: a function, the shell's own, or a program."""
+        name = str(words[0])
+        if words[0].unknown is None:
+            if calls and name in self.state.functions:
+                return functions.call(self, name, words[1:], place)
+            if name in BUILTINS:
+                return BUILTINS[name](self, words[1:], place)
+            if name in DECLARING:
+                self.not_followed(place, f"{name} in other words")
+            known = PROGRAMS.get(name)
+            if known is not None:
+                status = known(self, words[1:], place)
+                if status is not None:
+                    return status
+        return self.start(words, place)
+
+    def start(self, words: Sequence[Text], place: Piece) -> Status:
+        """A program, whose words are kept."""
+        name = str(words[0])
+        why = f"{name} is not run; write what it prints in its place"
+        succeeds = name in SUCCEEDING and words[0].unknown is None
+        if self.printed is not None and not (succeeds and name not in ("date", "ls")):
+            self.printed.append(Text.at(place, UNNAMED, why))
+        files.touched(self, words, place)
+        listed = tuple(text.word() for text in words)
+        if words[0].unknown is not None:
+            self.note_end(listed[0], f"what {name} starts is not known: {words[0].unknown}")
+        if succeeds:
+            return 0
+        stdin = None if self.state.stdin is None else self.state.stdin.word()
+        if stdin is not None:
+            self.budget.spend(len(stdin.text) // 8)
+        self.commands.append(
+            Command(
+                listed,
+                self.state.variables.environment(self.budget.spend),
+                self.doubt or next((each.why for each in self.refusals), None),
+                self.state.files,
+                captured=bool(self.captures),
+                stdin=stdin,
+            )
+        )
+        return f"whether {name} succeeds at {self.where(place)} is known only when it runs"
+
+    def _calculation(self, node: Calculation) -> Status:
+        expander = self.expander()
+        text = expander.value(node.expression, quoted=True)
+        try:
+            status: Status = int(expander.answered(text, node.place) == 0)
+        except RefusedError:
+            status = 1
+        except NotKnownError as why:
+            status = str(why)
+        return self.checked(status, node.place)
+
+    def _condition(self, node: Condition) -> Status:
+        try:
+            status: Status = int(not conditions.holds(node, self.expander()))
+        except RefusedError:
+            status = 1
+        except NotKnownError as why:
+            status = str(why)
+        return self.checked(status, node.place)
+
+
+_STATEMENTS: Mapping[type, Callable[[Script, Any], Status]] = {
+    Background: subshells.follow_background,
+    Block: Script._block,
+    Calculation: Script._calculation,
+    Case: branches.follow_case,
+    Chain: branches.follow_chain,
+    Condition: Script._condition,
+    CountingFor: loops.follow_counting_for,
+    Definition: functions.follow_definition,
+    For: loops.follow_for,
+    If: branches.follow_if,
+    Pipeline: subshells.follow_pipeline,
+    Redirected: redirections.follow_redirected,
+    Simple: Script._simple,
+    Subshell: subshells.follow_subshell,
+    While: loops.follow_while,
+}
+
+
+def _place_of(words: Sequence[Text]) -> Piece:
+    first = words[0].word()
+    return Piece("", first.file, first.line)
+
+
+def _bare(word: Word | Assignment) -> str:
+    return "" if isinstance(word, Assignment) else word.bare or ""
