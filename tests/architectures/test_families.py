@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 import trainfit
+from trainfit.architectures import families, registry
 from trainfit.architectures.config import ConfigError
-from trainfit.architectures.families import FAMILIES, OF_ITS_TEXT, Family
+from trainfit.architectures.families import AS_LLAMA, FAMILIES, OF_ITS_TEXT, Family
+from trainfit.architectures.read import read_config
 from trainfit.architectures.registry import parse_config, parser_of
+from trainfit.architectures.vocabulary import LLAMA_7B, Decoder
 from trainfit.catalog.configs import bundled_config
+from trainfit.estimator.parameters import count_parameters
 from trainfit.pricing import Pricing
 from trainfit.specs.job import Job
 
@@ -35,7 +39,7 @@ def test_every_type_states_what_its_class_computes(model_type: str) -> None:
 
 
 def test_a_decoder_whose_type_states_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FAMILIES, "llama", Family("llama", OF_ITS_TEXT))
+    monkeypatch.setitem(FAMILIES, "llama", Family(Decoder(dims=LLAMA_7B), OF_ITS_TEXT))
     with pytest.raises(LookupError, match="llama builds a decoder: state its implementation"):
         parse_config({"model_type": "llama"})
 
@@ -94,3 +98,31 @@ def test_a_composite_computes_as_its_text_model(hf_id: str, text_type: str) -> N
 
 def test_the_experts_of_a_composite_are_divided_by_the_plan_of_its_text_model() -> None:
     assert _activations(_bundled("Qwen/Qwen3.5-35B-A3B"), ep=2) > 0
+
+
+@pytest.mark.parametrize(
+    ("config", "pointer"),
+    [
+        ({"model_type": "glm4v_text"}, "/attention_bias"),
+        ({"model_type": "glm4v_moe_text"}, "/use_qk_norm"),
+        ({"model_type": "deepseek_v3", "num_hidden_layers": 2}, "/n_routed_experts"),
+    ],
+)
+def test_what_decides_nothing_is_not_left_open(config: dict[str, Any], pointer: str) -> None:
+    """Fixed values, and experts of a model in which no layer has any."""
+    left_open = read_config(config).left_open
+    assert "/vocab_size" in left_open
+    assert pointer not in left_open
+
+
+def test_a_value_tells_a_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Llama plus a norm is one value; a config that contradicts it is pointed at by its key."""
+    normed = Family(Decoder(dims=LLAMA_7B, qk_norm="head"), AS_LLAMA)
+    monkeypatch.setattr(families, "FAMILIES", {**FAMILIES, "normed": normed})
+    monkeypatch.setattr(registry, "FAMILIES", {**FAMILIES, "normed": normed})
+    plain = count_parameters(parse_config({"model_type": "llama"}))
+    assert count_parameters(parse_config({"model_type": "normed"})).total == (
+        plain.total + 32 * 2 * 128
+    )
+    with pytest.raises(ConfigError, match="/hidden_size: must be an integer"):
+        parse_config({"model_type": "normed", "hidden_size": "wide"})

@@ -1,9 +1,20 @@
 """What is known of each model_type: who reads its config.json, and what its class computes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from trainfit.architectures.vocabulary import (
+    ALIKE,
+    ATTENTION_BIAS,
+    LLAMA_7B,
+    MLP_BIAS,
+    Decoder,
+    Key,
+    Moe,
+    Windows,
+    dims,
+)
 from trainfit.specs.architecture import Implementation
 
 
@@ -13,8 +24,9 @@ class Family:
     in transformers 5.23, for keys that a config.json leaves out.
     """
 
-    reader: str
-    """The module whose `PARSERS` reads the dimensions."""
+    dimensions: Decoder | str
+    """Told in the shared vocabulary; where a family truly differs, the module whose `PARSERS` reads
+    them."""
     implementation: Implementation | None
     """What the modelling class computes; None where the text section's own type says so."""
     activation: str = "silu"
@@ -30,18 +42,203 @@ AS_LLAMA = Implementation()
 OF_ITS_TEXT = None
 """A composite computes as the type of its text section does."""
 
+MISTRAL_7B = dims(
+    vocab=32000, hidden=4096, ffn=14336, layers=32, heads=32, groups=8, sliding_window=4096
+)
+OLMO_7B = dims(vocab=50304, hidden=4096, ffn=11008, layers=32, heads=32)
+GEMMA2_2B = dims(
+    vocab=256000,
+    hidden=2304,
+    ffn=9216,
+    layers=26,
+    heads=8,
+    groups=4,
+    head_dim=256,
+    sliding_window=4096,
+)
+COMMAND_R = dims(vocab=256000, hidden=8192, ffn=22528, layers=40, heads=64)
+GRANITE_MOE = dims(
+    vocab=32000,
+    hidden=4096,
+    ffn=11008,
+    layers=32,
+    heads=32,
+    num_local_experts=8,
+    num_experts_per_tok=2,
+    sliding_window=128,
+)
+DEEPSEEK_LATENT = {
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+}
+EXAONE_WINDOWS = Windows(period_key="sliding_window_pattern", nullable=True, spelt=True)
+WIDE_EXPERTS = Moe(count="num_local_experts", width="intermediate_size")
+DEEPSEEK_EXPERTS = Moe(
+    count="n_routed_experts",
+    shared_count="n_shared_experts",
+    nullable=True,
+    dense="first_k_dense_replace",
+)
+DEEPSEEK_V3 = Decoder(
+    dims=dims(
+        vocab=129280,
+        hidden=7168,
+        ffn=18432,
+        layers=61,
+        heads=128,
+        q_lora_rank=1536,
+        **DEEPSEEK_LATENT,
+        moe_intermediate_size=2048,
+        n_routed_experts=256,
+        n_shared_experts=1,
+        num_experts_per_tok=8,
+        first_k_dense_replace=3,
+    ),
+    aliases={"num_local_experts": "n_routed_experts"},
+    attention="latent",
+    mlp_bias=False,
+    experts=DEEPSEEK_EXPERTS,
+)
+ERNIE4_5 = Decoder(
+    dims=dims(vocab=103424, hidden=1024, ffn=3072, layers=18, heads=16, groups=2, head_dim=128),
+    tied=True,
+    qkv_bias=Key("use_bias"),
+    out_bias=Key("use_bias"),
+    mlp_bias=Key("use_bias"),
+)
+GLM4 = Decoder(
+    dims=dims(vocab=151552, hidden=4096, ffn=13696, layers=40, heads=32, groups=2, head_dim=128),
+    norms="around",
+    qkv_bias=Key("attention_bias", True),
+    out_bias=False,
+    mlp_bias=False,
+)
+GLM4_MOE = Decoder(
+    dims=dims(
+        vocab=151552,
+        hidden=4096,
+        ffn=10944,
+        layers=46,
+        heads=96,
+        groups=8,
+        moe_intermediate_size=1408,
+        n_routed_experts=128,
+        n_shared_experts=1,
+        num_experts_per_tok=8,
+        first_k_dense_replace=1,
+    ),
+    aliases={"num_local_experts": "n_routed_experts"},
+    out_bias=False,
+    qk_norm="head",
+    qk_norm_key=Key("use_qk_norm"),
+    mlp_bias=False,
+    experts=DEEPSEEK_EXPERTS,
+)
+HUNYUAN = Decoder(dims={**LLAMA_7B, "vocab_size": 290943}, qk_norm="head", mlp_bias=False)
+QWEN_SIZES = dims(
+    vocab=151936,
+    hidden=4096,
+    ffn=22016,
+    layers=32,
+    heads=32,
+    groups=32,
+    sliding_window=4096,
+    max_window_layers=28,
+)
+QWEN2 = Decoder(
+    dims=QWEN_SIZES,
+    qkv_bias=True,
+    out_bias=False,
+    mlp_bias=False,
+    windows=Windows(slides="late", switch=Key("use_sliding_window")),
+)
+QWEN2_VL = replace(
+    QWEN2,
+    dims=dims(
+        vocab=152064,
+        hidden=8192,
+        ffn=29568,
+        layers=80,
+        heads=64,
+        groups=8,
+        sliding_window=4096,
+        max_window_layers=80,
+    ),
+    fixed={"head_dim": None},
+)
+QWEN3 = replace(
+    QWEN2,
+    dims={**QWEN_SIZES, "head_dim": 128},
+    qkv_bias=ATTENTION_BIAS,
+    out_bias=ATTENTION_BIAS,
+    qk_norm="head",
+)
+
 FAMILIES: Mapping[str, Family] = {
     "afmoe": Family(
-        "afmoe", Implementation(gate_projection="gate_proj", norm_scale_dtype="fp32", ep_plan=True)
+        Decoder(
+            dims=dims(
+                vocab=200192,
+                hidden=2048,
+                ffn=6144,
+                layers=32,
+                heads=16,
+                head_dim=128,
+                moe_intermediate_size=1408,
+                num_experts=64,
+                num_experts_per_tok=6,
+                num_shared_experts=2,
+                num_dense_layers=1,
+                sliding_window=1024,
+                global_attn_every_n_layers=4,
+            ),
+            norms="around",
+            qk_norm="head",
+            gate="feature",
+            rope="in_windows",
+            mlp_bias=False,
+            windows=Windows(period_key="global_attn_every_n_layers"),
+            experts=Moe(
+                shared_count="num_shared_experts", dense="num_dense_layers", correction_bias=True
+            ),
+        ),
+        Implementation(gate_projection="gate_proj", norm_scale_dtype="fp32", ep_plan=True),
     ),
     "apertus": Family("apertus", Implementation(tp_plan=True), activation="xielu"),
-    "arcee": Family("squared_relu", Implementation(tp_plan=True), activation="relu2"),
+    "arcee": Family(
+        Decoder(dims=dims(vocab=32000, hidden=2560, ffn=18432, layers=32, heads=32), mlp="plain"),
+        Implementation(tp_plan=True),
+        activation="relu2",
+    ),
     "aria": Family("multimodal.idefics", OF_ITS_TEXT),
-    "aria_text": Family("aria", Implementation(ep_plan=True)),
+    "aria_text": Family(
+        Decoder(
+            dims=dims(
+                vocab=32000,
+                hidden=4096,
+                ffn=4096,
+                layers=32,
+                heads=32,
+                moe_num_experts=8,
+                moe_topk=2,
+                moe_num_shared_experts=2,
+            ),
+            experts=Moe(
+                count="moe_num_experts",
+                width="intermediate_size",
+                top_k="moe_topk",
+                shared_count="moe_num_shared_experts",
+                shared_bias=MLP_BIAS,
+            ),
+        ),
+        Implementation(ep_plan=True),
+    ),
     "axk1": Family("axk", Implementation(router_dtype="fp32", ep_plan=True)),
     "axk2": Family("axk", Implementation(partial_rotary=True, router_dtype="fp32", ep_plan=True)),
     "aya_vision": Family("multimodal.cohere", OF_ITS_TEXT),
-    "baichuan": Family("llama", AS_LLAMA),
+    "baichuan": Family(Decoder(dims={**LLAMA_7B, "vocab_size": 64000}), AS_LLAMA),
     "bailing_hybrid": Family("kimi_linear", Implementation(router_dtype="fp32", ep_plan=True)),
     "bailing_moe": Family("bailing", AS_LLAMA),
     "bamba": Family("bamba", Implementation(partial_rotary=True)),
@@ -61,29 +258,133 @@ FAMILIES: Mapping[str, Family] = {
     "blip-2": Family("multimodal.blip", OF_ITS_TEXT),
     "bloom": Family("bloom", Implementation(packed_qkv=True), activation="gelu"),
     "chameleon": Family("multimodal.image_tokens", AS_LLAMA),
-    "chatglm": Family("glm", AS_LLAMA),
+    "chatglm": Family("chatglm", AS_LLAMA),
     "codegen": Family(
         "gptj", Implementation(packed_qkv=True, partial_rotary=True), activation="gelu_new"
     ),
-    "cohere": Family("cohere", Implementation(layer_norm="written_out", tp_plan=True)),
-    "cohere2": Family("cohere", Implementation(layer_norm="written_out", tp_plan=True)),
+    "cohere": Family(
+        Decoder(
+            dims=COMMAND_R,
+            tied=True,
+            norm="layer_unbiased",
+            norms="shared",
+            qk_norm="each_head",
+            qk_norm_key=Key("use_qk_norm"),
+            mlp_bias=False,
+        ),
+        Implementation(layer_norm="written_out", tp_plan=True),
+    ),
+    "cohere2": Family(
+        Decoder(
+            dims={**COMMAND_R, "sliding_window": 4096},
+            tied=True,
+            norm="layer_unbiased",
+            norms="shared",
+            rope="in_windows",
+            mlp_bias=False,
+            windows=Windows(period_key="sliding_window_pattern", nullable=True),
+        ),
+        Implementation(layer_norm="written_out", tp_plan=True),
+    ),
     "cohere2_moe": Family("cohere_moe", Implementation(ep_plan=True)),
     "cohere2_vision": Family("multimodal.cohere", OF_ITS_TEXT),
     "cohere_compass": Family("multimodal.qwen_vl", OF_ITS_TEXT),
-    "cohere_compass_text": Family("cohere", AS_LLAMA),
+    "cohere_compass_text": Family(
+        Decoder(
+            dims={**COMMAND_R, "sliding_window": 4096},
+            tied=True,
+            norm="layer_unbiased",
+            norms="shared",
+            rope="in_windows",
+            mlp_bias=False,
+            windows=Windows(slides="none"),
+        ),
+        AS_LLAMA,
+    ),
     "cosmos3_edge": Family("multimodal.cosmos", OF_ITS_TEXT),
-    "cosmos3_edge_text": Family("multimodal.cosmos", AS_LLAMA),
+    "cosmos3_edge_text": Family(
+        Decoder(
+            dims=dims(
+                vocab=131072, hidden=2048, ffn=9216, layers=28, heads=16, groups=8, head_dim=128
+            ),
+            mlp="plain",
+        ),
+        AS_LLAMA,
+    ),
     "cosmos3_omni": Family("multimodal.qwen_vl", OF_ITS_TEXT),
     "cpmant": Family("cpmant", AS_LLAMA),
     "ctrl": Family("gpt2", AS_LLAMA, drops=("hidden",)),
-    "cwm": Family("cwm", Implementation(tp_plan=True)),
+    "cwm": Family(
+        Decoder(
+            dims=dims(
+                vocab=128256,
+                hidden=6144,
+                ffn=21504,
+                layers=64,
+                heads=48,
+                groups=8,
+                head_dim=128,
+                sliding_window=8192,
+            ),
+            qkv_bias=False,
+            out_bias=False,
+            windows=Windows(first=0),
+        ),
+        Implementation(tp_plan=True),
+    ),
     "dbrx": Family("dbrx", Implementation(packed_qkv=True)),
     "deepseek": Family("deepseek", AS_LLAMA),
     "deepseek_ocr2": Family("multimodal.ocr", OF_ITS_TEXT),
-    "deepseek_ocr2_text": Family("multimodal.ocr", AS_LLAMA),
-    "deepseek_v2": Family("deepseek", Implementation(router_dtype="fp32", ep_plan=True)),
-    "deepseek_v3": Family("deepseek", Implementation(router_dtype="fp32", ep_plan=True)),
-    "deepseek_v32": Family("deepseek", Implementation(router_dtype="fp32", ep_plan=True)),
+    "deepseek_ocr2_text": Family(
+        Decoder(
+            dims=dims(
+                vocab=102400,
+                hidden=4096,
+                ffn=11008,
+                layers=32,
+                heads=32,
+                moe_intermediate_size=1407,
+                n_routed_experts=64,
+                n_shared_experts=2,
+                first_k_dense_replace=1,
+            ),
+            fixed={"head_dim": None},
+            experts=replace(DEEPSEEK_EXPERTS, shared_bias=MLP_BIAS, listed=True),
+        ),
+        AS_LLAMA,
+    ),
+    "deepseek_v2": Family(
+        Decoder(
+            dims=dims(
+                vocab=102400,
+                hidden=4096,
+                ffn=11008,
+                layers=32,
+                heads=32,
+                q_lora_rank=1536,
+                **DEEPSEEK_LATENT,
+                moe_intermediate_size=1407,
+                n_routed_experts=64,
+                n_shared_experts=2,
+                first_k_dense_replace=0,
+            ),
+            aliases={"num_experts": "n_routed_experts"},
+            attention="latent",
+            experts=replace(DEEPSEEK_EXPERTS, shared_bias=MLP_BIAS),
+        ),
+        Implementation(router_dtype="fp32", ep_plan=True),
+    ),
+    "deepseek_v3": Family(DEEPSEEK_V3, Implementation(router_dtype="fp32", ep_plan=True)),
+    "deepseek_v32": Family(
+        replace(
+            DEEPSEEK_V3,
+            dims={**DEEPSEEK_V3.dims, "index_n_heads": 64, "index_head_dim": 128},
+            aliases={"num_local_experts": "n_routed_experts", "num_experts": "n_routed_experts"},
+            attention="indexed",
+            experts=replace(DEEPSEEK_EXPERTS, listed=True),
+        ),
+        Implementation(router_dtype="fp32", ep_plan=True),
+    ),
     "deepseek_v4": Family(
         "deepseek_v4", Implementation(softmax_dtype="input", norm_scale_dtype="fp32")
     ),
@@ -91,46 +392,150 @@ FAMILIES: Mapping[str, Family] = {
     "deepseek_vl_hybrid": Family("multimodal.deepseek_vl", OF_ITS_TEXT),
     "diffllama": Family("diffllama", AS_LLAMA),
     "doge": Family("doge", AS_LLAMA),
-    "dots1": Family("dots", Implementation(router_dtype="fp32", ep_plan=True)),
+    "dots1": Family(
+        Decoder(
+            dims=dims(
+                vocab=152064,
+                hidden=4608,
+                ffn=10944,
+                layers=62,
+                heads=32,
+                groups=32,
+                moe_intermediate_size=1408,
+                first_k_dense_replace=0,
+                sliding_window=4096,
+                max_window_layers=62,
+            ),
+            aliases={"num_local_experts": "n_routed_experts"},
+            qk_norm="head",
+            mlp_bias=False,
+            windows=Windows(slides="late"),
+            experts=DEEPSEEK_EXPERTS,
+        ),
+        Implementation(router_dtype="fp32", ep_plan=True),
+    ),
     "dots3_note": Family("multimodal.dots", OF_ITS_TEXT),
     "dots3_note_text": Family(
         "dots3_note", Implementation(partial_rotary=True, router_dtype="fp32", ep_plan=True)
     ),
     "emu3": Family("multimodal.image_tokens", OF_ITS_TEXT),
-    "emu3_text_model": Family("multimodal.image_tokens", AS_LLAMA, drops=("attention",)),
-    "ernie4_5": Family("ernie", Implementation(tp_plan=True)),
+    "emu3_text_model": Family(
+        Decoder(dims=dims(vocab=184622, hidden=4096, ffn=14336, layers=32, heads=32, groups=8)),
+        AS_LLAMA,
+        drops=("attention",),
+    ),
+    "ernie4_5": Family(ERNIE4_5, Implementation(tp_plan=True)),
     "ernie4_5_moe": Family("ernie_moe", Implementation(router_dtype="fp32", ep_plan=True)),
     "ernie4_5_vl_moe": Family("multimodal.baidu", OF_ITS_TEXT),
     "ernie4_5_vl_moe_text": Family("multimodal.baidu", Implementation(ep_plan=True)),
-    "exaone": Family("llama", AS_LLAMA),
-    "exaone4": Family("exaone4", Implementation(tp_plan=True)),
+    "exaone": Family("exaone", AS_LLAMA),
+    "exaone4": Family(
+        Decoder(
+            dims=dims(
+                vocab=102400,
+                hidden=4096,
+                ffn=16384,
+                layers=32,
+                heads=32,
+                groups=32,
+                sliding_window=4096,
+            ),
+            norms="after",
+            qk_norm="head",
+            rope="in_windows_if_any",
+            qkv_bias=False,
+            out_bias=False,
+            mlp_bias=False,
+            windows=EXAONE_WINDOWS,
+        ),
+        Implementation(tp_plan=True),
+    ),
     "exaone4_5": Family("multimodal.qwen_vl", OF_ITS_TEXT),
-    "exaone_moe": Family("exaone_moe", Implementation(router_dtype="fp32", ep_plan=True)),
+    "exaone_moe": Family(
+        Decoder(
+            dims=dims(
+                vocab=102400,
+                hidden=4096,
+                ffn=16384,
+                layers=32,
+                heads=32,
+                groups=32,
+                sliding_window=4096,
+                moe_intermediate_size=1024,
+                num_experts=64,
+                num_experts_per_tok=8,
+                num_shared_experts=1,
+                first_k_dense_replace=1,
+            ),
+            qk_norm="head",
+            rope="in_windows_if_any",
+            qkv_bias=False,
+            out_bias=False,
+            mlp_bias=False,
+            windows=EXAONE_WINDOWS,
+            experts=Moe(
+                shared_count="num_shared_experts", dense="first_k_dense_replace", listed=True
+            ),
+        ),
+        Implementation(router_dtype="fp32", ep_plan=True),
+    ),
     "falcon": Family(
         "falcon", Implementation(packed_qkv=True, always_masks=True), activation="gelu"
     ),
     "falcon_h1": Family("bamba", AS_LLAMA),
     "falcon_mamba": Family("mamba", AS_LLAMA),
-    "flex_olmo": Family("olmoe", Implementation(norm_scale_dtype="fp32", ep_plan=True)),
+    "flex_olmo": Family(
+        Decoder(
+            dims=dims(
+                vocab=100352,
+                hidden=4096,
+                ffn=11008,
+                layers=32,
+                heads=32,
+                num_experts=7,
+                num_experts_per_tok=5,
+            ),
+            aliases={"num_local_experts": "num_experts"},
+            norms="after",
+            qk_norm="width",
+            experts=Moe(width="intermediate_size"),
+        ),
+        Implementation(norm_scale_dtype="fp32", ep_plan=True),
+    ),
     "flint": Family(
         "qwen_moe", Implementation(norm_scale_dtype="fp32", router_dtype="fp32", ep_plan=True)
     ),
     "fun_asr_nano": Family("multimodal.asr", OF_ITS_TEXT),
     "fuyu": Family("multimodal.image_tokens", OF_ITS_TEXT),
     "gemma": Family(
-        "gemma",
+        Decoder(
+            dims=dims(
+                vocab=256000, hidden=3072, ffn=24576, layers=28, heads=16, groups=16, head_dim=256
+            ),
+            tied=True,
+            mlp_bias=False,
+        ),
         Implementation(norm_scale_dtype="fp32", tp_plan=True),
         activation="gelu_pytorch_tanh",
     ),
     "gemma2": Family(
-        "gemma",
+        Decoder(
+            dims=GEMMA2_2B, tied=True, norms="around", mlp_bias=False, windows=Windows(period=2)
+        ),
         Implementation(norm_scale_dtype="fp32", tp_plan=True),
         activation="gelu_pytorch_tanh",
         softcaps=("attention", "logits"),
     ),
     "gemma3": Family("multimodal.gemma", OF_ITS_TEXT),
     "gemma3_text": Family(
-        "gemma",
+        Decoder(
+            dims={**GEMMA2_2B, "vocab_size": 262208},
+            tied=True,
+            norms="around",
+            qk_norm="head",
+            mlp_bias=False,
+            windows=Windows(period=6, period_key="sliding_window_pattern", nullable=True),
+        ),
         Implementation(norm_scale_dtype="fp32", tp_plan=True),
         activation="gelu_pytorch_tanh",
     ),
@@ -149,22 +554,73 @@ FAMILIES: Mapping[str, Family] = {
     "gemma4_unified": Family("multimodal.gemma", OF_ITS_TEXT),
     "gemma4_unified_assistant": Family("gemma4", OF_ITS_TEXT),
     "gemma4_unified_text": Family("gemma4", AS_LLAMA),
-    "glm": Family("glm", Implementation(partial_rotary=True)),
-    "glm4": Family("glm", Implementation(partial_rotary=True)),
+    "glm": Family(
+        Decoder(
+            dims=dims(
+                vocab=151552, hidden=4096, ffn=13696, layers=40, heads=32, groups=2, head_dim=128
+            ),
+            qkv_bias=Key("attention_bias", True),
+            out_bias=False,
+            mlp_bias=False,
+        ),
+        Implementation(partial_rotary=True),
+    ),
+    "glm4": Family(GLM4, Implementation(partial_rotary=True)),
     "glm46v": Family("multimodal.glm", OF_ITS_TEXT),
     "glm4_moe": Family(
-        "glm_moe", Implementation(partial_rotary=True, router_dtype="fp32", ep_plan=True)
+        GLM4_MOE, Implementation(partial_rotary=True, router_dtype="fp32", ep_plan=True)
     ),
-    "glm4_moe_lite": Family("glm_moe", Implementation(router_dtype="fp32", ep_plan=True)),
+    "glm4_moe_lite": Family(
+        Decoder(
+            dims=dims(
+                vocab=154880,
+                hidden=2048,
+                ffn=10240,
+                layers=47,
+                heads=20,
+                q_lora_rank=768,
+                kv_lora_rank=512,
+                qk_nope_head_dim=192,
+                qk_rope_head_dim=64,
+                v_head_dim=256,
+                moe_intermediate_size=1536,
+                n_routed_experts=64,
+                n_shared_experts=1,
+                num_experts_per_tok=4,
+            ),
+            aliases={"num_local_experts": "n_routed_experts", "head_dim": "qk_rope_head_dim"},
+            attention="latent",
+            mlp_bias=False,
+            experts=replace(DEEPSEEK_EXPERTS, dense=1, listed=True),
+        ),
+        Implementation(router_dtype="fp32", ep_plan=True),
+    ),
     "glm4v": Family("multimodal.glm", OF_ITS_TEXT),
     "glm4v_moe": Family("multimodal.glm", OF_ITS_TEXT),
-    "glm4v_moe_text": Family("multimodal.glm", Implementation(ep_plan=True)),
-    "glm4v_text": Family("multimodal.glm", AS_LLAMA),
+    "glm4v_moe_text": Family(
+        replace(
+            GLM4_MOE,
+            dims={**GLM4_MOE.dims, "vocab_size": 151424, "attention_bias": True},
+            qk_norm=None,
+            qk_norm_key=None,
+        ),
+        Implementation(ep_plan=True),
+    ),
+    "glm4v_text": Family(replace(GLM4, qkv_bias=True, fixed={"head_dim": None}), AS_LLAMA),
     "glm5_next": Family("multimodal.glm", OF_ITS_TEXT),
     "glm5_next_text": Family("glm5_next", Implementation(router_dtype="fp32", ep_plan=True)),
     "glm_moe_dsa": Family("glm_moe", Implementation(router_dtype="fp32", ep_plan=True)),
     "glm_ocr": Family("multimodal.glm", OF_ITS_TEXT),
-    "glm_ocr_text": Family("multimodal.glm", Implementation(partial_rotary=True)),
+    "glm_ocr_text": Family(
+        Decoder(
+            dims=dims(vocab=59392, hidden=1024, ffn=4096, layers=16, heads=16, groups=8),
+            norms="around",
+            qkv_bias=False,
+            out_bias=False,
+            mlp_bias=False,
+        ),
+        Implementation(partial_rotary=True),
+    ),
     "glmasr": Family("multimodal.glm", OF_ITS_TEXT),
     "glmga": Family("multimodal.glm", OF_ITS_TEXT),
     "got_ocr2": Family("multimodal.ocr", OF_ITS_TEXT),
@@ -197,7 +653,28 @@ FAMILIES: Mapping[str, Family] = {
         drops=("attention",),
     ),
     "gpt_oss": Family(
-        "gpt_oss",
+        Decoder(
+            dims=dims(
+                vocab=201088,
+                hidden=2880,
+                ffn=2880,
+                layers=36,
+                heads=64,
+                groups=8,
+                head_dim=64,
+                num_local_experts=128,
+                num_experts_per_tok=4,
+                sliding_window=128,
+            ),
+            aliases={"num_experts": "num_local_experts"},
+            qkv_bias=Key("attention_bias", True),
+            out_bias=Key("attention_bias", True),
+            sinks=True,
+            windows=Windows(period=2),
+            experts=Moe(
+                count="num_local_experts", width="intermediate_size", bias=True, router_bias=True
+            ),
+        ),
         Implementation(
             softmax_dtype="input",
             norm_scale_dtype="fp32",
@@ -206,25 +683,84 @@ FAMILIES: Mapping[str, Family] = {
         ),
     ),
     "gptj": Family("gptj", Implementation(partial_rotary=True), activation="gelu_new"),
-    "granite": Family("granite", Implementation(tp_plan=True)),
+    "granite": Family(Decoder(dims=LLAMA_7B), Implementation(tp_plan=True)),
     "granite4_vision": Family("multimodal.granite", OF_ITS_TEXT),
-    "granite4_vision_text": Family("multimodal.granite", AS_LLAMA),
+    "granite4_vision_text": Family(Decoder(dims=LLAMA_7B), AS_LLAMA),
     "granite_docling": Family("multimodal.granite", OF_ITS_TEXT),
-    "granite_docling_text": Family("multimodal.granite", AS_LLAMA),
+    "granite_docling_text": Family(
+        Decoder(
+            dims=dims(
+                vocab=133800,
+                hidden=1024,
+                ffn=2048,
+                layers=28,
+                heads=16,
+                groups=4,
+                tie_word_embeddings=True,
+            ),
+        ),
+        AS_LLAMA,
+    ),
     "granite_speech": Family("multimodal.granite", OF_ITS_TEXT),
     "granite_speech_plus": Family("multimodal.granite", OF_ITS_TEXT),
     "granite_swa": Family("granite", AS_LLAMA),
-    "granitemoe": Family("granite_moe", Implementation(router_dtype="fp32", ep_plan=True)),
-    "granitemoe_swa": Family("granite_moe", Implementation(router_dtype="fp32", ep_plan=True)),
+    "granitemoe": Family(
+        Decoder(dims=GRANITE_MOE, experts=WIDE_EXPERTS),
+        Implementation(router_dtype="fp32", ep_plan=True),
+    ),
+    "granitemoe_swa": Family(
+        Decoder(
+            dims={**GRANITE_MOE, "shared_intermediate_size": 0},
+            sinks=True,
+            windows=Windows(first=0),
+            experts=replace(WIDE_EXPERTS, shared_width="shared_intermediate_size"),
+        ),
+        Implementation(router_dtype="fp32", ep_plan=True),
+    ),
     "granitemoehybrid": Family("bamba", Implementation(router_dtype="fp32", ep_plan=True)),
-    "granitemoeshared": Family("granite_moe", Implementation(router_dtype="fp32", ep_plan=True)),
+    "granitemoeshared": Family(
+        Decoder(
+            dims={**GRANITE_MOE, "shared_intermediate_size": 0},
+            experts=replace(WIDE_EXPERTS, shared_width="shared_intermediate_size"),
+        ),
+        Implementation(router_dtype="fp32", ep_plan=True),
+    ),
     "helium": Family("helium", Implementation(norm_scale_dtype="fp32", tp_plan=True)),
     "hrm_text": Family("hrm_text", Implementation(gate_projection="gate_proj")),
-    "hunyuan_v1_dense": Family("hunyuan_dense", AS_LLAMA),
+    "hunyuan_v1_dense": Family(HUNYUAN, AS_LLAMA),
     "hunyuan_v1_moe": Family("hunyuan_moe", Implementation(ep_plan=True)),
     "hunyuan_vl": Family("multimodal.hunyuan", OF_ITS_TEXT),
-    "hunyuan_vl_text": Family("multimodal.hunyuan", AS_LLAMA),
-    "hy_v3": Family("hunyuan_moe", Implementation(router_dtype="fp32", ep_plan=True)),
+    "hunyuan_vl_text": Family(
+        replace(
+            HUNYUAN,
+            dims={**HUNYUAN.dims, "tie_word_embeddings": True},
+            aliases={"attention_head_dim": "head_dim", "org_vocab_size": "vocab_size"},
+        ),
+        AS_LLAMA,
+    ),
+    "hy_v3": Family(
+        Decoder(
+            dims=dims(
+                vocab=120832,
+                hidden=4096,
+                ffn=13312,
+                layers=80,
+                heads=64,
+                groups=8,
+                head_dim=128,
+                moe_intermediate_size=1536,
+                num_experts=192,
+                num_experts_per_tok=8,
+                num_shared_experts=1,
+            ),
+            aliases={"num_local_experts": "num_experts"},
+            qk_norm="head",
+            experts=Moe(
+                shared_count="num_shared_experts", shared_bias=MLP_BIAS, dense=1, listed=True
+            ),
+        ),
+        Implementation(router_dtype="fp32", ep_plan=True),
+    ),
     "hy_v4": Family(
         "hy_v4", Implementation(softmax_dtype="input", router_dtype="fp32", ep_plan=True)
     ),
@@ -240,18 +776,81 @@ FAMILIES: Mapping[str, Family] = {
     "inkling_text": Family("inkling", Implementation(router_dtype="fp32", ep_plan=True)),
     "instructblip": Family("multimodal.blip", OF_ITS_TEXT),
     "instructblipvideo": Family("multimodal.blip", OF_ITS_TEXT),
-    "internlm2": Family("llama", AS_LLAMA),
-    "internlm3": Family("llama", AS_LLAMA),
+    "internlm2": Family(
+        Decoder(
+            dims={**LLAMA_7B, "vocab_size": 103168, "attention_bias": True},
+            aliases={"bias": "attention_bias"},
+        ),
+        AS_LLAMA,
+    ),
+    "internlm3": Family(
+        Decoder(
+            dims=dims(
+                vocab=128512, hidden=4096, ffn=10240, layers=48, heads=32, groups=2, head_dim=128
+            ),
+            aliases={"qkv_bias": "attention_bias", "bias": "mlp_bias"},
+        ),
+        AS_LLAMA,
+    ),
     "internvl": Family("multimodal.internvl", OF_ITS_TEXT),
-    "iquestcoder": Family("llama", AS_LLAMA),
-    "jais2": Family("squared_relu", AS_LLAMA, activation="relu2"),
+    "iquestcoder": Family(
+        Decoder(
+            dims=dims(
+                vocab=76800, hidden=5120, ffn=27648, layers=80, heads=40, groups=8, head_dim=128
+            )
+        ),
+        AS_LLAMA,
+    ),
+    "jais2": Family(
+        Decoder(
+            dims=dims(
+                vocab=150272,
+                hidden=3328,
+                ffn=26624,
+                layers=32,
+                heads=26,
+            ),
+            norm="layer",
+            mlp="plain",
+            qkv_bias=Key("attention_bias", True),
+            out_bias=Key("attention_bias", True),
+            mlp_bias=Key("mlp_bias", True),
+        ),
+        AS_LLAMA,
+        activation="relu2",
+    ),
     "jamba": Family("jamba", Implementation(ep_plan=True)),
     "janus": Family("multimodal.image_tokens", OF_ITS_TEXT),
     "jetmoe": Family("jetmoe", AS_LLAMA),
-    "kimi_k2": Family("deepseek", Implementation(router_dtype="fp32")),
+    "kimi_k2": Family(DEEPSEEK_V3, Implementation(router_dtype="fp32")),
     "kimi_k25": Family("multimodal.kimi", OF_ITS_TEXT),
     "kimi_linear": Family("kimi_linear", Implementation(router_dtype="fp32", ep_plan=True)),
-    "kolibri1": Family("mellum", Implementation(router_dtype="fp32", ep_plan=True)),
+    "kolibri1": Family(
+        Decoder(
+            dims=dims(
+                vocab=128000,
+                hidden=2560,
+                layers=50,
+                heads=48,
+                groups=4,
+                head_dim=128,
+                moe_intermediate_size=512,
+                shared_expert_intermediate_size=512,
+                num_experts=384,
+                num_experts_per_tok=6,
+                sliding_window=513,
+            ),
+            aliases={"num_local_experts": "num_experts"},
+            norms="around",
+            qkv_bias=False,
+            out_bias=False,
+            qk_norm="head",
+            rope="in_windows_if_any",
+            windows=Windows(period=5),
+            experts=Moe(shared_width="shared_expert_intermediate_size"),
+        ),
+        Implementation(router_dtype="fp32", ep_plan=True),
+    ),
     "laguna": Family(
         "laguna",
         Implementation(
@@ -264,7 +863,7 @@ FAMILIES: Mapping[str, Family] = {
     "lfm3": Family("lfm", AS_LLAMA),
     "lfm3_vl": Family("multimodal.lfm", OF_ITS_TEXT),
     "lighton_ocr": Family("multimodal.mistral", OF_ITS_TEXT),
-    "llama": Family("llama", Implementation(tp_plan=True)),
+    "llama": Family(Decoder(dims=LLAMA_7B), Implementation(tp_plan=True)),
     "llama4": Family("multimodal.llama", OF_ITS_TEXT),
     "llama4_text": Family("llama4", Implementation(softmax_dtype="input")),
     "llava": Family("multimodal.llava", OF_ITS_TEXT),
@@ -274,8 +873,30 @@ FAMILIES: Mapping[str, Family] = {
     "longcat_flash": Family("longcat", Implementation(router_dtype="fp32")),
     "mamba": Family("mamba", AS_LLAMA),
     "mamba2": Family("mamba", AS_LLAMA),
-    "mellum": Family("mellum", Implementation(ep_plan=True)),
-    "mimo": Family("qwen", AS_LLAMA),
+    "mellum": Family(
+        Decoder(
+            dims=dims(
+                vocab=98304,
+                hidden=2304,
+                ffn=7168,
+                layers=28,
+                heads=32,
+                groups=4,
+                head_dim=128,
+                moe_intermediate_size=896,
+                num_experts=64,
+                num_experts_per_tok=8,
+                sliding_window=1024,
+            ),
+            aliases={"num_local_experts": "num_experts"},
+            qk_norm="head",
+            mlp_bias=False,
+            windows=Windows(slides="none"),
+            experts=Moe(listed=True),
+        ),
+        Implementation(ep_plan=True),
+    ),
+    "mimo": Family(QWEN2, AS_LLAMA),
     "mimo_v2_flash": Family(
         "mimo_v2",
         Implementation(
@@ -293,18 +914,81 @@ FAMILIES: Mapping[str, Family] = {
     "minimax_m3_vl_text": Family(
         "minimax_m3", Implementation(partial_rotary=True, norm_scale_dtype="fp32")
     ),
-    "ministral": Family("mistral", Implementation(tp_plan=True)),
-    "ministral3": Family("mistral", Implementation(tp_plan=True)),
-    "mistral": Family("mistral", Implementation(tp_plan=True)),
+    "ministral": Family(
+        Decoder(
+            dims=MISTRAL_7B,
+            qkv_bias=False,
+            out_bias=False,
+            mlp_bias=False,
+            windows=Windows(slides="all"),
+        ),
+        Implementation(tp_plan=True),
+    ),
+    "ministral3": Family(
+        Decoder(
+            dims=dims(
+                vocab=131072, hidden=4096, ffn=14336, layers=34, heads=32, groups=8, head_dim=128
+            ),
+            qkv_bias=False,
+            out_bias=False,
+            mlp_bias=False,
+            windows=ALIKE,
+        ),
+        Implementation(tp_plan=True),
+    ),
+    "mistral": Family(
+        Decoder(dims=MISTRAL_7B, qkv_bias=False, out_bias=False, mlp_bias=False, windows=ALIKE),
+        Implementation(tp_plan=True),
+    ),
     "mistral3": Family("multimodal.mistral", OF_ITS_TEXT),
-    "mistral4": Family("mistral_moe", Implementation(ep_plan=True)),
+    "mistral4": Family(
+        Decoder(
+            dims=dims(
+                vocab=131072,
+                hidden=4096,
+                ffn=12288,
+                layers=36,
+                heads=32,
+                q_lora_rank=1024,
+                kv_lora_rank=256,
+                qk_nope_head_dim=64,
+                qk_rope_head_dim=64,
+                v_head_dim=128,
+                moe_intermediate_size=2048,
+                n_routed_experts=128,
+                n_shared_experts=1,
+                num_experts_per_tok=4,
+                first_k_dense_replace=0,
+            ),
+            aliases={"num_local_experts": "n_routed_experts"},
+            attention="latent",
+            mlp_bias=False,
+            experts=DEEPSEEK_EXPERTS,
+        ),
+        Implementation(ep_plan=True),
+    ),
     "mistral_large4": Family("multimodal.mistral", OF_ITS_TEXT),
     "mistral_large4_text": Family(
-        "mistral_moe",
+        "mistral_large4",
         Implementation(partial_rotary=True, router_dtype="fp32", ep_plan=True),
         softcaps=("logits",),
     ),
-    "mixtral": Family("mixtral", Implementation(ep_plan=True)),
+    "mixtral": Family(
+        Decoder(
+            dims={
+                **MISTRAL_7B,
+                "sliding_window": None,
+                "num_local_experts": 8,
+                "num_experts_per_tok": 2,
+            },
+            aliases={"num_experts": "num_local_experts"},
+            qkv_bias=False,
+            out_bias=False,
+            windows=ALIKE,
+            experts=WIDE_EXPERTS,
+        ),
+        Implementation(ep_plan=True),
+    ),
     "mllama": Family("multimodal.llama", OF_ITS_TEXT),
     "mllama_text_model": Family("multimodal.llama", AS_LLAMA),
     "modernbert-decoder": Family("modernbert_decoder", AS_LLAMA, activation="gelu"),
@@ -324,9 +1008,15 @@ FAMILIES: Mapping[str, Family] = {
         ),
         softcaps=("logits",),
     ),
-    "nanochat": Family("squared_relu", AS_LLAMA, activation="relu2", softcaps=("logits",)),
+    "nanochat": Family("nanochat", AS_LLAMA, activation="relu2", softcaps=("logits",)),
     "nemotron": Family(
-        "squared_relu", Implementation(partial_rotary=True, tp_plan=True), activation="relu2"
+        Decoder(
+            dims=dims(vocab=256000, hidden=6144, ffn=24576, layers=32, heads=48),
+            norm="layer",
+            mlp="plain",
+        ),
+        Implementation(partial_rotary=True, tp_plan=True),
+        activation="relu2",
     ),
     "nemotron_h": Family(
         "nemotron_h",
@@ -334,9 +1024,24 @@ FAMILIES: Mapping[str, Family] = {
         activation="relu2",
     ),
     "nemotron_h_omni": Family("multimodal.nemotron", OF_ITS_TEXT),
-    "olmo": Family("olmo", Implementation(layer_norm="kernel_in_fp32", tp_plan=True)),
-    "olmo2": Family("olmo", Implementation(norm_scale_dtype="fp32")),
-    "olmo3": Family("olmo", Implementation(norm_scale_dtype="fp32")),
+    "olmo": Family(
+        Decoder(dims=OLMO_7B, norm="layer_bare", mlp_bias=False),
+        Implementation(layer_norm="kernel_in_fp32", tp_plan=True),
+    ),
+    "olmo2": Family(
+        Decoder(dims=OLMO_7B, norms="after", qk_norm="width", mlp_bias=False),
+        Implementation(norm_scale_dtype="fp32"),
+    ),
+    "olmo3": Family(
+        Decoder(
+            dims={**OLMO_7B, "sliding_window": 4096},
+            norms="after",
+            qk_norm="width",
+            mlp_bias=False,
+            windows=Windows(),
+        ),
+        Implementation(norm_scale_dtype="fp32"),
+    ),
     "olmo_hybrid": Family("olmo_hybrid", Implementation(norm_scale_dtype="fp32")),
     "olmoe": Family("olmoe", Implementation(ep_plan=True)),
     "openai-gpt": Family(
@@ -346,30 +1051,73 @@ FAMILIES: Mapping[str, Family] = {
     "orion": Family("stablelm", AS_LLAMA),
     "ovis2": Family("multimodal.ovis", OF_ITS_TEXT),
     "paddleocr_vl": Family("multimodal.baidu", OF_ITS_TEXT),
-    "paddleocr_vl_text": Family("multimodal.baidu", AS_LLAMA),
+    "paddleocr_vl_text": Family(ERNIE4_5, AS_LLAMA),
     "paligemma": Family("multimodal.gemma", OF_ITS_TEXT),
     "persimmon": Family(
         "gpt_neox", Implementation(packed_qkv=True, partial_rotary=True), activation="relu2"
     ),
     "phi": Family("phi", Implementation(partial_rotary=True), activation="gelu_new"),
-    "phi3": Family("phi", Implementation(packed_qkv=True, partial_rotary=True)),
+    "phi3": Family(
+        Decoder(
+            dims=dims(vocab=32064, hidden=3072, ffn=8192, layers=32, heads=32),
+            qkv_bias=False,
+            out_bias=False,
+            mlp_bias=False,
+            windows=ALIKE,
+        ),
+        Implementation(packed_qkv=True, partial_rotary=True),
+    ),
     "phi4_multimodal": Family(
         "multimodal.phi4", Implementation(packed_qkv=True, partial_rotary=True)
     ),
-    "phimoe": Family("phimoe", Implementation(ep_plan=True)),
+    "phimoe": Family(
+        Decoder(
+            dims=dims(
+                vocab=32064,
+                hidden=4096,
+                ffn=6400,
+                layers=32,
+                heads=32,
+                groups=8,
+                num_local_experts=16,
+                num_experts_per_tok=2,
+            ),
+            norm="layer",
+            windows=ALIKE,
+            experts=WIDE_EXPERTS,
+            head_bias=Key("lm_head_bias"),
+        ),
+        Implementation(ep_plan=True),
+    ),
     "pp_chart2table": Family("multimodal.ocr", OF_ITS_TEXT),
     "qianfan_ocr": Family("multimodal.internvl", OF_ITS_TEXT),
     "qwen": Family("qwen", AS_LLAMA),
-    "qwen2": Family("qwen", Implementation(tp_plan=True)),
-    "qwen2_5_omni_text": Family("multimodal.qwen_audio", AS_LLAMA),
+    "qwen2": Family(QWEN2, Implementation(tp_plan=True)),
+    "qwen2_5_omni_text": Family(
+        replace(
+            QWEN2,
+            dims=dims(
+                vocab=152064,
+                hidden=3584,
+                ffn=18944,
+                layers=28,
+                heads=28,
+                groups=4,
+                sliding_window=32768,
+                max_window_layers=28,
+                tie_word_embeddings=True,
+            ),
+        ),
+        AS_LLAMA,
+    ),
     "qwen2_5_omni_thinker": Family("multimodal.qwen_audio", OF_ITS_TEXT),
     "qwen2_5_vl": Family("multimodal.qwen_vl", OF_ITS_TEXT),
-    "qwen2_5_vl_text": Family("multimodal.qwen_vl", AS_LLAMA),
+    "qwen2_5_vl_text": Family(QWEN2_VL, AS_LLAMA),
     "qwen2_audio": Family("multimodal.qwen_audio", OF_ITS_TEXT),
     "qwen2_moe": Family("qwen_moe", Implementation(ep_plan=True)),
     "qwen2_vl": Family("multimodal.qwen_vl", OF_ITS_TEXT),
-    "qwen2_vl_text": Family("multimodal.qwen_vl", AS_LLAMA),
-    "qwen3": Family("qwen", Implementation(tp_plan=True)),
+    "qwen2_vl_text": Family(QWEN2_VL, AS_LLAMA),
+    "qwen3": Family(QWEN3, Implementation(tp_plan=True)),
     "qwen3_5": Family("multimodal.qwen_vl", OF_ITS_TEXT),
     "qwen3_5_moe": Family("multimodal.qwen_vl", OF_ITS_TEXT),
     "qwen3_5_moe_text": Family(
@@ -395,7 +1143,7 @@ FAMILIES: Mapping[str, Family] = {
     "qwen3_vl": Family("multimodal.qwen_vl", OF_ITS_TEXT),
     "qwen3_vl_moe": Family("multimodal.qwen_vl", OF_ITS_TEXT),
     "qwen3_vl_moe_text": Family("multimodal.qwen_vl", Implementation(ep_plan=True)),
-    "qwen3_vl_text": Family("multimodal.qwen_vl", AS_LLAMA),
+    "qwen3_vl_text": Family(QWEN3, AS_LLAMA),
     "qwen4_exp": Family("multimodal.qwen_vl", OF_ITS_TEXT),
     "qwen4_exp_text": Family("qwen4_exp", Implementation(norm_scale_dtype="fp32", ep_plan=True)),
     "recurrent_gemma": Family(
@@ -404,13 +1152,55 @@ FAMILIES: Mapping[str, Family] = {
         activation="gelu_pytorch_tanh",
     ),
     "rwkv": Family("rwkv", AS_LLAMA),
-    "seed_oss": Family("seed_oss", Implementation(tp_plan=True), drops=("attention", "hidden")),
+    "seed_oss": Family(
+        Decoder(
+            dims=dims(
+                vocab=155136, hidden=4096, ffn=27648, layers=64, heads=80, groups=8, head_dim=128
+            ),
+            qkv_bias=Key("attention_bias", True),
+            out_bias=Key("attention_out_bias"),
+        ),
+        Implementation(tp_plan=True),
+        drops=("attention", "hidden"),
+    ),
     "shieldgemma2": Family("multimodal.gemma", OF_ITS_TEXT),
     "smollm3": Family("smollm3", Implementation(tp_plan=True)),
     "smolvlm": Family("multimodal.idefics", OF_ITS_TEXT),
-    "solar_open": Family("glm_moe", Implementation(router_dtype="fp32", ep_plan=True)),
+    "solar_open": Family(
+        Decoder(
+            dims=dims(
+                vocab=196608,
+                hidden=4096,
+                layers=48,
+                heads=64,
+                groups=8,
+                head_dim=128,
+                moe_intermediate_size=1280,
+                n_routed_experts=128,
+                n_shared_experts=1,
+                num_experts_per_tok=8,
+            ),
+            aliases={"num_local_experts": "n_routed_experts"},
+            out_bias=False,
+            experts=replace(DEEPSEEK_EXPERTS, dense=0),
+        ),
+        Implementation(router_dtype="fp32", ep_plan=True),
+    ),
     "stablelm": Family("stablelm", Implementation(partial_rotary=True)),
-    "starcoder2": Family("starcoder2", AS_LLAMA, activation="gelu_pytorch_tanh"),
+    "starcoder2": Family(
+        Decoder(
+            dims=dims(vocab=49152, hidden=3072, ffn=12288, layers=30, heads=24, groups=2),
+            tied=True,
+            norm="layer",
+            mlp="plain",
+            qkv_bias=Key("use_bias", True),
+            out_bias=Key("use_bias", True),
+            mlp_bias=Key("use_bias", True),
+            windows=ALIKE,
+        ),
+        AS_LLAMA,
+        activation="gelu_pytorch_tanh",
+    ),
     "step3p5": Family(
         "multimodal.step", Implementation(partial_rotary=True, norm_scale_dtype="fp32")
     ),
@@ -418,7 +1208,7 @@ FAMILIES: Mapping[str, Family] = {
     "unlimited_ocr": Family("multimodal.ocr", OF_ITS_TEXT),
     "unlimited_ocr_text": Family("unlimited_ocr", AS_LLAMA),
     "vaultgemma": Family(
-        "gemma",
+        Decoder(dims=GEMMA2_2B, tied=True, mlp_bias=False, windows=Windows(period=2)),
         Implementation(norm_scale_dtype="fp32"),
         activation="gelu_pytorch_tanh",
         softcaps=("attention", "logits"),
@@ -432,8 +1222,26 @@ FAMILIES: Mapping[str, Family] = {
     "voxtral_realtime_text": Family("multimodal.voxtral", AS_LLAMA),
     "xglm": Family("opt", AS_LLAMA, activation="gelu", drops=("attention", "hidden")),
     "xlstm": Family("xlstm", AS_LLAMA),
-    "xverse": Family("llama", AS_LLAMA),
-    "youtu": Family("youtu", AS_LLAMA),
+    "xverse": Family(
+        Decoder(dims=dims(vocab=100278, hidden=5120, ffn=13824, layers=40, heads=40)), AS_LLAMA
+    ),
+    "youtu": Family(
+        Decoder(
+            dims=dims(
+                vocab=128256,
+                hidden=2048,
+                ffn=6144,
+                layers=32,
+                heads=16,
+                q_lora_rank=1536,
+                **DEEPSEEK_LATENT,
+            ),
+            tied=True,
+            attention="latent",
+            mlp_bias=False,
+        ),
+        AS_LLAMA,
+    ),
     "zamba": Family("zamba", AS_LLAMA, activation="gelu"),
     "zamba2": Family("zamba", AS_LLAMA, activation="gelu"),
     "zaya": Family("zaya", Implementation(partial_rotary=True, ep_plan=True)),

@@ -1,4 +1,4 @@
-"""Granite and HyperCLOVA X: Llama's layer with scaled residuals, windows or norms after."""
+"""Granite and HyperCLOVA X where they are more than Llama's layer: sinks, norms after."""
 
 from trainfit.architectures.config import Config
 from trainfit.architectures.decoder import (
@@ -11,7 +11,7 @@ from trainfit.architectures.decoder import (
     rms,
     sandwich_norm_layer,
 )
-from trainfit.architectures.llama import LLAMA_7B, llama_decoder
+from trainfit.architectures.vocabulary import LLAMA_7B
 from trainfit.architectures.windows import sliding_window, windows
 from trainfit.specs.architecture import ModelSpec
 
@@ -24,10 +24,6 @@ _GRANITE_SWA = {
     "num_key_value_heads": 4,
     "sliding_window": 128,
 }
-
-
-def granite(config: Config) -> ModelSpec:
-    return llama_decoder(config.with_defaults(LLAMA_7B))
 
 
 def granite_swa(config: Config) -> ModelSpec:
@@ -66,4 +62,4 @@ def hyperclovax(config: Config) -> ModelSpec:
     return decoder(config, [layer] * layer_count(config), tied=False, final_norm=norm)
 
 
-PARSERS = {"granite": granite, "granite_swa": granite_swa, "hyperclovax": hyperclovax}
+PARSERS = {"granite_swa": granite_swa, "hyperclovax": hyperclovax}

@@ -10,7 +10,7 @@ from trainfit.architectures.decoder import (
     rms,
 )
 from trainfit.architectures.latent import latent_attention
-from trainfit.architectures.llama import LLAMA_7B
+from trainfit.architectures.vocabulary import LLAMA_7B
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Experts, Mlp
 

@@ -1,11 +1,9 @@
-"""OLMoE and FlexOlmo: queries and keys normed over their whole width, experts in every layer."""
+"""OLMoE: queries and keys normed over their whole width, experts in every layer."""
 
 from trainfit.architectures.config import Config
 from trainfit.architectures.decoder import (
-    decoder,
     grouped_query_attention,
     layer_count,
-    post_norm_layer,
     pre_norm_decoder,
     rms,
 )
@@ -21,15 +19,6 @@ _OLMOE = {
     "num_attention_heads": 16,
     "num_experts": 64,
     "num_experts_per_tok": 8,
-}
-_FLEX_OLMO = {
-    "vocab_size": 100352,
-    "hidden_size": 4096,
-    "intermediate_size": 11008,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_experts": 7,
-    "num_experts_per_tok": 5,
 }
 
 
@@ -53,13 +42,4 @@ def olmoe(config: Config) -> ModelSpec:
     )
 
 
-def flex_olmo(config: Config) -> ModelSpec:
-    """Norms stand behind attention and experts, none before them."""
-    config = config.with_defaults(_FLEX_OLMO, num_local_experts="num_experts")
-    norm = rms(config.int("hidden_size"))
-    experts = routed_experts(config, "num_experts", "intermediate_size")
-    layer = post_norm_layer(norm, _attention(config), experts)
-    return decoder(config, [layer] * layer_count(config), tied=False, final_norm=norm)
-
-
-PARSERS = {"flex_olmo": flex_olmo, "olmoe": olmoe}
+PARSERS = {"olmoe": olmoe}

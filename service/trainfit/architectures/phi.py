@@ -1,18 +1,14 @@
-"""Phi 1 to 4: first parallel blocks with biases everywhere, from Phi-3 on Llama's layer."""
+"""Phi 1 and 2: attention and MLP side by side, with biases everywhere."""
 
 from trainfit.architectures.config import Config
 from trainfit.architectures.decoder import (
     decoder,
-    gated_mlp,
     grouped_query_attention,
     layer_count,
     layer_norm,
     parallel_layer,
     plain_mlp,
-    pre_norm_layer,
-    rms,
 )
-from trainfit.architectures.windows import sliding_window
 from trainfit.specs.architecture import ModelSpec
 
 _PHI = {
@@ -20,13 +16,6 @@ _PHI = {
     "hidden_size": 2048,
     "intermediate_size": 8192,
     "num_hidden_layers": 24,
-    "num_attention_heads": 32,
-}
-_PHI3_MINI = {
-    "vocab_size": 32064,
-    "hidden_size": 3072,
-    "intermediate_size": 8192,
-    "num_hidden_layers": 32,
     "num_attention_heads": 32,
 }
 
@@ -44,12 +33,4 @@ def phi(config: Config) -> ModelSpec:
     return decoder(config, layers, tied=False, final_norm=norm, head_bias=True)
 
 
-def phi3(config: Config) -> ModelSpec:
-    config = config.with_defaults(_PHI3_MINI)
-    norm = rms(config.int("hidden_size"))
-    attention = grouped_query_attention(config, window=sliding_window(config))
-    layer = pre_norm_layer(norm, attention, gated_mlp(config))
-    return decoder(config, [layer] * layer_count(config), tied=False, final_norm=norm)
-
-
-PARSERS = {"phi": phi, "phi3": phi3}
+PARSERS = {"phi": phi}

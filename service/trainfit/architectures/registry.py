@@ -1,6 +1,7 @@
 """Which family reads which model_type. A family is imported when one of its types is asked for."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -9,7 +10,9 @@ from trainfit.architectures.config import (
     UnsupportedModelTypeError,
     refused_dimensions,
 )
+from trainfit.architectures.decoder_values import read_decoder
 from trainfit.architectures.families import FAMILIES
+from trainfit.architectures.vocabulary import Decoder
 from trainfit.specs.architecture import ModelSpec
 
 
@@ -23,9 +26,10 @@ def parser_of(model_type: str, path: str = "") -> Callable[[Config], ModelSpec]:
     family = FAMILIES.get(model_type)
     if family is None:
         raise UnsupportedModelTypeError(model_type, path)
-    parsers: Mapping[str, Callable[[Config], ModelSpec]] = import_module(
-        f"trainfit.architectures.{family.reader}"
-    ).PARSERS
+    if isinstance(family.dimensions, Decoder):
+        return partial(read_decoder, family.dimensions)
+    module = import_module(f"trainfit.architectures.{family.dimensions}")
+    parsers: Mapping[str, Callable[[Config], ModelSpec]] = module.PARSERS
     return parsers[model_type]
 
 

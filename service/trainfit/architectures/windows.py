@@ -22,3 +22,17 @@ def sliding_window(config: Config) -> int | None:
     """`sliding_window` in tokens; null and what is not positive mean no window."""
     window = config.optional_int("sliding_window")
     return window if window is not None and window > 0 else None
+
+
+def full_every(
+    config: Config, key: str | None, default: int, *, nullable: bool = False, spelt: bool = False
+) -> int:
+    """The period of full attention, under `key` where the class reads one.
+
+    A `nullable` one is the default where it is null or 0; a `spelt` one may be given as in "LLLG".
+    """
+    if key is None:
+        return default
+    if spelt and isinstance(pattern := config.get(key), str):
+        return len(pattern)
+    return (config.optional_int(key) or default) if nullable else config.int(key, default)

@@ -22,7 +22,6 @@ from trainfit.architectures.encoders.layers import (
     transformer_layer,
 )
 from trainfit.architectures.encoders.siglip import SO400M, siglip_layers
-from trainfit.architectures.ernie import ernie4_5
 from trainfit.architectures.layer_patterns import mlp_types
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Experts, Layer, Sublayer
@@ -125,5 +124,4 @@ PARSERS = {
     "ernie4_5_vl_moe": ernie4_5_vl_moe,
     "ernie4_5_vl_moe_text": ernie4_5_vl_moe_text,
     "paddleocr_vl": paddleocr_vl,
-    "paddleocr_vl_text": ernie4_5,
 }

@@ -9,14 +9,6 @@ from trainfit.architectures.composite import (
     text_spec,
 )
 from trainfit.architectures.config import Config
-from trainfit.architectures.decoder import (
-    decoder,
-    gated_mlp,
-    grouped_query_attention,
-    layer_count,
-    rms,
-    sandwich_norm_layer,
-)
 from trainfit.architectures.encoders.glm_vision import (
     glm4v_vision,
     glm5_next_vision,
@@ -24,18 +16,8 @@ from trainfit.architectures.encoders.glm_vision import (
 )
 from trainfit.architectures.encoders.layers import mlp, size
 from trainfit.architectures.encoders.towers import merging_tower, tower
-from trainfit.architectures.glm import glm4
-from trainfit.architectures.glm_moe import glm4_moe
 from trainfit.specs.architecture import ModelSpec
 
-_GLM_OCR = {
-    "vocab_size": 59392,
-    "hidden_size": 1024,
-    "intermediate_size": 4096,
-    "num_hidden_layers": 16,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 8,
-}
 _GLM_ASR_TEXT = {
     "vocab_size": 59264,
     "hidden_size": 2048,
@@ -44,25 +26,6 @@ _GLM_ASR_TEXT = {
     "num_attention_heads": 16,
     "num_key_value_heads": 4,
 }
-
-
-def glm4v_text(config: Config) -> ModelSpec:
-    """The decoder of GLM-4; its biases are fixed and its heads share out the hidden size."""
-    return glm4(Config({**config.values, "head_dim": None, "attention_bias": True}, config.path))
-
-
-def glm4v_moe_text(config: Config) -> ModelSpec:
-    """The decoder of GLM-4.5, by default with biases and never with normed queries and keys."""
-    sizes = {"vocab_size": 151424, "attention_bias": True, **config.values, "use_qk_norm": False}
-    return glm4_moe(Config(sizes, config.path))
-
-
-def glm_ocr_text(config: Config) -> ModelSpec:
-    """The decoder of GLM-4 without biases."""
-    config = config.with_defaults(_GLM_OCR)
-    norm = rms(config.int("hidden_size"))
-    layer = sandwich_norm_layer(norm, grouped_query_attention(config), gated_mlp(config))
-    return decoder(config, [layer] * layer_count(config), tied=False, final_norm=norm)
 
 
 def glm4v(config: Config) -> ModelSpec:
@@ -103,10 +66,7 @@ PARSERS = {
     "glm46v": glm46v,
     "glm4v": glm4v,
     "glm4v_moe": glm4v,
-    "glm4v_moe_text": glm4v_moe_text,
-    "glm4v_text": glm4v_text,
     "glm_ocr": glm_ocr,
-    "glm_ocr_text": glm_ocr_text,
     "glmasr": glmasr,
     "glmga": glm46v,
 }

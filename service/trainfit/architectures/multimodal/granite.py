@@ -20,22 +20,7 @@ from trainfit.architectures.encoders.layers import (
 from trainfit.architectures.encoders.qformer import q_former
 from trainfit.architectures.encoders.siglip import SIGLIP, siglip_layers
 from trainfit.architectures.encoders.towers import tower
-from trainfit.architectures.granite import granite
 from trainfit.specs.architecture import ModelSpec
-
-_DOCLING = {
-    "vocab_size": 133800,
-    "hidden_size": 1024,
-    "intermediate_size": 2048,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 4,
-    "tie_word_embeddings": True,
-}
-
-
-def granite_docling_text(config: Config) -> ModelSpec:
-    return granite(config.with_defaults(_DOCLING))
 
 
 def granite4_vision(config: Config) -> ModelSpec:
@@ -119,9 +104,7 @@ def _density_router(config: Config, vision: Config) -> int:
 
 PARSERS = {
     "granite4_vision": granite4_vision,
-    "granite4_vision_text": granite,
     "granite_docling": granite_docling,
-    "granite_docling_text": granite_docling_text,
     "granite_speech": granite_speech,
     "granite_speech_plus": granite_speech,
 }

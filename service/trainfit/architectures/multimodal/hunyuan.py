@@ -12,18 +12,7 @@ from trainfit.architectures.encoders.layers import (
     patch_pixels,
     size,
 )
-from trainfit.architectures.hunyuan_dense import hunyuan_v1_dense
 from trainfit.specs.architecture import ModelSpec
-
-
-def hunyuan_vl_text(config: Config) -> ModelSpec:
-    return hunyuan_v1_dense(
-        config.with_defaults(
-            {"tie_word_embeddings": True},
-            attention_head_dim="head_dim",
-            org_vocab_size="vocab_size",
-        )
-    )
 
 
 def hunyuan_vl(config: Config) -> ModelSpec:
@@ -67,4 +56,4 @@ def _merger(vision: Config, text: int) -> int:
     )
 
 
-PARSERS = {"hunyuan_vl": hunyuan_vl, "hunyuan_vl_text": hunyuan_vl_text}
+PARSERS = {"hunyuan_vl": hunyuan_vl}

@@ -24,18 +24,10 @@ from trainfit.architectures.encoders.layers import (
 )
 from trainfit.architectures.encoders.layers import layer_norm as norm_parameters
 from trainfit.architectures.encoders.vqgan import chameleon_vq, emu3_vq, janus_vq
-from trainfit.architectures.llama import LLAMA_7B
+from trainfit.architectures.vocabulary import LLAMA_7B
 from trainfit.specs.architecture import ModelSpec
 
 _CHAMELEON = {**LLAMA_7B, "vocab_size": 65536, "num_key_value_heads": 32}
-_EMU3 = {
-    "vocab_size": 184622,
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-}
 _FUYU = {
     "vocab_size": 262144,
     "hidden_size": 4096,
@@ -61,16 +53,6 @@ def chameleon(config: Config) -> ModelSpec:
     layer = pre_norm_layer(norm, normed, gated_mlp(text, bias=text.bool("mlp_bias", False)))
     spec = decoder(text, [layer] * layer_count(text), tied=False, final_norm=norm)
     return composite(config, spec, chameleon_vq(section(config, "vq_config")))
-
-
-def emu3_text(config: Config) -> ModelSpec:
-    config = config.with_defaults(_EMU3)
-    bias = config.bool("attention_bias", False)
-    norm = rms(config.int("hidden_size"))
-    attention_block = grouped_query_attention(config, qkv_bias=bias, out_bias=bias)
-    mlp_block = gated_mlp(config, bias=config.bool("mlp_bias", False))
-    layer = pre_norm_layer(norm, attention_block, mlp_block)
-    return decoder(config, [layer] * layer_count(config), tied=False, final_norm=norm)
 
 
 def emu3(config: Config) -> ModelSpec:
@@ -128,10 +110,4 @@ def _janus_generation(vq: Config) -> int:
     return janus_vq(vq) + codes * width + aligner + head
 
 
-PARSERS = {
-    "chameleon": chameleon,
-    "emu3": emu3,
-    "emu3_text_model": emu3_text,
-    "fuyu": fuyu,
-    "janus": janus,
-}
+PARSERS = {"chameleon": chameleon, "emu3": emu3, "fuyu": fuyu, "janus": janus}

@@ -4,13 +4,6 @@ from collections.abc import Callable
 
 from trainfit.architectures.composite import composite, own_text_spec, section, text_spec
 from trainfit.architectures.config import Config
-from trainfit.architectures.decoder import (
-    gated_mlp,
-    grouped_query_attention,
-    layer_count,
-    pre_norm_decoder,
-    rms,
-)
 from trainfit.architectures.encoders.clip import clip_layers
 from trainfit.architectures.encoders.layers import (
     Tower,
@@ -24,10 +17,7 @@ from trainfit.architectures.encoders.layers import (
     size,
 )
 from trainfit.architectures.encoders.sam import sam, sam_tower
-from trainfit.architectures.experts import deepseek_experts
-from trainfit.architectures.layer_patterns import first_dense, mlp_types
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Block
 
 GOT_TEXT = {
     "vocab_size": 151860,
@@ -37,16 +27,6 @@ GOT_TEXT = {
     "num_attention_heads": 16,
     "num_key_value_heads": 16,
     "tie_word_embeddings": True,
-}
-_DEEPSEEK_OCR2 = {
-    "vocab_size": 102400,
-    "hidden_size": 4096,
-    "intermediate_size": 11008,
-    "moe_intermediate_size": 1407,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "n_routed_experts": 64,
-    "n_shared_experts": 2,
 }
 
 
@@ -92,24 +72,6 @@ def deepseek_ocr2(config: Config) -> ModelSpec:
     return composite(config, text, encoders)
 
 
-def deepseek_ocr2_text(config: Config) -> ModelSpec:
-    """Llama's attention, whose heads share out the hidden size, and DeepSeek's experts."""
-    config = Config({**_DEEPSEEK_OCR2, **config.values, "head_dim": None}, config.path)
-    total = layer_count(config)
-    bias, mlp_bias = config.bool("attention_bias", False), config.bool("mlp_bias", False)
-    mlps: dict[str, Block] = {
-        "dense": gated_mlp(config, bias=mlp_bias),
-        "sparse": deepseek_experts(config, shared_bias=mlp_bias),
-    }
-    types = first_dense(total, config.int("first_k_dense_replace", 1))
-    return pre_norm_decoder(
-        config,
-        rms(config.int("hidden_size")),
-        [grouped_query_attention(config, qkv_bias=bias, out_bias=bias)] * total,
-        [mlps[each] for each in mlp_types(config, types)],
-    )
-
-
 def _downsampled(
     config: Config, read: Callable[[Config], Tower], channels: tuple[int, int]
 ) -> Tower:
@@ -145,7 +107,6 @@ def _qwen2_reader(config: Config) -> Tower:
 
 PARSERS = {
     "deepseek_ocr2": deepseek_ocr2,
-    "deepseek_ocr2_text": deepseek_ocr2_text,
     "got_ocr2": got_ocr2,
     "pp_chart2table": got_ocr2,
     "unlimited_ocr": unlimited_ocr,

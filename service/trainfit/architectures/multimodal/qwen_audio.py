@@ -13,19 +13,8 @@ from trainfit.architectures.encoders.qwen_vl import qwen2_5_vl_vision, qwen3_vl_
 from trainfit.architectures.encoders.towers import tower
 from trainfit.architectures.encoders.whisper import qwen2_5_omni_audio, qwen3_omni_audio
 from trainfit.architectures.multimodal.qwen_vl import qwen3_experts_decoder
-from trainfit.architectures.qwen import qwen_decoder
 from trainfit.specs.architecture import ModelSpec
 
-_QWEN2_5_OMNI = {
-    "vocab_size": 152064,
-    "hidden_size": 3584,
-    "intermediate_size": 18944,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 28,
-    "num_key_value_heads": 4,
-    "sliding_window": 32768,
-    "tie_word_embeddings": True,
-}
 _QWEN3_OMNI = {
     "vocab_size": 3584,
     "hidden_size": 2048,
@@ -46,10 +35,6 @@ _QWEN3_ASR_TEXT = {
     "head_dim": 128,
     "tie_word_embeddings": True,
 }
-
-
-def qwen2_5_omni_text(config: Config) -> ModelSpec:
-    return qwen_decoder(config.with_defaults(_QWEN2_5_OMNI), qkv_bias=True)
 
 
 def qwen3_omni_moe_text(config: Config) -> ModelSpec:
@@ -88,7 +73,6 @@ def qwen3_omni_moe_thinker(config: Config) -> ModelSpec:
 
 
 PARSERS = {
-    "qwen2_5_omni_text": qwen2_5_omni_text,
     "qwen2_5_omni_thinker": qwen2_5_omni_thinker,
     "qwen2_audio": qwen2_audio,
     "qwen3_asr": qwen3_asr,

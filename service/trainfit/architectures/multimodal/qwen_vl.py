@@ -24,20 +24,9 @@ from trainfit.architectures.encoders.qwen_vl import (
     qwen3_vl_vision,
 )
 from trainfit.architectures.encoders.towers import merging_tower
-from trainfit.architectures.qwen import qwen3, qwen_decoder
 from trainfit.architectures.qwen_moe import feed_forwards
 from trainfit.specs.architecture import ModelSpec
 
-_QWEN2_VL = {
-    "vocab_size": 152064,
-    "hidden_size": 8192,
-    "intermediate_size": 29568,
-    "num_hidden_layers": 80,
-    "num_attention_heads": 64,
-    "num_key_value_heads": 8,
-    "sliding_window": 4096,
-    "max_window_layers": 80,
-}
 _QWEN3_VL_MOE = {
     "vocab_size": 151936,
     "hidden_size": 2048,
@@ -50,12 +39,6 @@ _QWEN3_VL_MOE = {
     "num_experts_per_tok": 4,
     "tie_word_embeddings": True,
 }
-
-
-def qwen2_vl_text(config: Config) -> ModelSpec:
-    """The decoder of Qwen2; its heads always share out the hidden size."""
-    sizes = {**_QWEN2_VL, **config.values, "head_dim": None}
-    return qwen_decoder(Config(sizes, config.path), qkv_bias=True)
 
 
 def qwen3_vl_moe_text(config: Config) -> ModelSpec:
@@ -129,14 +112,11 @@ PARSERS = {
     "exaone4_5": exaone4_5,
     "hyperclovax_vision_v2": hyperclovax_vision_v2,
     "qwen2_5_vl": qwen2_5_vl,
-    "qwen2_5_vl_text": qwen2_vl_text,
     "qwen2_vl": qwen2_vl,
-    "qwen2_vl_text": qwen2_vl_text,
     "qwen3_5": qwen3_5,
     "qwen3_5_moe": qwen3_5,
     "qwen3_vl": qwen3_vl,
     "qwen3_vl_moe": qwen3_vl,
     "qwen3_vl_moe_text": qwen3_vl_moe_text,
-    "qwen3_vl_text": qwen3,
     "qwen4_exp": qwen3_5,
 }

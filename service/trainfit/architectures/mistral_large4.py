@@ -1,10 +1,9 @@
-"""Mistral 4 and Mistral Large 4: latent attention and DeepSeek's experts."""
+"""Mistral Large 4: latent attention that some layers share, and DeepSeek's experts."""
 
 from collections.abc import Sequence
 
 from trainfit.architectures.config import Config
 from trainfit.architectures.decoder import gated_mlp, layer_count, pre_norm_decoder, rms
-from trainfit.architectures.deepseek import latent_decoder
 from trainfit.architectures.experts import deepseek_experts
 from trainfit.architectures.layer_patterns import (
     first_dense,
@@ -16,23 +15,6 @@ from trainfit.architectures.weights import opaque, weight
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Block, Indexer, LatentAttention
 
-_MISTRAL4 = {
-    "vocab_size": 131072,
-    "hidden_size": 4096,
-    "intermediate_size": 12288,
-    "moe_intermediate_size": 2048,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 32,
-    "q_lora_rank": 1024,
-    "kv_lora_rank": 256,
-    "qk_nope_head_dim": 64,
-    "qk_rope_head_dim": 64,
-    "v_head_dim": 128,
-    "n_routed_experts": 128,
-    "n_shared_experts": 1,
-    "num_experts_per_tok": 4,
-    "first_k_dense_replace": 0,
-}
 _MISTRAL_LARGE4 = {
     "vocab_size": 204800,
     "hidden_size": 6144,
@@ -50,11 +32,6 @@ _MISTRAL_LARGE4 = {
     "index_n_heads": 32,
     "index_head_dim": 128,
 }
-
-
-def mistral4(config: Config) -> ModelSpec:
-    config = config.with_defaults(_MISTRAL4, num_local_experts="n_routed_experts")
-    return latent_decoder(config, gated_mlp(config), deepseek_experts(config))
 
 
 def _attention(
@@ -115,4 +92,4 @@ def mistral_large4_text(config: Config) -> ModelSpec:
     return pre_norm_decoder(config, norm, attentions, [mlps[each] for each in types])
 
 
-PARSERS = {"mistral4": mistral4, "mistral_large4_text": mistral_large4_text}
+PARSERS = {"mistral_large4_text": mistral_large4_text}

@@ -1,4 +1,4 @@
-"""GLM 4 dense and its forerunner ChatGLM: few kv heads, biased queries, keys and values."""
+"""ChatGLM 2 and 3, the forerunner of GLM 4, in Megatron's words."""
 
 from trainfit.architectures.config import Config
 from trainfit.architectures.decoder import (
@@ -9,19 +9,9 @@ from trainfit.architectures.decoder import (
     layer_norm,
     pre_norm_layer,
     rms,
-    sandwich_norm_layer,
 )
 from trainfit.specs.architecture import ModelSpec
 
-_GLM4_9B = {
-    "vocab_size": 151552,
-    "hidden_size": 4096,
-    "intermediate_size": 13696,
-    "num_hidden_layers": 40,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 2,
-    "head_dim": 128,
-}
 _CHATGLM = {
     "vocab_size": 65024,
     "hidden_size": 4096,
@@ -30,23 +20,6 @@ _CHATGLM = {
     "num_attention_heads": 32,
     "head_dim": 128,
 }
-
-
-def glm(config: Config) -> ModelSpec:
-    config = config.with_defaults(_GLM4_9B)
-    norm = rms(config.int("hidden_size"))
-    attention = grouped_query_attention(config, qkv_bias=config.bool("attention_bias", True))
-    layer = pre_norm_layer(norm, attention, gated_mlp(config))
-    return decoder(config, [layer] * layer_count(config), tied=False, final_norm=norm)
-
-
-def glm4(config: Config) -> ModelSpec:
-    """GLM with norms after attention and MLP as well."""
-    config = config.with_defaults(_GLM4_9B)
-    norm = rms(config.int("hidden_size"))
-    attention = grouped_query_attention(config, qkv_bias=config.bool("attention_bias", True))
-    layer = sandwich_norm_layer(norm, attention, gated_mlp(config))
-    return decoder(config, [layer] * layer_count(config), tied=False, final_norm=norm)
 
 
 def chatglm(config: Config) -> ModelSpec:
@@ -79,4 +52,4 @@ def chatglm(config: Config) -> ModelSpec:
     )
 
 
-PARSERS = {"chatglm": chatglm, "glm": glm, "glm4": glm4}
+PARSERS = {"chatglm": chatglm}
