@@ -40,7 +40,7 @@ export type JobFromLaunch = Schemas["JobFromLaunch"];
 export type WrittenLaunch = Required<Schemas["WrittenLaunch"]>;
 export type ComparedJob = Schemas["ComparedJob"];
 export type Comparison = Schemas["Comparison"];
-export type Course = Schemas["Course"];
+export type Course = Schemas["Timeline"];
 export type Pass = Schemas["Pass"];
 
 export interface Questions {
