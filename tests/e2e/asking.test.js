@@ -133,6 +133,9 @@ scenario("a change by itself is asked before it is drawn, and a burst once", asy
   const asked = await number(page, "Micro-batch b").evaluate((field) => {
     const { fetch } = window;
     let count = 0;
+    // However busy the machine is, a burst takes no time.
+    const now = performance.now();
+    performance.now = () => now;
     window.fetch = (...question) => {
       count += 1;
       return fetch(...question);

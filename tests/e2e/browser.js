@@ -21,6 +21,10 @@ export const KEY = process.env.PAGE_KEY ?? "";
 /** Where one listens that takes a request a second of a caller, and four at once. */
 export const ORIGIN_WITH_LIMIT = process.env.PAGE_ORIGIN_WITH_LIMIT ?? "";
 
+/** The windows of a desk and of a phone. */
+export const DESK = { width: 1360, height: 900 };
+export const PHONE = { width: 390, height: 844 };
+
 /** A new browser, with a profile of its own. */
 export function launched() {
   return chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });

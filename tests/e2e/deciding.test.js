@@ -2,12 +2,8 @@
 
 import assert from "node:assert/strict";
 import { chip, number, open, settled, verdict } from "./browser.js";
+import { DEEPSEEK } from "./runs.js";
 import { scenario } from "./scenario.js";
-
-const DEEPSEEK =
-  "model.hf_id=deepseek-ai/DeepSeek-V3&parallelism.num_gpus=128&parallelism.tp=4&parallelism.pp=4" +
-  "&parallelism.ep=8&parallelism.num_layers_in_last_pipeline_stage=16&training.seq_length=4096" +
-  "&gpu=H100-80GB-SXM";
 
 scenario("three layouts stand side by side", async (page) => {
   await open(page);

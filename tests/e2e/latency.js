@@ -3,17 +3,14 @@
  * Each press changes the micro-batch of DeepSeek-V3 on 128 GPUs, from four stages to four others.
  */
 
-import { launched, number, open } from "./browser.js";
+import { DESK, launched, number, open } from "./browser.js";
+import { DEEPSEEK } from "./runs.js";
 
 const PRESSES = 60;
-const DEEPSEEK =
-  "model.hf_id=deepseek-ai/DeepSeek-V3&parallelism.num_gpus=128&parallelism.tp=4&parallelism.pp=4" +
-  "&parallelism.ep=8&parallelism.num_layers_in_last_pipeline_stage=16&training.seq_length=4096" +
-  "&gpu=H100-80GB-SXM";
 
 const browser = await launched();
 try {
-  const page = await browser.newPage({ viewport: { width: 1360, height: 900 } });
+  const page = await browser.newPage({ viewport: DESK });
   await open(page, DEEPSEEK);
   await number(page, "Micro-batch b").focus();
   const taken = [];

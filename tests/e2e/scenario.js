@@ -2,32 +2,34 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { launched, ORIGIN, ORIGIN_WITH_KEY, ORIGIN_WITH_LIMIT } from "./browser.js";
+import { DESK, launched, ORIGIN, ORIGIN_WITH_KEY, ORIGIN_WITH_LIMIT } from "./browser.js";
 
 const ORIGINS = [ORIGIN, ORIGIN_WITH_KEY, ORIGIN_WITH_LIMIT];
 
+/** @typedef {import("playwright-core").Page} Page */
+
 /** @type {import("playwright-core").Browser} */
 let browser;
+/** The page of the scenario before, unless that failed. @type {Page | undefined} */
+let left;
 before(async () => {
   browser = await launched();
 });
 after(() => browser?.close());
 
 /**
- * A scenario in a fresh profile. Whatever else it shows, it fails by an error on the console, and
- * by a request that leaves the origin.
+ * A scenario in an empty page. Whatever else it shows, it fails by an error on the console, and by
+ * a request that leaves the origin.
  * @param {string} name
- * @param {(page: import("playwright-core").Page) => Promise<void>} act
- * @param {import("playwright-core").BrowserContextOptions} [options]
+ * @param {(page: Page) => Promise<void>} act
+ * @param {{ viewport?: import("playwright-core").ViewportSize, colorScheme?: "dark" }} [options]
  */
-export function scenario(name, act, options = {}) {
+export function scenario(name, act, { viewport = DESK, colorScheme } = {}) {
   test(name, async () => {
-    const context = await browser.newContext({
-      viewport: { width: 1360, height: 900 },
-      ...options,
-    });
-    context.setDefaultTimeout(15_000);
-    const page = await context.newPage();
+    const page = left ?? (await fresh());
+    left = undefined;
+    await page.setViewportSize(viewport);
+    await page.emulateMedia({ colorScheme: colorScheme ?? "light", media: null });
     /** @type {string[]} */
     const wrong = [];
     page.on("pageerror", (error) => wrong.push(String(error)));
@@ -43,10 +45,32 @@ export function scenario(name, act, options = {}) {
     try {
       await act(page);
       assert.deepEqual(wrong, []);
-    } finally {
-      await context.close();
+    } catch (error) {
+      await page.context().close();
+      throw error;
     }
+    left = await emptied(page);
   });
+}
+
+/** A page in a profile of its own. @returns {Promise<Page>} */
+async function fresh() {
+  const context = await browser.newContext();
+  context.setDefaultTimeout(15_000);
+  return context.newPage();
+}
+
+/**
+ * A page that is left for the next scenario, as a new one takes a process of the browser and the
+ * third of a second. The service stores nothing in a browser, so a page is all that there is.
+ * @param {Page} page
+ */
+async function emptied(page) {
+  for (const event of ["console", "pageerror", "request"]) page.removeAllListeners(event);
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+  for (const other of page.context().pages()) if (other !== page) await other.close();
+  await page.goto("about:blank");
+  return page;
 }
 
 /**

@@ -6,78 +6,106 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.programs import needed, node_packages
-from tests.serving import running_service
+from tests.serving import Service, running_service
 from trainfit.api.api_keys import named, new_key
 
 HERE = Path(__file__).parent
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
 """What a message may hold and XML may not."""
-FILES = sorted(HERE.glob("*.test.js"))
+KEY = new_key()
+SERVICES = {
+    "ORIGIN_WITH_KEY": {"TRAINFIT_API_KEYS": str(named("e2e", KEY))},
+    "ORIGIN_WITH_LIMIT": {"TRAINFIT_RATE_LIMIT": "4", "TRAINFIT_RATE_LIMIT_WINDOW_SECONDS": "4"},
+}
+"""What the services are told that only some files ask, by what these call them."""
 
 
-class Scenario(NamedTuple):
-    """One scenario by its file and its name."""
-
-    file: str
-    name: str
+def scenarios(path: Path) -> list[str]:
+    """The names of the scenarios of a file."""
+    return re.findall(r'^scenario\(\s*"([^"]+)"', path.read_text(), re.MULTILINE)
 
 
-def scenarios() -> Iterator[Scenario]:
-    for path in FILES:
-        for name in re.findall(r'^scenario\(\s*"([^"]+)"', path.read_text(), re.MULTILINE):
-            yield Scenario(path.name, name)
+FILES = {path.name: scenarios(path) for path in sorted(HERE.glob("*.test.js"))}
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What went wrong in each scenario, in words; empty where nothing did."""
-    logs = tmp_path_factory.mktemp("logs")  # a pipe that nobody reads would stop a service
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    log = tmp_path_factory.mktemp("service") / "log"  # a pipe that nobody reads would fill
+    with running_service(log) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    service: Service, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], dict[str, str]]:
+    """What went wrong in each scenario of a file, in words; empty where nothing did."""
     chromium = needed("chromium", package="chromium")
     node = node_packages(HERE)
-    key = new_key()
-    keys = str(named("e2e", key))
-    limit = {"TRAINFIT_RATE_LIMIT": "4", "TRAINFIT_RATE_LIMIT_WINDOW_SECONDS": "4"}
-    with (
-        running_service(logs / "service") as service,
-        running_service(logs / "keyed", TRAINFIT_API_KEYS=keys) as keyed,
-        running_service(logs / "limited", **limit) as limited,
-    ):
-        result = subprocess.run(
-            [node, "--test", "--test-reporter=junit", *(str(path) for path in FILES)],
-            cwd=HERE,
-            env={
-                **os.environ,
-                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-                "PAGE_ORIGIN": service.url,
-                "PAGE_ORIGIN_WITH_KEY": keyed.url,
-                "PAGE_KEY": key,
-                "PAGE_ORIGIN_WITH_LIMIT": limited.url,
-                "CHROMIUM": chromium,
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    found = {}
-    report = CONTROL.sub("", result.stdout)
-    for case in ElementTree.fromstring(report).iter("testcase"):
-        failure = case.find("failure")
-        found[case.attrib["name"]] = "" if failure is None else "".join(failure.itertext())
-    return found
+    logs = tmp_path_factory.mktemp("logs")
+
+    @cache
+    def outcomes(file: str) -> dict[str, str]:
+        path = HERE / file
+        with ExitStack() as stack:
+            others = {
+                f"PAGE_{name}": stack.enter_context(running_service(logs / name, **settings)).url
+                for name, settings in SERVICES.items()
+                if name in path.read_text()
+            }
+            result = subprocess.run(
+                [node, "--test-reporter=junit", str(path)],
+                cwd=HERE,
+                env={
+                    **os.environ,
+                    **others,
+                    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                    "PAGE_ORIGIN": service.url,
+                    "PAGE_KEY": KEY,
+                    "CHROMIUM": chromium,
+                },
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        found = {}
+        report = CONTROL.sub("", result.stdout)
+        for case in ElementTree.fromstring(report).iter("testcase"):
+            failure = case.find("failure")
+            found[case.attrib["name"]] = "" if failure is None else "".join(failure.itertext())
+        return found
+
+    return outcomes
 
 
-@pytest.mark.parametrize("scenario", list(scenarios()), ids=lambda each: each.name)
-def test_scenario(outcomes: dict[str, str], scenario: Scenario) -> None:
-    assert outcomes[scenario.name] == ""
+def together(file: str) -> pytest.MarkDecorator:
+    """A browser runs the scenarios of a file in one process of the tests."""
+    return pytest.mark.xdist_group(file)
 
 
-def test_every_scenario_is_known_by_its_name(outcomes: dict[str, str]) -> None:
-    assert outcomes.keys() == {each.name for each in scenarios()}
+@pytest.mark.parametrize(
+    ("file", "scenario"),
+    [
+        pytest.param(file, name, id=name, marks=together(file))
+        for file, names in FILES.items()
+        for name in names
+    ],
+)
+def test_scenario(outcomes: Callable[[str], dict[str, str]], file: str, scenario: str) -> None:
+    assert outcomes(file)[scenario] == ""
+
+
+@pytest.mark.parametrize("file", [pytest.param(file, marks=together(file)) for file in FILES])
+def test_every_scenario_is_known_by_its_name(
+    outcomes: Callable[[str], dict[str, str]], file: str
+) -> None:
+    assert list(outcomes(file)) == FILES[file]
