@@ -48,7 +48,7 @@ serve: $(SERVE_READY) ## Serve on 127.0.0.1:8080 (TRAINFIT_HOST, TRAINFIT_PORT)
 
 .PHONY: test
 test: check ## Run every check and every test
-	$(BIN)/python -m pytest -m "not alone" --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not alone" --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
 	$(BIN)/python -m pytest -m alone
 
 .PHONY: check

@@ -19,9 +19,13 @@ LONGEST = ("tests/e2e/test_page.py", "tests/contract/test_schemathesis.py", "tes
 FOREIGN_PREFIXES = ("HF_", "TRAINFIT_", "TRANSFORMERS_")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the longest files first, and leave the others in their order."""
+    """Sort the longest first, and keep those of a file in one process unless they say otherwise."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.location[0]))
 
 
 @pytest.fixture(scope="session", autouse=True)
