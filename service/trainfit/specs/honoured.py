@@ -2,9 +2,10 @@
 answer remarks on and what the OpenAPI document says of it derive from that.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -58,21 +59,18 @@ IGNORED_WITHOUT_PIPELINES = Only(("megatron", "torchtitan"), ignored=True)
 
 
 class Limited(NamedTuple):
-    """A field that not every framework honours, by the names that lead to it."""
+    """A field that not every framework honours, by the names that lead to it; `value` reads it from
+    the part.
+    """
 
     path: tuple[str, ...]
     default: Any
     only: Only | OnlyValues
+    value: Callable[[Any], Any]
 
     @property
     def pointer(self) -> str:
         return f"/{'/'.join(self.path)}"
-
-    def value(self, part: Any) -> Any:
-        """The value in a part; the default where a part on the way is none."""
-        for name in self.path:
-            part = getattr(part, name, self.default)
-        return part
 
 
 @cache
@@ -85,7 +83,9 @@ def _limited(part: type[BaseModel], path: tuple[str, ...]) -> Iterator[Limited]:
     for name, field in part.model_fields.items():
         for each in field.metadata:
             if isinstance(each, Only | OnlyValues):
-                yield Limited((*path, name), field.get_default(call_default_factory=True), each)
+                to_field = (*path, name)
+                default = field.get_default(call_default_factory=True)
+                yield Limited(to_field, default, each, attrgetter(".".join(to_field)))
         for inner in _parts(field.annotation):
             yield from _limited(inner, (*path, name))
 
