@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
-from trainfit.answer import plan_of
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 from trainfit.catalog.gpus import find_gpu
 from trainfit.estimator.estimate import estimate
@@ -20,6 +19,7 @@ from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.placement import place
 from trainfit.estimator.results import Estimate, Stage
 from trainfit.estimator.tree import module_tree
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
 

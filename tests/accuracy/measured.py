@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.accuracy import command_line, published_runs, pytorch_runs
 from tests.accuracy.outcomes import Memory, UnusableRowError, memory
-from trainfit.answer import answer
 from trainfit.estimator.results import Interval, Stage
+from trainfit.questions.estimate import answer
 from trainfit.specs.job import Job
 
 Row = dict[str, Any]

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.accuracy.megatron_rows import job_of
 from tests.accuracy.outcomes import Counts, counts
-from trainfit.answer import answer
 from trainfit.estimator.results import Estimate
+from trainfit.questions.estimate import answer
 
 Row = dict[str, Any]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from tests.accuracy.megatron_rows import job_of
 from tests.accuracy.outcomes import Counts, counts
-from trainfit.answer import plan_of
 from trainfit.estimator.estimate import estimate
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.plan import MegatronPlan
 
 Row = dict[str, Any]

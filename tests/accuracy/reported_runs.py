@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.accuracy.outcomes import Memory, UnusableRowError, memory
-from trainfit.answer import EstimateAnswer, answer
-from trainfit.api.launches import read_asked
-from trainfit.api.problems import Problem
 from trainfit.estimator.results import Interval, Stage
+from trainfit.questions.estimate import EstimateAnswer, answer
+from trainfit.questions.launches import read_asked
+from trainfit.questions.problems import Problem
 from trainfit.specs.job import Job
 
 Row = dict[str, Any]

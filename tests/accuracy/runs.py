@@ -9,8 +9,8 @@ from typing import Any
 from tests.accuracy import measured, performance_recipes
 from tests.accuracy.cards import card_of
 from tests.accuracy.outcomes import Fit, UnusableRowError
-from trainfit.answer import price as price_job
 from trainfit.decisions.verdict import verdict
+from trainfit.questions.estimate import price as price_job
 
 Row = dict[str, Any]
 

@@ -25,7 +25,7 @@ from tests.accuracy import (
 from tests.accuracy.megatron_rows import model_and_layout
 from tests.accuracy.outcomes import Figures, Outcome, UnusableRowError
 from trainfit.architectures.config import ConfigError
-from trainfit.dimensions import UnknownModelError
+from trainfit.questions.dimensions import UnknownModelError
 from trainfit.resolve.findings import RefusedError
 
 Row = dict[str, Any]

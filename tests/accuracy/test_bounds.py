@@ -8,8 +8,8 @@ from tests.accuracy import measured
 from tests.accuracy.outcomes import GIB, Memory
 from tests.accuracy.schemas import outcomes_of
 from tests.accuracy.test_corpus import CORPUS, rows
-from trainfit.answer import answer
 from trainfit.estimator.overhead import MEASURED_PYTORCH_RUNS, MEASURED_STAGES
+from trainfit.questions.estimate import answer
 
 Errors = dict[str, Memory]
 

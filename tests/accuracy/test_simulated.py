@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import answer
+from trainfit.questions.estimate import answer
 from trainfit.specs.job import Job
 
 Row = dict[str, Any]

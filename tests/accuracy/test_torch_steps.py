@@ -12,7 +12,7 @@ import pytest
 from tests.accuracy.outcomes import GIB, UnusableRowError
 from tests.accuracy.test_corpus import CORPUS
 from tests.accuracy.torch_steps import job_of, price, stage_of, tensors_of
-from trainfit.answer import answer
+from trainfit.questions.estimate import answer
 from trainfit.resolve.findings import RefusedError
 
 Row = dict[str, Any]

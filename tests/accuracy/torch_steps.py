@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.accuracy.measured import check_trusted
 from tests.accuracy.outcomes import GIB, Memory, UnusableRowError, memory
-from trainfit.answer import answer
 from trainfit.estimator import cublas
 from trainfit.estimator.results import Interval, Stage
+from trainfit.questions.estimate import answer
 from trainfit.specs.job import Job
 
 Row = dict[str, Any]

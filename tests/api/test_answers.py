@@ -27,14 +27,14 @@ from tests.hub.fake_hub import (
     running_hub,
     says,
 )
-from trainfit.answer import EstimateAnswer, answer
 from trainfit.api import replies
 from trainfit.api.answers import Answer, Answers, Sent
 from trainfit.api.app import create_app
 from trainfit.api.examples import LLAMA_8B
 from trainfit.api.settings import Settings
-from trainfit.dimensions import Find
 from trainfit.launch.reading import LaunchReading
+from trainfit.questions.dimensions import Find
+from trainfit.questions.estimate import EstimateAnswer, answer
 from trainfit.resolve.plan import Plan, Source
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model

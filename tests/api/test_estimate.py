@@ -9,10 +9,10 @@ import pytest
 from httpx import AsyncClient
 
 from trainfit import __version__
-from trainfit.answer import answer
 from trainfit.api.examples import DEEPSEEK_V3, ESTIMATE_EXAMPLES
+from trainfit.questions.estimate import answer
+from trainfit.questions.wire import to_json
 from trainfit.specs.job import Job
-from trainfit.wire import to_json
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:

@@ -8,9 +8,9 @@ import pytest
 from httpx import AsyncClient
 
 from trainfit.api.examples import DEEPSEEK_V3, FIT_CHECK_EXAMPLES, LLAMA_8B
-from trainfit.fit import check_fit
+from trainfit.questions.fit_check import check_fit
+from trainfit.questions.wire import to_json
 from trainfit.specs.policy import FitCheckRequest
-from trainfit.wire import to_json
 
 PATH = "/v1/fit-check"
 

@@ -500,7 +500,7 @@ async def counted(client: AsyncClient, name: str, label: str) -> dict[str, float
 async def test_a_shared_cache_that_comes_and_goes_fails_no_request(
     serve: Serve, fake: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainfit.replicas.REST_SECONDS", 0.05)
+    monkeypatch.setattr("trainfit.hub.replicas.REST_SECONDS", 0.05)
     fake.models |= {f"acme/m{number}": slow_headers(0.002) for number in range(120)}
     folder = tmp_path / "redis"
     folder.mkdir()

@@ -20,7 +20,7 @@ from trainfit.api.kinds import KINDS
 from trainfit.api.metrics import METHODS, PEAK_BYTES
 from trainfit.api.settings import Settings
 from trainfit.decisions.verdict import Verdict
-from trainfit.digest import catalogue_version
+from trainfit.questions.digest import catalogue_version
 
 
 async def samples(client: AsyncClient) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:

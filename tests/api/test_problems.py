@@ -11,7 +11,7 @@ from trainfit.api import replies
 from trainfit.api.examples import DEEPSEEK_V3
 from trainfit.api.kinds import KINDS
 from trainfit.api.logs import configure_logs
-from trainfit.api.problems import problem_of
+from trainfit.questions.problems import problem_of
 from trainfit.specs.job import Job
 
 CANARY = "hunter2"

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3
-from trainfit.api.field_types import accepted_names
 from trainfit.api.settings import Settings
 from trainfit.catalog.configs import bundled_config
+from trainfit.questions.field_types import accepted_names
 from trainfit.specs.framework import Megatron
 from trainfit.specs.parallelism import Parallelism
 from trainfit.specs.training import Training

@@ -23,7 +23,7 @@ WINDOW = 600
 @pytest.fixture
 def redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
     """One that is waited for, since its time limit counts what this process does itself."""
-    monkeypatch.setattr("trainfit.replicas.ANSWER_SECONDS", 30.0)
+    monkeypatch.setattr("trainfit.hub.replicas.ANSWER_SECONDS", 30.0)
     with running_redis(tmp_path) as server:
         yield server
 
@@ -110,7 +110,7 @@ async def test_who_waits_as_told_is_answered_and_nothing_is_left_behind(
 async def test_a_server_that_comes_and_goes_fails_no_request(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainfit.replicas.REST_SECONDS", 0.05)
+    monkeypatch.setattr("trainfit.hub.replicas.REST_SECONDS", 0.05)
     async with replicas(redis) as (first, second):
         assert await statuses(first, REQUESTS) == [200] * REQUESTS
         redis.kill()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from trainfit.answer import price
 from trainfit.architectures.as_megatron import as_transformer_config
 from trainfit.architectures.config import ConfigError
-from trainfit.dimensions import from_package
+from trainfit.questions.dimensions import from_package
+from trainfit.questions.estimate import price
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
 

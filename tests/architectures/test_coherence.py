@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import answer
 from trainfit.architectures.config import ConfigError
 from trainfit.architectures.read import read_config
+from trainfit.questions.estimate import answer
 from trainfit.specs.job import Job
 
 SMALL = {

@@ -18,7 +18,7 @@ from trainfit.architectures.registry import parse_config, parser_of
 from trainfit.architectures.vocabulary import LLAMA_7B, Decoder
 from trainfit.catalog.configs import bundled_config
 from trainfit.estimator.parameters import count_parameters
-from trainfit.pricing import Pricing
+from trainfit.questions.pricing import Pricing
 from trainfit.specs.job import Job
 
 PACKAGE = Path(trainfit.__file__).parent

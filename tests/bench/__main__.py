@@ -15,11 +15,11 @@ import httpx
 from tests.bench import page, sizes, throughput
 from tests.layouts import deepseek_v3
 from tests.serving import running_service
-from trainfit.answer import plan_of, price
 from trainfit.estimator.estimate import estimate
+from trainfit.questions.estimate import plan_of, price
+from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
-from trainfit.wire import to_json
 
 ROUNDS = 7
 CALLS = 100

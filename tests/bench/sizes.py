@@ -7,11 +7,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from trainfit.answer import plan_of, signed
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.work import CHEAP, work
+from trainfit.questions.estimate import plan_of, signed
+from trainfit.questions.wire import to_json
 from trainfit.specs.job import Job
-from trainfit.wire import to_json
 
 ROUNDS = 3
 SPEC = {

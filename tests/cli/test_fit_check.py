@@ -17,9 +17,9 @@ from tests.serving import running_service
 from trainfit import __version__
 from trainfit.api.api_keys import named, new_key
 from trainfit.cli import main
-from trainfit.fit import check_fit
+from trainfit.questions.fit_check import check_fit
+from trainfit.questions.wire import to_json
 from trainfit.specs.policy import FitCheckRequest
-from trainfit.wire import to_json
 
 LLAMA = {
     "model": {"hf_id": "meta-llama/Llama-3.1-8B"},

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
-from trainfit.api.jobs import read_job
 from trainfit.cli.flags import flag_at, flags
 from trainfit.cli.jobs import job_document
+from trainfit.questions.jobs import read_job
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import Parallelism
 

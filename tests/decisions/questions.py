@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from trainfit.answer import price
 from trainfit.decisions.fit_check import FitCheck, fit_check
 from trainfit.estimator.results import Estimate, Interval
+from trainfit.questions.estimate import price
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
 

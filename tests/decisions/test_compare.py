@@ -8,7 +8,7 @@ import pytest
 
 from trainfit.decisions.compare import Candidate, Comparison, compare
 from trainfit.estimator.results import Needs
-from trainfit.pricing import Pricing
+from trainfit.questions.pricing import Pricing
 from trainfit.specs.job import Job
 
 

@@ -12,9 +12,9 @@ from tests.accuracy import measured
 from tests.accuracy.outcomes import GIB, Fit, UnusableRowError
 from tests.accuracy.schemas import outcomes_of
 from tests.accuracy.test_corpus import CORPUS, rows
-from trainfit.answer import price
 from trainfit.decisions.verdict import Verdict, verdict
 from trainfit.estimator.results import Estimate
+from trainfit.questions.estimate import price
 from trainfit.resolve.findings import RefusedError
 
 Row = dict[str, Any]

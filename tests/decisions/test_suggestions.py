@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from tests.decisions.questions import EIGHT_GPUS, checked, question
 from tests.estimator.jobs import jobs
-from trainfit.answer import price
 from trainfit.decisions.candidates.candidate import Candidate, Price, together
 from trainfit.decisions.candidates.single import candidates
 from trainfit.decisions.fit_check import fit_check
 from trainfit.decisions.patch import apply
 from trainfit.decisions.suggestions import RANK
 from trainfit.estimator.results import Estimate
+from trainfit.questions.estimate import price
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
 

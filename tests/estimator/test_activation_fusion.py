@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import plan_of
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.resolve.test_refusals import refusal
-from trainfit.answer import answer, plan_of
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.combined import Combined
 from trainfit.estimator.ledger import Group, Lifetime, Operation
 from trainfit.estimator.placement import place
+from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
 

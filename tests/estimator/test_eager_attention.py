@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from trainfit.answer import plan_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.ledger import Lifetime
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.job import Job
 

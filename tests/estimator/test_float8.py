@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import answer, plan_of
 from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.frameworks.pytorch.states import shares_of
 from trainfit.estimator.frameworks.pytorch.units import Unit, unit_of
@@ -14,6 +13,7 @@ from trainfit.estimator.ledger import Lifetime
 from trainfit.estimator.legend import pytorch_legend_of
 from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.memo import Memo
+from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.job import Job

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from trainfit import estimator
-from trainfit.answer import plan_of
 from trainfit.estimator.assumptions import ASSUMPTIONS
 from trainfit.estimator.frameworks.registry import framework_of
+from trainfit.questions.estimate import plan_of
 from trainfit.specs.job import Job
 
 ROOT = Path(estimator.__path__[0])

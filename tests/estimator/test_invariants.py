@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.estimator.jobs import jobs, plans
-from trainfit.answer import answer, plan_of
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.parameters import count_parameters
 from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import place
 from trainfit.estimator.results import Estimate, Stage
+from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.estimator.jobs import megatron_plan
-from trainfit.answer import answer
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import place
+from trainfit.questions.estimate import answer
 from trainfit.specs.job import Job
 
 LLAMA_70B = {

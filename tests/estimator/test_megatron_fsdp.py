@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainfit.answer import answer
+from trainfit.questions.estimate import answer
 from trainfit.specs.job import Job
 
 HIDDEN, FFN, VOCABULARY, RANKS = 1024, 4096, 32768, 8

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import plan_of
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.overhead import COMMUNICATOR, CONTEXT, NOTHING, context_and_communicators
+from trainfit.questions.estimate import plan_of
 from trainfit.specs.job import Job
 
 DENSE = "Qwen/Qwen3-14B"

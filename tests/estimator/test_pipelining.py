@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfit.answer import answer, plan_of
 from trainfit.estimator.frameworks.pytorch import loads as module
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.loads import WIDTH, loads
@@ -20,6 +19,7 @@ from trainfit.estimator.frameworks.pytorch.schedules import Action, order
 from trainfit.estimator.frameworks.pytorch.timeline import timeline
 from trainfit.estimator.placement import held_by
 from trainfit.estimator.timeline import LONG_TURNS, Timeline
+from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import Layout, PytorchPlan
 from trainfit.specs.job import Job

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfit.answer import answer, plan_of
 from trainfit.estimator.schedule import in_flight, turns, warm_up
+from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainfit.answer import price
 from trainfit.estimator.span import spanned_estimate, spanned_needs
-from trainfit.pricing import Pricing
+from trainfit.questions.estimate import price
+from trainfit.questions.pricing import Pricing
 from trainfit.specs.job import Job
 
 MEANT, OTHER = "shifts labels", "shifts logits"

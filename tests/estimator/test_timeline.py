@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 
 from tests.estimator.jobs import megatron_plan, plans
-from trainfit.answer import plan_of
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.peak import chunk_activations, stage_peak
 from trainfit.estimator.placement import place
 from trainfit.estimator.schedule import warm_up
 from trainfit.estimator.timeline import Timeline
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import answer, plan_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
+from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.job import Job
 

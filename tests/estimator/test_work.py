@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import plan_of
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.work import CHEAP, is_cheap, work
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 

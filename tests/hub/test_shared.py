@@ -117,7 +117,7 @@ async def test_a_server_that_is_killed_and_started_again_costs_no_answer(
     redis: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("trainfit.replicas.REST_SECONDS", 0.05)
+    monkeypatch.setattr("trainfit.hub.replicas.REST_SECONDS", 0.05)
     repos = [f"acme/m{number}" for number in range(240)]
     fake.models |= dict.fromkeys([*repos, "acme/last"], slow_headers(0.002))
     replicas = [make_replica() for _ in range(2)]

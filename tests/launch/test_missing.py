@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from trainfit.api.launches import job_from
-from trainfit.api.problems import Problem
 from trainfit.launch.missing import asked_for
 from trainfit.launch.read import read_launch
+from trainfit.questions.launches import job_from
+from trainfit.questions.problems import Problem
 from trainfit.resolve.findings import Finding
 from trainfit.specs.launch import Launch
 

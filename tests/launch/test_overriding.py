@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.launch.launches import Read
-from trainfit.api.launches import read_asked
-from trainfit.api.problems import Problem
 from trainfit.launch.read import read_launch
+from trainfit.questions.launches import read_asked
+from trainfit.questions.problems import Problem
 from trainfit.specs.job import Job
 from trainfit.specs.launch import Launch
 

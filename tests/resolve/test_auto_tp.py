@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import answer
 from trainfit.estimator.results import Stage
+from trainfit.questions.estimate import answer
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import plan_of
+from trainfit.questions.estimate import plan_of
 from trainfit.specs.job import Job
 
 

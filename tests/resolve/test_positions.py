@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import answer
+from trainfit.questions.estimate import answer
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import plan_of
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.job import Job

@@ -15,7 +15,8 @@ import httpx
 
 from tests.hostile import HOSTILE
 from trainfit.api.examples import DEEPSEEK_V3, LAUNCH_EXAMPLES, LLAMA_8B
-from trainfit.api.kinds import INTERNAL_ERROR, KINDS
+from trainfit.api.kinds import KINDS
+from trainfit.questions.kinds import INTERNAL_ERROR
 
 JSON = {"content-type": "application/json"}
 OPERATIONS = ("/v1/estimate", "/v1/fit-check", "/v1/estimate:batch", "/v1/compare")

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from typing_extensions import TypeAliasType
 
-from trainfit.answer import price
 from trainfit.architectures.config import ConfigError
+from trainfit.questions.estimate import price
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.honoured import FrameworkName, Only, limited_fields
 from trainfit.specs.job import Job

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from trainfit.answer import answer
+from trainfit.questions.estimate import answer
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import (
     IN_8_BITS,

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from tools.docs.markdown import code, listing, table
 from tools.figures import Point, micro_batch, planned
-from trainfit.answer import plan_of
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B, LORA_8B, TORCHTITAN_8B
 from trainfit.architectures.registry import supported_model_types
 from trainfit.cli.flags import flags
@@ -28,6 +27,7 @@ from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.ledger import Lifetime
 from trainfit.estimator.legend import legend_of
 from trainfit.estimator.results import Interval
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 

@@ -14,17 +14,14 @@ from pydantic import AliasChoices, AliasPath
 
 from tools.docs.markdown import code, listing, table
 from tools.docs.question import asked, laid_out
-from trainfit.answer import answer
 from trainfit.api.api_keys import named, new_key
 from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3
-from trainfit.api.kinds import INTERNAL_ERROR, KINDS, OVERLOADED, Kind
+from trainfit.api.kinds import KINDS, OVERLOADED
 from trainfit.api.kubernetes.annotations import MEANINGS
 from trainfit.api.metrics import Metrics
-from trainfit.api.problems import Problem, problem, problem_of
 from trainfit.api.replies import fit_check_tally, job_tally
 from trainfit.api.settings import Settings
-from trainfit.fit import check_fit
 from trainfit.hub.errors import (
     AdapterError,
     GatedRepoError,
@@ -39,9 +36,13 @@ from trainfit.hub.errors import (
     UnreachableError,
 )
 from trainfit.hub.settings import HubSettings
+from trainfit.questions.estimate import answer
+from trainfit.questions.fit_check import check_fit
+from trainfit.questions.kinds import INTERNAL_ERROR, Kind
+from trainfit.questions.problems import Problem, problem, problem_of
+from trainfit.questions.wire import to_json
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
-from trainfit.wire import to_json
 
 OFFLINE = Settings(hf_hub_offline=True, cache_dir="")
 DOCKERFILE = Path(__file__).parents[2] / "Dockerfile"

@@ -6,7 +6,7 @@ from types import TracebackType
 
 from trainfit.api.failures import ProblemError
 from trainfit.api.kinds import OVERLOADED
-from trainfit.api.problems import problem
+from trainfit.questions.problems import problem
 
 RETRY_SECONDS = 1
 

@@ -13,8 +13,8 @@ from fastapi import Response
 
 from trainfit.api.json_body import JsonRequest, JsonRoute
 from trainfit.api.models import TOKEN_HEADER
-from trainfit.dimensions import ResolvedModel
-from trainfit.lookup import Lookup
+from trainfit.questions.dimensions import ResolvedModel
+from trainfit.questions.lookup import Lookup
 from trainfit.resolve.plan import Source
 from trainfit.specs.model import Model
 

@@ -35,7 +35,7 @@ from trainfit.api.traces import telemetry
 from trainfit.api.unread_bodies import UnreadBodies
 from trainfit.api.work import workers_of
 from trainfit.hub.hub import Hub
-from trainfit.lookup import Lookup
+from trainfit.questions.lookup import Lookup
 from trainfit.web import page
 
 

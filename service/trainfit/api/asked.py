@@ -3,12 +3,12 @@
 from fastapi import Request
 
 from trainfit.api.failures import ProblemError
-from trainfit.api.jobs import AnyJob
-from trainfit.api.launches import Asked, job_of
 from trainfit.api.metrics import metrics_of
-from trainfit.api.problems import Problem
 from trainfit.api.replies import launch_tally
 from trainfit.api.work import in_worker
+from trainfit.questions.jobs import AnyJob
+from trainfit.questions.launches import Asked, job_of
+from trainfit.questions.problems import Problem
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchedJob
 

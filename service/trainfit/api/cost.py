@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from trainfit.answer import plan_of
 from trainfit.api.kinds import TOO_COSTLY
-from trainfit.api.problems import ANSWER_ERRORS, Problem, problem
-from trainfit.dimensions import Find
 from trainfit.estimator.work import CHEAP, work
+from trainfit.questions.dimensions import Find
+from trainfit.questions.estimate import plan_of
+from trainfit.questions.problems import ANSWER_ERRORS, Problem, problem
 from trainfit.specs.job import Job
 from trainfit.specs.several import BatchRequest, CompareRequest
 

@@ -9,18 +9,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from trainfit.api.invalid_fields import invalid_fields
-from trainfit.api.kinds import (
-    INTERNAL_ERROR,
-    INVALID_JOB,
-    INVALID_JSON,
-    INVALID_PARAMETER,
-    MAX_ERRORS,
-    METHOD_NOT_ALLOWED,
-    NOT_FOUND,
-)
-from trainfit.api.problems import Problem, problem, summary
-from trainfit.wire import to_json
+from trainfit.api.kinds import INVALID_PARAMETER, METHOD_NOT_ALLOWED, NOT_FOUND
+from trainfit.questions.invalid_fields import invalid_fields
+from trainfit.questions.kinds import INTERNAL_ERROR, INVALID_JOB, INVALID_JSON, MAX_ERRORS
+from trainfit.questions.problems import Problem, problem, summary
+from trainfit.questions.wire import to_json
 
 BY_STATUS = {
     kind.status: kind for kind in (INVALID_JSON, NOT_FOUND, METHOD_NOT_ALLOWED, INTERNAL_ERROR)

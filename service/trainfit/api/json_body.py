@@ -12,9 +12,9 @@ from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.failures import ProblemError
 from trainfit.api.kinds import SLOW_BODY, TIMED_OUT, TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
 from trainfit.api.operation import Handler, Operation
-from trainfit.api.problems import problem
 from trainfit.api.settings import Settings
 from trainfit.api.strict_json import MAX_VALUES, JsonError, parse_json
+from trainfit.questions.problems import problem
 
 
 class JsonRequest(Request):

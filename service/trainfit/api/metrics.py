@@ -21,9 +21,9 @@ from prometheus_client.registry import Collector
 import trainfit
 from trainfit.api.replies import LaunchTally, Tally
 from trainfit.decisions.verdict import Verdict
-from trainfit.digest import catalogue_version
 from trainfit.hub.entries import Layer
 from trainfit.hub.observer import Outcome
+from trainfit.questions.digest import catalogue_version
 
 GIB = 2**30
 

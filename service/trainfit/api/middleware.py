@@ -13,11 +13,11 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainfit.api.failures import ProblemResponse
-from trainfit.api.kinds import INTERNAL_ERROR
 from trainfit.api.logs import OF_REQUEST
 from trainfit.api.metrics import Metrics, closed_method
-from trainfit.api.problems import problem
 from trainfit.api.traces import trace_ids
+from trainfit.questions.kinds import INTERNAL_ERROR
+from trainfit.questions.problems import problem
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Header, Request
 
-from trainfit.lookup import Lookup, Models
+from trainfit.questions.lookup import Lookup, Models
 from trainfit.specs.model import Model
 
 TOKEN_HEADER = "X-HF-Token"

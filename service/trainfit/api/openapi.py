@@ -6,8 +6,9 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import TypeAdapter
 
-from trainfit.api.kinds import HUB_ANSWER, HUB_TIMEOUT, OVERLOADED, Kind
-from trainfit.api.problems import Problem
+from trainfit.api.kinds import OVERLOADED
+from trainfit.questions.kinds import HUB_ANSWER, HUB_TIMEOUT, Kind
+from trainfit.questions.problems import Problem
 
 SUMMARY = "How much GPU memory every rank of an LLM training run will need, before it starts."
 DESCRIPTION = (

@@ -15,9 +15,9 @@ from trainfit.api.api_keys import owner
 from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.failures import ProblemError
 from trainfit.api.kinds import INVALID_PARAMETER, RATE_LIMITED, TIMED_OUT, UNAUTHENTICATED
-from trainfit.api.problems import problem
 from trainfit.api.rate_limit import RateLimit
 from trainfit.api.settings import Settings
+from trainfit.questions.problems import problem
 
 NO_QUERY = "the operation takes no query parameters"
 

@@ -8,20 +8,25 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
-from trainfit.answer import EstimateAnswer, answer, plan_of
-from trainfit.api.jobs import AnyJob, answered
-from trainfit.api.kinds import NOT_MODELLED, TOO_COSTLY
-from trainfit.api.launches import Asked, job_from
-from trainfit.api.problems import ANSWER_ERRORS, Problem, problem, within
-from trainfit.api.several import Opened, compare_jobs, estimate_batch
+from trainfit.api.kinds import TOO_COSTLY
 from trainfit.decisions.verdict import Verdict
-from trainfit.dimensions import Find
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.estimator.work import is_cheap
-from trainfit.fit import FitCheckAnswer, check_fit
 from trainfit.launch.reading import JobFromLaunch, LaunchReading
-from trainfit.model_summary import summarise
-from trainfit.rank_ledger import rank_ledger
+from trainfit.questions.batch import estimate_batch
+from trainfit.questions.compare import compare_jobs
+from trainfit.questions.convert import written
+from trainfit.questions.dimensions import Find
+from trainfit.questions.estimate import EstimateAnswer, answer, plan_of
+from trainfit.questions.fit_check import FitCheckAnswer, check_fit
+from trainfit.questions.jobs import AnyJob, answered
+from trainfit.questions.kinds import NOT_MODELLED
+from trainfit.questions.launches import Asked, job_from
+from trainfit.questions.ledger import rank_ledger
+from trainfit.questions.model_summary import summarise
+from trainfit.questions.problems import ANSWER_ERRORS, Problem, problem, within
+from trainfit.questions.several import Opened
+from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 from trainfit.specs.launch import Launch, LaunchFormat, LaunchTarget
@@ -29,8 +34,6 @@ from trainfit.specs.ledger import LedgerRequest
 from trainfit.specs.model import ModelRequest
 from trainfit.specs.policy import FitCheckRequest
 from trainfit.specs.several import CompareRequest
-from trainfit.wire import to_json
-from trainfit.written import written
 
 
 class Tally(NamedTuple):

@@ -1,7 +1,7 @@
 """One rate limit for all replicas, kept on a server that they share."""
 
 from trainfit.api.rate_limit import RateLimit
-from trainfit.replicas import PREFIX, SharedServer
+from trainfit.hub.replicas import PREFIX, SharedServer
 
 TAKE = """
 local time = redis.call('TIME')

@@ -5,9 +5,10 @@ import math
 import re
 from typing import Any, Never
 
-from trainfit.api.kinds import INVALID_JSON, TOO_LARGE, Kind
-from trainfit.api.problems import Problem, problem, summary
+from trainfit.api.kinds import TOO_LARGE
 from trainfit.documents.json_pointer import json_pointer
+from trainfit.questions.kinds import INVALID_JSON, Kind
+from trainfit.questions.problems import Problem, problem, summary
 from trainfit.resolve.findings import Finding
 
 MAX_VALUES = 10_000

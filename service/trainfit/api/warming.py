@@ -15,12 +15,12 @@ DOCUMENT = "model: {hf_id: meta-llama/Llama-3.1-8B}"
 @cache
 def warm() -> None:
     """Load what reads and answers, each by being used once, so that no caller waits for tables."""
-    from trainfit.api.jobs import read_job
-    from trainfit.api.launches import Asked, job_from
-    from trainfit.api.problems import Problem
     from trainfit.api.replies import estimate_reply
-    from trainfit.dimensions import from_package
     from trainfit.documents.document import parse_documents
+    from trainfit.questions.dimensions import from_package
+    from trainfit.questions.jobs import read_job
+    from trainfit.questions.launches import Asked, job_from
+    from trainfit.questions.problems import Problem
     from trainfit.specs.job import Job
     from trainfit.specs.launch import Launch, LaunchFile
 

@@ -17,12 +17,12 @@ from trainfit.api.cost import Lane, has_launch, lane_of, size_of, too_long
 from trainfit.api.failures import ProblemError
 from trainfit.api.kinds import TOO_COSTLY
 from trainfit.api.metrics import metrics_of
-from trainfit.api.problems import problem
 from trainfit.api.replies import Reply
 from trainfit.api.settings import Settings
-from trainfit.api.several import Opened
 from trainfit.api.warming import warm
-from trainfit.dimensions import Find
+from trainfit.questions.dimensions import Find
+from trainfit.questions.problems import problem
+from trainfit.questions.several import Opened
 from trainfit.specs.job import Job
 from trainfit.specs.several import BatchRequest, CompareRequest
 from trainfit.workers.errors import TooMuchWorkError

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from trainfit.catalog.gpus import Gpu, find_gpu
+from trainfit.decisions.quantities import gib
 from trainfit.decisions.room import room_on
 from trainfit.decisions.verdict import Verdict, verdict
 from trainfit.estimator.results import Estimate
-from trainfit.quantities import gib
 from trainfit.resolve.plan import TargetGpu
 from trainfit.specs.gpu import JobGpu
 from trainfit.specs.policy import Policy

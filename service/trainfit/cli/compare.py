@@ -11,14 +11,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.text import Text
 
-from trainfit.api.problems import Problem
-from trainfit.api.several import (
-    ComparedJob,
-    SideBySide,
-    compare_jobs,
-    jobs_of,
-    read_comparison,
-)
 from trainfit.cli.entries import Entry, UnreadFile, read_entries
 from trainfit.cli.errors import REFUSED, RefusedCommandError
 from trainfit.cli.flags import takes_flags_over_files
@@ -29,12 +21,15 @@ from trainfit.cli.lookup import looking_up
 from trainfit.cli.refusals import refusal
 from trainfit.cli.service import SERVER, UNAVAILABLE, asking, is_unanswered
 from trainfit.cli.terminal import labelled, print_all, print_json, table
+from trainfit.decisions.quantities import GIB, gib, gib_range
 from trainfit.estimator.results import ComponentName
-from trainfit.quantities import GIB, gib, gib_range
+from trainfit.questions.compare import ComparedJob, SideBySide, compare_jobs, read_comparison
+from trainfit.questions.problems import Problem
+from trainfit.questions.several import jobs_of
+from trainfit.questions.wire import to_json
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
 from trainfit.specs.several import MAX_JOBS, CompareRequest, NamedJob
-from trainfit.wire import to_json
 
 BESIDE_A_JOB = FitCheckRequest.model_fields.keys() - Job.model_fields.keys()
 STATES: Sequence[ComponentName] = "weights", "gradients", "optimizer_states", "activations"

@@ -7,8 +7,8 @@ import json
 from rich.table import Table
 
 from trainfit.cli.terminal import print_all, table
+from trainfit.decisions.quantities import gib, plain, ranges
 from trainfit.estimator.results import Chunk, Estimate, Stage
-from trainfit.quantities import gib, plain, ranges
 
 
 def print_details(result: Estimate) -> None:

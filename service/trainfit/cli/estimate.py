@@ -7,9 +7,6 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from trainfit.answer import estimate_over_releases, plan_of, signed
-from trainfit.api.launches import Asked, read_asked
-from trainfit.api.problems import Problem
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import takes_job_flags
 from trainfit.cli.jobs import question
@@ -19,9 +16,12 @@ from trainfit.cli.refusals import refusal
 from trainfit.cli.terminal import print_json
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading
+from trainfit.questions.estimate import estimate_over_releases, plan_of, signed
+from trainfit.questions.launches import Asked, read_asked
+from trainfit.questions.problems import Problem
+from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
-from trainfit.wire import to_json
 
 OUTPUT = Group("Output", sort_key=-1)
 

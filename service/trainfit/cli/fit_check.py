@@ -11,8 +11,6 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from pydantic import ValidationError
 
-from trainfit.api.kinds import INVALID_JSON
-from trainfit.api.problems import problem
 from trainfit.cli.entries import UnreadFile, read_entries
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import takes_flags_over_files
@@ -28,6 +26,8 @@ from trainfit.cli.launches import NOTHING_SAID, LaunchOptions, on_card
 from trainfit.cli.lookup import looking_up
 from trainfit.cli.service import SERVER
 from trainfit.documents.document import Document, FileError
+from trainfit.questions.kinds import INVALID_JSON
+from trainfit.questions.problems import problem
 from trainfit.specs.policy import Override
 
 Format = Literal["table", "json", "github", "junit", "sarif"]

@@ -10,7 +10,7 @@ from rich.table import Table
 from trainfit.catalog.gpus import MigProfile
 from trainfit.catalog.gpus import gpus as cards
 from trainfit.cli.terminal import print_all, print_json, table
-from trainfit.quantities import gib
+from trainfit.decisions.quantities import gib
 
 JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
 
@@ -18,8 +18,8 @@ JSON = Parameter(name="--json", negative=(), show_default=False, help="Print wha
 def gpus(*, as_json: Annotated[bool, JSON] = False) -> None:
     """List the GPUs that are known by name, with the memory that their driver reports."""
     if as_json:
-        from trainfit.api.routes.catalogues import GpuList
-        from trainfit.wire import to_json
+        from trainfit.questions.catalogues import GpuList
+        from trainfit.questions.wire import to_json
 
         print_json(to_json(GpuList(cards())))
     else:

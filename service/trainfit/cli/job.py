@@ -11,8 +11,6 @@ import yaml
 from cyclopts import App, Parameter
 from rich.table import Table
 
-from trainfit.api.launches import Asked, read_asked
-from trainfit.api.problems import Problem
 from trainfit.cli.entries import Entry, UnreadFile, read_entries
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import takes_flags_over_files
@@ -22,10 +20,12 @@ from trainfit.cli.refusals import as_flag, refusal
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.launch.account import Account
 from trainfit.launch.reading import JobFromLaunch
+from trainfit.questions.convert import written
+from trainfit.questions.launches import Asked, read_asked
+from trainfit.questions.problems import Problem
+from trainfit.questions.wire import to_json
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchTarget
-from trainfit.wire import to_json
-from trainfit.written import written
 
 JOBS = Parameter(help="A job in JSON, YAML or TOML, or launch files.")
 TO = Parameter(help="Whose keys.")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from trainfit.cli.errors import RefusedCommandError
-from trainfit.dimensions import Find, from_package
+from trainfit.questions.dimensions import Find, from_package
 from trainfit.specs.model import Model
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def read_settings() -> HubSettings:
 
 
 def _asking(hub: Hub, runner: Runner, settings: HubSettings) -> LookUp:
-    from trainfit.lookup import Lookup
+    from trainfit.questions.lookup import Lookup
 
     lookup = Lookup(hub, settings.hub_timeout_seconds)
     return lambda models: runner.run(lookup.find(models))

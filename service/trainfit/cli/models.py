@@ -17,8 +17,8 @@ from trainfit.cli.errors import REFUSED, RefusedCommandError
 from trainfit.cli.lookup import open_hub, read_settings
 from trainfit.cli.terminal import print_all, print_json, table
 from trainfit.hub.errors import HubError
+from trainfit.questions.wire import to_json
 from trainfit.specs.model import Model
-from trainfit.wire import to_json
 
 MINUTE = 60
 HOUR = 60 * MINUTE
@@ -53,7 +53,7 @@ class CachedModels:
 def bundled(*, as_json: Annotated[bool, JSON] = False) -> None:
     """List the models that need no config.json, an id a line."""
     if as_json:
-        from trainfit.api.routes.catalogues import bundled_models
+        from trainfit.questions.catalogues import bundled_models
 
         print_json(to_json(bundled_models()))
     else:

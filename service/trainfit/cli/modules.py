@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.terminal import print_all, table
+from trainfit.decisions.quantities import MIB
 from trainfit.estimator.results import Estimate
 from trainfit.estimator.tree import Module, module_tree
-from trainfit.quantities import MIB
 from trainfit.resolve.plan import Plan
 
 

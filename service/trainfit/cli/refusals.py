@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from trainfit.api.launches import LAUNCH
-from trainfit.api.problems import Problem
 from trainfit.cli.flags import Flag, flag_at, flags
 from trainfit.launch.missing import IN_ENV, IN_OVERRIDES, SCRIPT_ARGUMENTS
+from trainfit.questions.launches import LAUNCH
+from trainfit.questions.problems import Problem
 from trainfit.resolve.findings import Change, Finding
 
 MODEL = "/model"

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from rich.table import Table
 from rich.text import Text
 
-from trainfit.api.launches import Asked
 from trainfit.cli.cards import own_card, usual_cards
 from trainfit.cli.terminal import labelled, print_all, table
+from trainfit.decisions.quantities import count, gib, gib_range, plain, ranges
 from trainfit.estimator.results import Chunk, ComponentName, Estimate, Peak, Stage
 from trainfit.launch.reading import ReadLaunch
-from trainfit.quantities import count, gib, gib_range, plain, ranges
+from trainfit.questions.launches import Asked
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from cyclopts import Parameter
 from pydantic import TypeAdapter, ValidationError
 
-from trainfit.api.problems import Problem
 from trainfit.cli.errors import RefusedCommandError
+from trainfit.questions.problems import Problem
 
 Answer = TypeVar("Answer")
 

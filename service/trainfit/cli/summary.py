@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from trainfit.decisions.quantities import GIB, MIB
 from trainfit.estimator.results import Estimate
-from trainfit.quantities import GIB, MIB
 
 Unit = Literal["mb", "gb"]
 STATES = ("weights", "gradients", "optimizer_states")

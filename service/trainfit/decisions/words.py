@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from trainfit.decisions.quantities import GIB
 from trainfit.decisions.suggestions import Suggestion
-from trainfit.quantities import GIB
 from trainfit.resolve.findings import Change
 
 VERDICTS: Mapping[str, str] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainfit.hub.entries import Key, Ref, Stored, stored_ref
 from trainfit.hub.observer import Observer
-from trainfit.replicas import PREFIX, SharedServer
+from trainfit.hub.replicas import PREFIX, SharedServer
 
 KEPT_SECONDS = 90 * 24 * 3600
 """Unless it is confirmed again."""

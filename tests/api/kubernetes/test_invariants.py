@@ -13,7 +13,7 @@ from trainfit.api.kubernetes.annotations import MEANINGS
 from trainfit.api.kubernetes.review import AdmissionRequest
 from trainfit.api.kubernetes.reviewing import Decision, asking_of, decide
 from trainfit.api.kubernetes.warnings import MAX_LENGTH
-from trainfit.dimensions import from_package
+from trainfit.questions.dimensions import from_package
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),

@@ -25,7 +25,7 @@ from tests.api.kubernetes.objects import (
 from tests.serving import running_service
 from trainfit.api.examples import ADMISSION_EXAMPLES
 from trainfit.api.kubernetes.warnings import MAX_LENGTH
-from trainfit.fit import check_fit
+from trainfit.questions.fit_check import check_fit
 from trainfit.specs.policy import FitCheckRequest
 
 WARN, ENFORCE = "/v1/admission", "/v1/admission/enforce"

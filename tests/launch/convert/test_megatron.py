@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trainfit.answer import plan_of
 from trainfit.launch.convert.megatron import megatron_arguments
 from trainfit.launch.read import read_launch
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job

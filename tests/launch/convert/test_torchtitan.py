@@ -10,7 +10,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.launch.launches import launch_of, read
-from trainfit.answer import plan_of
 from trainfit.launch.convert.torchtitan import (
     NO_KEY,
     RELEASE,
@@ -19,6 +18,7 @@ from trainfit.launch.convert.torchtitan import (
     torchtitan_toml,
 )
 from trainfit.launch.torchtitan.flavors import FLAVORS, flavor_of
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job

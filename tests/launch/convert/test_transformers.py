@@ -10,11 +10,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.launch.launches import launch_of, read
-from trainfit.answer import plan_of
 from trainfit.launch.convert.accelerate import accelerate_arguments
 from trainfit.launch.convert.deepspeed import deepspeed_arguments
 from trainfit.launch.convert.targets import write
 from trainfit.launch.convert.transformers import NO_ARGUMENT
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Transformers

@@ -10,10 +10,10 @@ import pytest
 from tests.accuracy.cards import card_of
 from tests.launch.launches import DATA
 from tests.launch.megatron.command_lines import became, launch_of, read, unsupported
-from trainfit.answer import answer
 from trainfit.launch.convert.megatron import megatron_arguments
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.read import read_launch
+from trainfit.questions.estimate import answer
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 from trainfit.specs.launch import Launch

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.launch.launches import DATA, Read, launch_of, read
-from trainfit.answer import plan_of
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.torchtitan.flavors import FLAVORS
 from trainfit.launch.torchtitan.releases import RELEASES, Release
+from trainfit.questions.estimate import plan_of
 from trainfit.specs.job import Job
 
 TRAIN = "torchtitan.train"

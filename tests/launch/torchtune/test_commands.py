@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.launch.launches import DATA, Read, launch_of, read
-from trainfit.answer import plan_of
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.torchtune.models import BUILDERS, builder_named
+from trainfit.questions.estimate import plan_of
 from trainfit.specs.job import Job
 
 FULL = "llama3_2_3b_full_single_device.yaml"

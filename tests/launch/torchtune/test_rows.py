@@ -10,7 +10,7 @@ import pytest
 
 from tests.accuracy import measured
 from tests.launch.launches import DATA, launch_of, read
-from trainfit.answer import answer
+from trainfit.questions.estimate import answer
 from trainfit.specs.job import Job
 
 CORPUS = Path(__file__).parents[2] / "data" / "corpus" / "measured.jsonl"

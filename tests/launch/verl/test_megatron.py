@@ -9,8 +9,8 @@ import pytest
 from tests.launch.launches import Read, launch_of, read
 from tests.launch.mutations import check_every_key
 from tests.launch.verl.test_options import ACTOR, ENGINE, MODEL, TRAINER, words_of
-from trainfit.answer import answer
 from trainfit.launch.errors import LaunchError
+from trainfit.questions.estimate import answer
 from trainfit.specs.job import Job
 
 MEGATRON = f"{ACTOR}.megatron"

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from trainfit.api.field_types import accepted_names
-from trainfit.api.jobs import read_job
-from trainfit.api.problems import Problem
 from trainfit.api.strict_json import JsonError, parse_json
 from trainfit.api.strict_yaml import YamlError, parse_yaml
 from trainfit.kubernetes.workloads import Workload
+from trainfit.questions.field_types import accepted_names
+from trainfit.questions.jobs import read_job
+from trainfit.questions.problems import Problem
 from trainfit.specs.parallelism import Parallelism
 from trainfit.specs.policy import FitCheckRequest
 

@@ -11,7 +11,6 @@ from http import HTTPStatus
 from time import monotonic
 from typing import Any, Literal
 
-from trainfit.api.jobs import answered
 from trainfit.api.kubernetes.annotations import JOB, AnnotationError, FailOn, Question, question
 from trainfit.api.kubernetes.review import (
     AdmissionRequest,
@@ -20,14 +19,15 @@ from trainfit.api.kubernetes.review import (
     Refusal,
 )
 from trainfit.api.kubernetes.warnings import line, mismatch, not_checked, reasons
-from trainfit.api.problems import Problem
 from trainfit.api.replies import Tally, fit_check_tally
 from trainfit.decisions.verdict import Verdict
-from trainfit.dimensions import Find
 from trainfit.estimator.results import Estimate
-from trainfit.fit import FitCheckAnswer, check_fit
 from trainfit.kubernetes.workloads import Workload, workload
-from trainfit.pricing import Pricing
+from trainfit.questions.dimensions import Find
+from trainfit.questions.fit_check import FitCheckAnswer, check_fit
+from trainfit.questions.jobs import answered
+from trainfit.questions.pricing import Pricing
+from trainfit.questions.problems import Problem
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 
@@ -93,8 +93,9 @@ def decide(asking: Asking, find: Find, enforce: bool) -> Decision:
     warning.
     """
     request, asked = asking.question.request, asking.workload
-    price = hurried(SUGGESTING_SECONDS, Pricing(find))
-    check = answered(request, partial(check_fit, find=find, price=price))
+    pricing = Pricing(find)
+    price = hurried(SUGGESTING_SECONDS, pricing)
+    check = answered(request, partial(check_fit, find=find, pricing=pricing, price=price))
     tally = fit_check_tally(request, check)
     if isinstance(check, Problem):
         return replace(undecided(check.detail), tally=tally)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainfit.decisions.quantities import gib, gib_range, plain
 from trainfit.decisions.words import VERDICTS, suggested
 from trainfit.estimator.results import Binding
-from trainfit.fit import FitCheckAnswer
 from trainfit.kubernetes.workloads import Workload
-from trainfit.quantities import gib, gib_range, plain
+from trainfit.questions.fit_check import FitCheckAnswer
 
 MAX_LENGTH = 256
 """The API server cuts off what is longer, once all warnings together are long."""

@@ -12,17 +12,18 @@ from starlette.requests import ClientDisconnect
 from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.examples import ADMISSION_EXAMPLES
 from trainfit.api.failures import ProblemError
-from trainfit.api.invalid_fields import invalid_fields
 from trainfit.api.json_body import JsonRequest, JsonRoute
-from trainfit.api.kinds import INVALID_REVIEW, MAX_ERRORS, REVIEW_PROBLEMS
+from trainfit.api.kinds import INVALID_REVIEW, REVIEW_PROBLEMS
 from trainfit.api.kubernetes.review import AdmissionReview, AdmissionReviewed
 from trainfit.api.kubernetes.reviewing import Decision, asking_of, decide, undecided
 from trainfit.api.metrics import metrics_of
 from trainfit.api.models import known_model
 from trainfit.api.openapi import problem_responses
-from trainfit.api.problems import problem, summary
 from trainfit.api.settings import Settings
 from trainfit.api.work import in_worker
+from trainfit.questions.invalid_fields import invalid_fields
+from trainfit.questions.kinds import MAX_ERRORS
+from trainfit.questions.problems import problem, summary
 
 MAX_REVIEW_VALUES = 100_000
 """An object has managed fields, scripts and environments, none of which is checked."""

@@ -10,8 +10,9 @@ from trainfit.api.kinds import BODY_PROBLEMS
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
 from trainfit.api.replies import comparison_reply
-from trainfit.api.several import SideBySide, jobs_of, read_comparison
 from trainfit.api.work import lane_for, opened, reply_from, sent
+from trainfit.questions.compare import SideBySide, read_comparison
+from trainfit.questions.several import jobs_of
 from trainfit.specs.several import CompareRequest
 
 router = APIRouter(prefix="/v1", tags=["decisions"], route_class=JsonRoute)

@@ -5,7 +5,6 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from trainfit.answer import EstimateAnswer
 from trainfit.api.answers import Answer, RememberingRoute, remember
 from trainfit.api.asked import asked_of
 from trainfit.api.examples import BATCH_EXAMPLES, ESTIMATE_EXAMPLES
@@ -15,8 +14,10 @@ from trainfit.api.metrics import metrics_of
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
 from trainfit.api.replies import batch_reply, estimate_at_once, estimate_reply
-from trainfit.api.several import Batch, jobs_of, read_batch
 from trainfit.api.work import checked, lane_for, opened, reply_from, sent
+from trainfit.questions.batch import Batch, read_batch
+from trainfit.questions.estimate import EstimateAnswer
+from trainfit.questions.several import jobs_of
 from trainfit.specs.job import Job
 from trainfit.specs.launch import JobOrLaunch
 from trainfit.specs.several import BatchRequest

@@ -13,7 +13,7 @@ from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
 from trainfit.api.replies import fit_check_reply
 from trainfit.api.work import reply_from, sent
-from trainfit.fit import FitCheckAnswer
+from trainfit.questions.fit_check import FitCheckAnswer
 from trainfit.specs.launch import FitCheckOrLaunch
 from trainfit.specs.policy import FitCheckRequest
 

@@ -6,13 +6,14 @@ from fastapi import APIRouter, Body, Request, Response
 
 from trainfit.api.examples import LAUNCH_EXAMPLES, TO_LAUNCH_EXAMPLES
 from trainfit.api.json_body import JsonRoute
-from trainfit.api.kinds import BODY_PROBLEMS, INVALID_LAUNCH, JOB_PROBLEMS
+from trainfit.api.kinds import BODY_PROBLEMS, JOB_PROBLEMS
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
 from trainfit.api.replies import launch_reply, reading_reply
 from trainfit.api.work import reply_from, sent
 from trainfit.launch.convert.targets import WrittenLaunch
 from trainfit.launch.reading import JobFromLaunch
+from trainfit.questions.kinds import INVALID_LAUNCH
 from trainfit.specs.launch import Launch, ToLaunch
 
 router = APIRouter(prefix="/v1", tags=["launches"], route_class=JsonRoute)

@@ -12,7 +12,7 @@ from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
 from trainfit.api.replies import ledger_reply
 from trainfit.api.work import reply_from, sent
-from trainfit.rank_ledger import RankLedger
+from trainfit.questions.ledger import RankLedger
 from trainfit.specs.ledger import LedgerRequest
 
 router = APIRouter(prefix="/v1", tags=["estimates"], route_class=JsonRoute)

@@ -11,7 +11,7 @@ from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
 from trainfit.api.replies import model_reply
 from trainfit.api.work import reply_from, sent
-from trainfit.model_summary import ModelSummary
+from trainfit.questions.model_summary import ModelSummary
 from trainfit.specs.model import ModelRequest
 
 router = APIRouter(prefix="/v1", tags=["catalogues"], route_class=JsonRoute)

@@ -7,9 +7,9 @@ from starlette.routing import Route
 
 from trainfit.api.metrics import metrics_of
 from trainfit.api.operation import identify
-from trainfit.api.routes.catalogues import bundled_models
 from trainfit.api.settings import Settings
 from trainfit.catalog.gpus import gpus
+from trainfit.questions.catalogues import bundled_models
 
 
 async def livez(_: Request) -> Response:

@@ -6,13 +6,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trainfit.api.kinds import INTERNAL_ERROR
-from trainfit.api.launches import read_asked
-from trainfit.api.problems import Problem, problem
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.lookup import LookUp
 from trainfit.cli.service import asking
-from trainfit.fit import FitCheckAnswer, check_fit
+from trainfit.questions.fit_check import FitCheckAnswer, check_fit
+from trainfit.questions.kinds import INTERNAL_ERROR
+from trainfit.questions.launches import read_asked
+from trainfit.questions.problems import Problem, problem
 from trainfit.specs.policy import FitCheckRequest
 
 Ask = Callable[[Mapping[str, Any]], FitCheckAnswer | Problem]

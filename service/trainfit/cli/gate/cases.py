@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from trainfit.api.kinds import (
+from trainfit.cli.entries import Entry
+from trainfit.cli.job_files import readable
+from trainfit.cli.service import UNAVAILABLE, is_unanswered
+from trainfit.questions.fit_check import FitCheckAnswer
+from trainfit.questions.kinds import (
     GATED_MODEL,
     MODEL_NOT_ALLOWED,
     NOT_MODELLED,
@@ -14,11 +18,7 @@ from trainfit.api.kinds import (
     UNSUPPORTED_MODEL,
     VERSION_NOT_SERVED,
 )
-from trainfit.api.problems import Problem
-from trainfit.cli.entries import Entry
-from trainfit.cli.job_files import readable
-from trainfit.cli.service import UNAVAILABLE, is_unanswered
-from trainfit.fit import FitCheckAnswer
+from trainfit.questions.problems import Problem
 
 Outcome = Literal["fits", "tight", "does_not_fit", "unknown", "invalid", "unavailable"]
 """A verdict, or that there is none: the job is wrong, or nobody could answer."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainfit.api.problems import Problem
 from trainfit.cli.gate.cases import Case, Gate, Outcome
-from trainfit.fit import FitCheckAnswer
-from trainfit.wire import to_json
+from trainfit.questions.fit_check import FitCheckAnswer
+from trainfit.questions.problems import Problem
+from trainfit.questions.wire import to_json
 
 
 @dataclass(frozen=True, slots=True)

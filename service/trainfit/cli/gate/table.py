@@ -9,8 +9,8 @@ from rich.text import Text
 from trainfit.cli.gate.cases import Case, Gate, Outcome
 from trainfit.cli.gate.words import WORDS, advice, notes
 from trainfit.cli.terminal import labelled, print_all, table
-from trainfit.fit import FitCheckAnswer
-from trainfit.quantities import gib, gib_range
+from trainfit.decisions.quantities import gib, gib_range
+from trainfit.questions.fit_check import FitCheckAnswer
 
 STYLES: Mapping[Outcome, str] = {
     "fits": "green",

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from trainfit.api.launches import LAUNCH
-from trainfit.api.problems import Problem
 from trainfit.cli.gate.cases import Case
 from trainfit.cli.refusals import in_flags
+from trainfit.decisions.quantities import gib, gib_range, plain
 from trainfit.decisions.words import VERDICTS, changes, suggested
 from trainfit.estimator.results import Binding
-from trainfit.fit import FitCheckAnswer
-from trainfit.quantities import gib, gib_range, plain
+from trainfit.questions.fit_check import FitCheckAnswer
+from trainfit.questions.launches import LAUNCH
+from trainfit.questions.problems import Problem
 from trainfit.resolve.findings import Finding
 
 WORDS: Mapping[str, str] = {

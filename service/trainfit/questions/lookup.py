@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 from trainfit.architectures.config import ConfigError
 from trainfit.catalog.configs import close_bundled_ids
-from trainfit.dimensions import (
+from trainfit.hub.entries import Found
+from trainfit.hub.errors import HubError, MissingRepoError, OfflineError
+from trainfit.hub.hub import Hub
+from trainfit.questions.dimensions import (
     ResolvedModel,
     UnknownModelError,
     bundled_model,
     from_hub,
     from_package,
 )
-from trainfit.hub.entries import Found
-from trainfit.hub.errors import HubError, MissingRepoError, OfflineError
-from trainfit.hub.hub import Hub
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.model import Model
 

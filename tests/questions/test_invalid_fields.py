@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from trainfit.api.invalid_fields import invalid_fields
+from trainfit.questions.invalid_fields import invalid_fields
 from trainfit.resolve.findings import Finding
 from trainfit.specs.job import Job
 

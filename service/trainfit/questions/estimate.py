@@ -4,13 +4,13 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any
 
 from trainfit import __version__
-from trainfit.digest import catalogue_version, normalised, request_digest
-from trainfit.dimensions import Find, from_package
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.memo import Memos
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
-from trainfit.releases import estimated
+from trainfit.questions.digest import catalogue_version, normalised, request_digest
+from trainfit.questions.dimensions import Find, from_package
+from trainfit.questions.releases import estimated
 from trainfit.resolve.gpu import gpu_of
 from trainfit.resolve.job import resolve
 from trainfit.resolve.plan import Plan

@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from trainfit import __version__
-from trainfit.answer import fields_of, plan_of
 from trainfit.decisions.fit_check import FitCheck, NotModelled, fit_check
-from trainfit.digest import catalogue_version, normalised, request_digest
-from trainfit.dimensions import Find, from_package
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
-from trainfit.pricing import Pricing
-from trainfit.releases import estimated
+from trainfit.questions.digest import catalogue_version, normalised, request_digest
+from trainfit.questions.dimensions import Find, from_package
+from trainfit.questions.estimate import fields_of
+from trainfit.questions.pricing import Pricing
+from trainfit.questions.releases import estimated
 from trainfit.specs.job import AS_JOB, Job
 from trainfit.specs.policy import FitCheckOptions, FitCheckRequest
 
@@ -41,13 +41,16 @@ class FitCheckAnswer(FitCheck):
 def check_fit(
     request: FitCheckRequest,
     find: Find = from_package,
-    price: Callable[[Job], Estimate] | None = None,
+    pricing: Pricing | None = None,
     reading: LaunchReading | None = None,
+    *,
+    price: Callable[[Job], Estimate] | None = None,
 ) -> FitCheckAnswer:
     """The verdict on a job, as it is sent. Errors are those of `plan_of`; a job that is refused
-    for nothing but what is not modelled is answered. `price` estimates it and changes to it.
+    for nothing but what is not modelled is answered. `price` estimates it and changes to it in the
+    place of `pricing`, which makes its plan once.
     """
-    pricing = Pricing(find)
+    pricing = pricing or Pricing(find)
     variants = reading.launch.variants if reading is not None else []
 
     def spanning(each: Callable[[Job], Estimate]) -> Callable[[Job], Estimate]:
@@ -59,7 +62,7 @@ def check_fit(
         _unread(reading),
         suggesting=spanning(price or pricing.within(SUGGESTING_WORK)),
     )
-    plan = plan_of(request, find) if decision.estimate is not None else None
+    plan = pricing.plan_of(request) if decision.estimate is not None else None
     document = normalised(request, plan)
     options = request.model_dump(mode="json", include=set(FitCheckOptions.model_fields))
     launch = reading.launch if reading is not None else None

@@ -1,8 +1,8 @@
 """From a job to the keys of its framework: the one path, shared by HTTP and the terminal."""
 
 from trainfit.architectures.as_megatron import as_transformer_config
-from trainfit.dimensions import Find
 from trainfit.launch.convert.targets import WrittenLaunch, write
+from trainfit.questions.dimensions import Find
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchTarget

@@ -6,12 +6,12 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from trainfit.api.jobs import AnyJob, answered, not_a_job, read_job
-from trainfit.api.kinds import INVALID_LAUNCH, MAX_ERRORS
-from trainfit.api.problems import Problem, problem, summary
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.reading import LaunchReading, ReadLaunch, place_in
 from trainfit.launch.variants import Variant
+from trainfit.questions.jobs import AnyJob, answered, not_a_job, read_job
+from trainfit.questions.kinds import INVALID_LAUNCH, MAX_ERRORS
+from trainfit.questions.problems import Problem, problem, summary
 from trainfit.resolve.findings import Finding
 from trainfit.specs.job import Job
 from trainfit.specs.launch import Launch, LaunchedFitCheck, LaunchedJob

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from trainfit.api.field_types import Place, accepted_names, homes, place
 from trainfit.documents.json_pointer import shortened
+from trainfit.questions.field_types import Place, accepted_names, homes, place
 from trainfit.resolve.findings import Finding
 from trainfit.specs.model import HF_ID, REVISION
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from trainfit.architectures.config import reading
 from trainfit.architectures.registry import parse_config
 from trainfit.catalog.configs import bundled_config
-from trainfit.dimensions import ResolvedModel
 from trainfit.estimator.parameters import count_parameters
 from trainfit.estimator.results import Parameters
+from trainfit.questions.dimensions import ResolvedModel
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.model import Model
 

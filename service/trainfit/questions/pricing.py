@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from trainfit.answer import MEMOS, plan_of
-from trainfit.dimensions import Find, ResolvedModel, from_package
 from trainfit.estimator.estimate import estimate, needs
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.estimator.work import work
+from trainfit.questions.dimensions import Find, ResolvedModel, from_package
+from trainfit.questions.estimate import MEMOS, plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
@@ -20,9 +20,10 @@ class Pricing:
         self._find = find
         self._found: list[tuple[Model, ResolvedModel]] = []
         self._memo = MEMOS.current()
+        self._first: tuple[Job, Plan] | None = None
 
     def estimate(self, job: Job) -> Estimate:
-        return estimate(self._plan_of(job), memo=self._memo)
+        return estimate(self.plan_of(job), memo=self._memo)
 
     def within(self, units: int) -> Callable[[Job], Estimate]:
         """Prices as many jobs as come to this work in all, and refuses the others."""
@@ -30,7 +31,7 @@ class Pricing:
 
         def priced(job: Job) -> Estimate:
             nonlocal left
-            plan = self._plan_of(job)
+            plan = self.plan_of(job)
             left -= work(plan)
             if left < 0:
                 raise RefusedError(())
@@ -39,10 +40,16 @@ class Pricing:
         return priced
 
     def needs(self, job: Job) -> Needs:
-        return needs(self._plan_of(job), self._memo)
+        return needs(self.plan_of(job), self._memo)
 
-    def _plan_of(self, job: Job) -> Plan:
-        return plan_of(job, self._found_once)
+    def plan_of(self, job: Job) -> Plan:
+        """The plan of a job, made once for the first, which the question is about."""
+        if self._first is not None and self._first[0] is job:
+            return self._first[1]
+        plan = plan_of(job, self._found_once)
+        if self._first is None:
+            self._first = job, plan
+        return plan
 
     def _found_once(self, model: Model) -> ResolvedModel:
         """Equal models are read once; a config.json cannot be hashed, so they are compared."""

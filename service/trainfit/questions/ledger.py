@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from trainfit.answer import plan_of
-from trainfit.dimensions import Find, from_package
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.symbols import shared_symbols
 from trainfit.estimator.timeline import Timeline
 from trainfit.estimator.tree import Module, module_tree
+from trainfit.questions.dimensions import Find, from_package
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import Findings, put
 from trainfit.specs.ledger import LedgerRequest
 

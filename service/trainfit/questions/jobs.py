@@ -5,9 +5,16 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from trainfit.api.invalid_fields import invalid_fields
-from trainfit.api.kinds import INVALID_JOB, MAX_ERRORS
-from trainfit.api.problems import ANSWER_ERRORS, HasModel, Problem, problem, problem_of, summary
+from trainfit.questions.invalid_fields import invalid_fields
+from trainfit.questions.kinds import INVALID_JOB, MAX_ERRORS
+from trainfit.questions.problems import (
+    ANSWER_ERRORS,
+    HasModel,
+    Problem,
+    problem,
+    problem_of,
+    summary,
+)
 from trainfit.specs.job import Job
 from trainfit.specs.part import Part
 

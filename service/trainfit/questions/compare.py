@@ -1,62 +1,34 @@
-"""Several jobs answered at once, in the order in which they were sent. What is wrong with one of
-them is told in its place, with pointers into that job.
-"""
+"""Jobs side by side, in the order in which they were sent, as they are sent."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 from pydantic import ValidationError
 
 from trainfit import __version__
-from trainfit.answer import EstimateAnswer, answer
-from trainfit.api.jobs import not_a_job
-from trainfit.api.kinds import INVALID_PATCH
-from trainfit.api.launches import LAUNCH, Asked, job_from, read_asked
-from trainfit.api.problems import Problem, problem
 from trainfit.decisions.compare import Candidate, Comparison, compare
 from trainfit.decisions.patch import PatchError, apply
 from trainfit.decisions.room import room_on
 from trainfit.decisions.verdict import Verdict
-from trainfit.digest import catalogue_version
-from trainfit.dimensions import Find, from_package
-from trainfit.estimator.results import Estimate, Needs
+from trainfit.estimator.results import Needs
 from trainfit.launch.reading import LaunchReading, ReadLaunch
-from trainfit.pricing import Pricing
-from trainfit.releases import needed
+from trainfit.questions.digest import catalogue_version
+from trainfit.questions.dimensions import Find, from_package
+from trainfit.questions.jobs import not_a_job
+from trainfit.questions.kinds import INVALID_PATCH
+from trainfit.questions.launches import LAUNCH, Asked, job_from
+from trainfit.questions.pricing import Pricing
+from trainfit.questions.problems import Problem, problem
+from trainfit.questions.releases import needed
+from trainfit.questions.several import Opened, Told, answered_one, named_jobs
 from trainfit.resolve.findings import Change, Finding
 from trainfit.specs.job import Job
 from trainfit.specs.policy import Headroom
 from trainfit.specs.several import (
     UNCHANGED,
-    BatchRequest,
     CompareRequest,
     NamedChange,
-    NamedJob,
 )
-
-Result = TypeVar("Result", bound=Estimate | Needs)
-Told = Callable[[Job, Estimate | Needs | Problem], None]
-"""Is told what became of each well-formed job."""
-Opened = Mapping[str, Asked[Job] | Problem]
-"""Jobs as they were read, in the order of the request."""
-
-
-@dataclass(frozen=True, slots=True)
-class EstimatedJob:
-    """One job of a batch: its estimate, or the problem that stands in its place."""
-
-    id: str
-    estimate: EstimateAnswer | None
-    problem: Problem | None
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The estimates of several jobs, in the order of the request."""
-
-    jobs: list[EstimatedJob]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +55,10 @@ class SideBySide:
     jobs: list[ComparedJob]
 
 
-def read_batch(request: BatchRequest) -> Opened:
-    """Each job by its id, or what is wrong with its fields."""
-    return dict(_named(request.jobs))
-
-
 def read_comparison(request: CompareRequest) -> Opened:
     """The jobs by their ids, or the job and what changes make of it."""
     if request.jobs is not None:
-        return dict(_named(request.jobs))
+        return dict(named_jobs(request.jobs))
     assert request.changes is not None
     base: Asked[Job] | Problem
     if request.launch is not None:
@@ -103,36 +70,13 @@ def read_comparison(request: CompareRequest) -> Opened:
     return {UNCHANGED: base, **changed}
 
 
-def jobs_of(opened: Opened) -> list[Job]:
-    """The jobs that can be answered; their models are looked up before."""
-    return [each.job for each in opened.values() if isinstance(each, Asked)]
-
-
-def estimate_batch(
-    opened: Opened, told: Told, *, activations: bool = True, find: Find = from_package
-) -> Batch:
-    """An estimate or a problem for each job."""
-
-    def ask(job: Job, reading: LaunchReading | None) -> EstimateAnswer:
-        return answer(job, activations=activations, find=find, reading=reading)
-
-    jobs = []
-    for name, asked in opened.items():
-        result = _answered(asked, ask, told)
-        if isinstance(result, Problem):
-            jobs.append(EstimatedJob(name, None, result))
-        else:
-            jobs.append(EstimatedJob(name, result, None))
-    return Batch(jobs)
-
-
 def compare_jobs(
     request: CompareRequest, opened: Opened, told: Told, *, find: Find = from_package
 ) -> SideBySide:
     """Each job beside a baseline: one of them, or the job that changes are made to."""
     pricing = Pricing(find)
     results = {
-        name: _answered(asked, partial(_needs, asked, pricing), told)
+        name: answered_one(asked, partial(_needs, asked, pricing), told)
         for name, asked in opened.items()
     }
     names = list(opened)
@@ -162,24 +106,6 @@ def compare_jobs(
         baseline=compared(baseline),
         jobs=[compared(name) for name in shown],
     )
-
-
-def _named(jobs: Iterable[NamedJob]) -> Iterator[tuple[str, Asked[Job] | Problem]]:
-    for named in jobs:
-        document = {"launch": named.launch} if named.launch is not None else named.job
-        yield named.id, read_asked(document, Job)
-
-
-def _answered(
-    asked: Asked[Job] | Problem,
-    ask: Callable[[Job, LaunchReading | None], Result],
-    told: Told,
-) -> Result | Problem:
-    if isinstance(asked, Problem):
-        return asked
-    result = asked.answered(ask)
-    told(asked.job, result)
-    return result
 
 
 def _needs(

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import EstimateAnswer, answer
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 from trainfit.catalog.configs import bundled_config
-from trainfit.digest import catalogue_version, request_digest
+from trainfit.questions.digest import catalogue_version, request_digest
+from trainfit.questions.estimate import EstimateAnswer, answer
 from trainfit.resolve.plan import Source
 from trainfit.specs.job import Job
 
@@ -127,9 +127,9 @@ def test_what_is_asked_of_the_job_is_part_of_the_question() -> None:
 
 def test_versions_are_part_of_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
     before = asked(DEEPSEEK_V3)
-    monkeypatch.setattr("trainfit.digest.__version__", "99")
+    monkeypatch.setattr("trainfit.questions.digest.__version__", "99")
     after = asked(DEEPSEEK_V3)
-    monkeypatch.setattr("trainfit.digest.catalogue_version", lambda: "another")
+    monkeypatch.setattr("trainfit.questions.digest.catalogue_version", lambda: "another")
     last = asked(DEEPSEEK_V3)
     assert len({each.request_digest for each in (before, after, last)}) == 3
     assert before.catalogue_version == catalogue_version()

@@ -15,17 +15,17 @@ from pydantic import ValidationError
 
 from tests.estimator.jobs import jobs
 from tests.layouts import DEEPSEEK_V3, deepseek_v3, layout
-from trainfit.answer import MEMOS, answer, plan_of, price
-from trainfit.api.several import compare_jobs, read_comparison
 from trainfit.api.strict_json import parse_json
 from trainfit.decisions.patch import apply, patch
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.memo import Memo, Memos
-from trainfit.pricing import Pricing
+from trainfit.questions.compare import compare_jobs, read_comparison
+from trainfit.questions.estimate import MEMOS, answer, plan_of, price
+from trainfit.questions.pricing import Pricing
+from trainfit.questions.wire import to_json
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 from trainfit.specs.several import CompareRequest
-from trainfit.wire import to_json
 
 JOB = Job.model_validate(
     {

@@ -10,8 +10,24 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from trainfit import __version__
-from trainfit.answer import VersionNotServedError
-from trainfit.api.kinds import (
+from trainfit.architectures.config import ConfigError, UnsupportedModelTypeError
+from trainfit.catalog.gpus import UnknownGpuError
+from trainfit.hub.errors import (
+    AdapterError,
+    GatedRepoError,
+    HubError,
+    MalformedAnswerError,
+    MissingRevisionError,
+    NoAnswerError,
+    NoConfigError,
+    NotAllowedError,
+    RateLimitedError,
+    RenamedRepoError,
+    SlowHubError,
+)
+from trainfit.questions.dimensions import UnknownModelError
+from trainfit.questions.estimate import VersionNotServedError
+from trainfit.questions.kinds import (
     ADAPTER_MODEL,
     GATED_MODEL,
     HUB_ANSWER,
@@ -30,22 +46,6 @@ from trainfit.api.kinds import (
     UNSUPPORTED_MODEL,
     VERSION_NOT_SERVED,
     Kind,
-)
-from trainfit.architectures.config import ConfigError, UnsupportedModelTypeError
-from trainfit.catalog.gpus import UnknownGpuError
-from trainfit.dimensions import UnknownModelError
-from trainfit.hub.errors import (
-    AdapterError,
-    GatedRepoError,
-    HubError,
-    MalformedAnswerError,
-    MissingRevisionError,
-    NoAnswerError,
-    NoConfigError,
-    NotAllowedError,
-    RateLimitedError,
-    RenamedRepoError,
-    SlowHubError,
 )
 from trainfit.resolve.findings import Change, Finding, RefusedError
 from trainfit.specs.gpu import CustomGpu

@@ -1,0 +1,44 @@
+"""Several jobs asked about at once. What is wrong with one of them is told in its place, with
+pointers into that job.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from trainfit.estimator.results import Estimate, Needs
+from trainfit.launch.reading import LaunchReading
+from trainfit.questions.launches import Asked, read_asked
+from trainfit.questions.problems import Problem
+from trainfit.specs.job import Job
+from trainfit.specs.several import NamedJob
+
+Result = TypeVar("Result", bound=Estimate | Needs)
+Told = Callable[[Job, Estimate | Needs | Problem], None]
+"""Is told what became of each well-formed job."""
+Opened = Mapping[str, Asked[Job] | Problem]
+"""Jobs as they were read, in the order of the request."""
+
+
+def named_jobs(jobs: Iterable[NamedJob]) -> Iterator[tuple[str, Asked[Job] | Problem]]:
+    """Each job by its id, or what is wrong with its fields."""
+    for named in jobs:
+        document = {"launch": named.launch} if named.launch is not None else named.job
+        yield named.id, read_asked(document, Job)
+
+
+def jobs_of(opened: Opened) -> list[Job]:
+    """The jobs that can be answered; their models are looked up before."""
+    return [each.job for each in opened.values() if isinstance(each, Asked)]
+
+
+def answered_one(
+    asked: Asked[Job] | Problem,
+    ask: Callable[[Job, LaunchReading | None], Result],
+    told: Told,
+) -> Result | Problem:
+    """The answer to one of the jobs, or why there is none; `told` hears of it."""
+    if isinstance(asked, Problem):
+        return asked
+    result = asked.answered(ask)
+    told(asked.job, result)
+    return result
