@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from trainfit.estimator.blocks.linear.pytorch import linear
+from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.states import shares_of
-from trainfit.estimator.frameworks.pytorch.units import Unit, unit_of
+from trainfit.estimator.frameworks.pytorch.units import Unit
 from trainfit.estimator.ledger import Lifetime
 from trainfit.estimator.legend import pytorch_legend_of
 from trainfit.estimator.local_parameters import ParameterTable
@@ -71,7 +72,7 @@ def test_matrices_of_layers_are_gathered_in_half() -> None:
 def unit_of_a_layer(precision: dict[str, Any]) -> Unit:
     of_job = plan(precision)
     shares = shares_of(of_job, ParameterTable(of_job), Memo())
-    return unit_of(shares.layer(0), of_job)
+    return engine_of(of_job).unit(shares.layer(0))
 
 
 def test_less_is_gathered_at_the_peak() -> None:

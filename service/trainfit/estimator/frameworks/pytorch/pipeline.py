@@ -11,6 +11,7 @@ from itertools import chain
 from operator import mul
 from typing import NamedTuple
 
+from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.loads import WIDTH, Held, Load, Loads, loads
 from trainfit.estimator.frameworks.pytorch.passes import (
     NO_LAYERS,
@@ -23,7 +24,7 @@ from trainfit.estimator.frameworks.pytorch.passes import (
 from trainfit.estimator.frameworks.pytorch.schedules import REDUCE, Direction
 from trainfit.estimator.frameworks.pytorch.states import Shares, States, shard
 from trainfit.estimator.frameworks.pytorch.step import Live, optimizer_step
-from trainfit.estimator.frameworks.pytorch.units import Unit, unit_of, whole_embedding
+from trainfit.estimator.frameworks.pytorch.units import Unit, whole_embedding_gradient
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, Placement
 from trainfit.estimator.results import Peak
@@ -46,6 +47,7 @@ class Pipeline:
         self._shares, self._ledger, self._memo = shares, shares.ledger, memo
         self._plan = shares.ledger.plan
         self._passes = ChunkPasses(self._ledger)
+        self._engine = engine_of(self._plan)
         self._chunks: dict[tuple[Content, Ends], Chunk] = {}
         self._units: dict[int, Unit] = {}
 
@@ -121,7 +123,7 @@ class Pipeline:
     def _new_chunk(self, content: Content, ends: Ends) -> Chunk:
         plan = self._plan
         units = [self._unit(kind) for kind in content.kinds]
-        outside = [unit_of(part, plan) for part in self._shares.outside(content)]
+        outside = [self._engine.unit(part) for part in self._shares.outside(content)]
         layers = [unit.weights for unit in units]
         resharded = layers if plan.step.data_parallelism.reshard_after_forward else []
         fresh = self._fresh(content, ends)
@@ -141,10 +143,7 @@ class Pipeline:
             idle=sum(resharded),
         )
         reduction = max(
-            [
-                each.reduce_scatter + each.sharded_gradients - each.weights
-                for each in (*units, *outside)
-            ]
+            [each.reduce_scatter + each.gradients - each.weights for each in (*units, *outside)]
         )
         buffers = sum(resharded) + reduction
         end = Reached("end_of_backward", "reduce_scatter", None, 0, 0, buffers)
@@ -152,7 +151,7 @@ class Pipeline:
 
     def _unit(self, kind: int) -> Unit:
         if kind not in self._units:
-            self._units[kind] = unit_of(self._shares.layer(kind), self._plan)
+            self._units[kind] = self._engine.unit(self._shares.layer(kind))
         return self._units[kind]
 
     def _gradients(self, content: Content) -> tuple[int, int]:
@@ -161,7 +160,7 @@ class Pipeline:
         numbers = self._shares.chunk(content)[1]
         sharded = self._plan.layout.sharding in ("optim_grads", "optim_grads_params")
         width = states.reduced if sharded else states.gradients
-        whole = width * numbers.trained + whole_embedding(self._plan) * content.embedding
+        whole = width * numbers.trained + whole_embedding_gradient(self._plan) * content.embedding
         part = states.gradients * shard(numbers, self._plan).trained
         return part if sharded else whole, whole
 

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from trainfit.estimator import cublas
 from trainfit.estimator.frameworks.pytorch.caching import cached
+from trainfit.estimator.frameworks.pytorch.engines.engine import Stage
+from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.pipeline import Pipeline
 from trainfit.estimator.frameworks.pytorch.states import (
     Numbers,
@@ -15,7 +17,6 @@ from trainfit.estimator.frameworks.pytorch.states import (
     undivided_shares,
 )
 from trainfit.estimator.frameworks.pytorch.step import Live, Step, optimizer_step
-from trainfit.estimator.frameworks.pytorch.units import ddp_buckets, deepspeed_buffers
 from trainfit.estimator.local_parameters import ChunkParameters, ParameterTable
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, Placement, place
@@ -92,9 +93,8 @@ def _held(
     largest = max(table.largest(content) for content in contents)
     units = [shares.layer(kind) for kind in {kind for each in contents for kind in each.kinds}]
     widest = max(units, key=lambda unit: unit.trained + unit.frozen, default=numbers)
-    persistent = _persistent(contents, table, plan)
-    buffers = ddp_buckets(numbers, plan)
-    buffers += deepspeed_buffers(numbers, widest, largest, persistent, plan)
+    stage = Stage(numbers, widest, largest, _persistent(contents, table, plan))
+    buffers = engine_of(plan).buffers(stage)
     parameters = tuple([parameters for parameters, _ in chunks])
     trained = sum(chunk.all.whole for chunk in parameters)
     if shares.partly:

@@ -56,6 +56,10 @@ class Numbers(NamedTuple):
     def trained(self) -> int:
         return self.dense + self.expert
 
+    @property
+    def all(self) -> int:
+        return self.trained + self.frozen + self.frozen_matrices
+
     def plus(self, other: "Numbers") -> "Numbers":
         return Numbers(*map(add, self, other))
 

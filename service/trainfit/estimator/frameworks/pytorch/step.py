@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
+from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
 from trainfit.estimator.frameworks.pytorch.stretches import Stretch, stretches
-from trainfit.estimator.frameworks.pytorch.units import NONE, Unit, accumulated
+from trainfit.estimator.frameworks.pytorch.units import NONE, Unit
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.results import Peak
@@ -65,7 +66,7 @@ class Step:
     ) -> None:
         plan = ledger.plan
         self._states, self._act = states, ledger.sizes.act
-        self._standing = accumulated(numbers, states, plan)
+        self._standing = engine_of(plan).accumulated(numbers, states)
         self._reshards = plan.step.data_parallelism.reshard_after_forward
         self._alone = plan.layout.sharding == "no_shard"
         self._loss_outside = is_loss_outside(plan)
@@ -144,7 +145,7 @@ class Step:
                 resident -= 0 if self._reshards else unit.weights
                 whole = resident + stretch.around.weights
                 yield self._reduced(stretch, saved, gradients, whole + all_gather)
-                sharded += unit.sharded_gradients
+                sharded += unit.gradients
                 standing -= min(standing, unit.accumulated)
                 behind = unit
         yield from self._end(standing, sharded, root)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
+from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares
-from trainfit.estimator.frameworks.pytorch.units import NONE, Unit, unit_of
+from trainfit.estimator.frameworks.pytorch.units import NONE, Unit
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Moment, Segment
@@ -61,11 +62,11 @@ def stretches(ledger: PytorchLedger, shares: Shares, content: Content) -> Stretc
     """A chunk's segments with their units: a layer is one, and the final norm and the head are one
     unless they belong to the root.
     """
-    plan = ledger.plan
+    plan, engine = ledger.plan, engine_of(ledger.plan)
     embedding, rest = shares.outside(content)
     apart = plan.step.data_parallelism.embedding_and_head_apart
-    first, last = (unit_of(each, plan) if apart else NONE for each in (embedding, rest))
-    root = NONE if apart else unit_of(embedding.plus(rest), plan)
+    first, last = (engine.unit(each) if apart else NONE for each in (embedding, rest))
+    root = NONE if apart else engine.unit(embedding.plus(rest))
     units = {kind: _layer_units(shares.layer(kind), plan) for kind in set(content.kinds)}
     made = Stretches(root, [], [])
     for stretch in _stretches(ledger, content, units, first, last):
@@ -77,14 +78,15 @@ def stretches(ledger: PytorchLedger, shares: Shares, content: Content) -> Stretc
 
 def _layer_units(numbers: Numbers, plan: PytorchPlan) -> LayerUnits:
     """transformers has FSDP gather the experts that it divides over ranks by themselves."""
-    whole = unit_of(numbers, plan)
+    engine = engine_of(plan)
+    whole = engine.unit(numbers)
     apart = conventions_of(plan).experts_are_a_unit and plan.layout.ep > 1
     if not (apart and numbers.expert):
         return LayerUnits(whole, whole, NONE)
     matrices = numbers.trained_matrices - numbers.expert
     dense = numbers._replace(expert=0, trained_matrices=matrices)
     experts = Numbers(0, numbers.expert, 0, 0, numbers.expert)
-    return LayerUnits(whole, unit_of(dense, plan), unit_of(experts, plan))
+    return LayerUnits(whole, engine.unit(dense), engine.unit(experts))
 
 
 def _stretches(

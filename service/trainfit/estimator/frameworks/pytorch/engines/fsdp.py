@@ -1,0 +1,89 @@
+"""FullyShardedDataParallel and fully_shard, which gather a unit's parameters before it runs and
+reduce-scatter its gradients behind it. Sources: torch/distributed/fsdp/_fully_shard
+(_fsdp_collectives.py, _fsdp_param_group.py), torch/distributed/fsdp/_flat_param.py.
+"""
+
+from trainfit.estimator.frameworks.pytorch.engines.engine import Unsharded
+from trainfit.estimator.frameworks.pytorch.states import (
+    Numbers,
+    States,
+    gathered,
+    padded,
+    shard,
+)
+from trainfit.estimator.frameworks.pytorch.units import (
+    Accumulated,
+    Unit,
+    whole_embedding_gradient,
+)
+from trainfit.resolve.plan import PytorchPlan
+
+
+class Fsdp(Unsharded):
+    """Each rank has a share of parameters and gradients. Gradients of earlier micro-batches wait
+    unsharded, in the type in which they are reduced, unless they are reduced after each.
+    """
+
+    def __init__(self, plan: PytorchPlan) -> None:
+        super().__init__(plan)
+        each_time = plan.step.data_parallelism.sync_each_micro_batch
+        self._accumulates_unsharded = self._accumulates and not each_time
+
+    def unit(self, numbers: Numbers) -> Unit:
+        """What is gathered and reduced, with the padding that makes shares equal. With expert
+        parallelism experts are gathered and reduced behind the rest of the unit, among fewer ranks;
+        a rank that is alone with them copies them without a buffer.
+        """
+        part, numbers = shard(numbers, self._plan).trained, padded(numbers, self._plan)
+        unsharded, layout = gathered(numbers, self._plan), self._plan.layout
+        apart = layout.ep > 1 and numbers.expert > 0
+        copied = numbers.expert if apart and layout.expert_optimizer_shards == 1 else 0
+        all_gather = unsharded - self._states.gathered * copied
+        behind = self._states.gathered * (numbers.expert - copied)
+        return Unit(
+            weights=unsharded,
+            all_gather=all_gather,
+            reduce_scatter=self._reduce_scatter_input(numbers.trained - copied),
+            gradients=self._sharded_gradients(part, numbers),
+            accumulated=self._unsharded_gradients(numbers),
+            all_gather_kept=behind if apart else all_gather,
+        )
+
+    def accumulated(self, numbers: Numbers, states: States) -> Accumulated:
+        if self._accumulates_unsharded:
+            embedding = whole_embedding_gradient(self._plan)
+            return Accumulated(whole=self._unsharded_gradients(numbers) + embedding)
+        return Accumulated(sharded=states.gradients) if self._accumulates else Accumulated()
+
+    def _unsharded_gradients(self, numbers: Numbers) -> int:
+        """Those of a unit that earlier micro-batches have added up."""
+        return self._states.reduced * numbers.trained if self._accumulates_unsharded else 0
+
+    def _sharded_gradients(self, part: int, numbers: Numbers) -> int:
+        """The rank's share of gradients when a unit's reduce-scatter is over. HSDP keeps what it
+        reduces over replicas until the end where that is no gradient yet.
+        """
+        states, size = self._states, 0
+        if self._leaves_gradients or self._unsharded_gradients(numbers) > 0:
+            size += states.gradients * part
+        if self._plan.layout.replicas > 1 and states.reduced != states.gradients:
+            size += states.reduced * part
+        return size
+
+    def _reduce_scatter_input(self, elements: int) -> int:
+        """The buffer into which gradients are copied to be reduced."""
+        return self._states.reduced * elements
+
+
+class Fsdp1(Fsdp):
+    """A unit is one flat parameter."""
+
+    def _reduce_scatter_input(self, elements: int) -> int:
+        """The flat gradient itself, unless it is cast."""
+        if self._states.gathered == self._states.reduced:
+            return 0
+        return super()._reduce_scatter_input(elements)
+
+
+class Fsdp2(Fsdp):
+    """A unit is a group of DTensors, copied into one buffer to be reduced."""
