@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from trainfit.answer import plan_of
 from trainfit.estimator.frameworks.pytorch.engines.engine import Stage
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.states import Numbers, States
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.job import Job
 
