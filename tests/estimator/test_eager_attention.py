@@ -15,7 +15,9 @@ SCORES = HEADS * SEQUENCE * SEQUENCE
 
 
 def bytes_of_a_score(precision: str, dropout: float) -> dict[Lifetime, int]:
-    """By lifetime, without what is as long as the sequence is."""
+    """By lifetime, without what is as long as the sequence is. Of what is borrowed, that which is
+    kept and not there at the same moment is taken off.
+    """
     half = {"params": precision, "compute": precision, "gradients": precision}
     job = Job.model_validate(
         {
@@ -46,6 +48,10 @@ def bytes_of_a_score(precision: str, dropout: float) -> dict[Lifetime, int]:
             whole, rest = divmod(tensor.bytes, SCORES)
             assert rest == 0
             found[tensor.lifetime] += whole
+    for lifetime, absent in zip(
+        (Lifetime.FORWARD, Lifetime.BACKWARD), attention.absent, strict=True
+    ):
+        found[lifetime] -= absent // SCORES
     return found
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.states import shares_of
 from trainfit.estimator.frameworks.pytorch.units import Unit
@@ -14,6 +13,7 @@ from trainfit.estimator.ledger import Lifetime
 from trainfit.estimator.legend import pytorch_legend_of
 from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.memo import Memo
+from trainfit.estimator.operations.pytorch import Modules
 from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import PytorchPlan
@@ -43,8 +43,10 @@ def plan(precision: dict[str, Any], **framework: Any) -> PytorchPlan:
 
 
 def borrowed(precision: dict[str, Any], lifetime: Lifetime, **framework: Any) -> int:
-    sizes = pytorch_legend_of(plan(precision, **framework))
-    product = linear("up_proj", ROWS, INPUTS, OUTPUTS, sizes, reads="own")
+    resolved = plan(precision, **framework)
+    step = Modules(pytorch_legend_of(resolved), resolved)
+    step.linear("up_proj", step.tensor("x", ROWS, INPUTS), OUTPUTS)
+    (product,) = step.group()
     return sum(tensor.bytes for tensor in product.tensors if tensor.lifetime is lifetime)
 
 

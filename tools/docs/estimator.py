@@ -20,7 +20,9 @@ from trainfit.architectures.registry import supported_model_types
 from trainfit.cli.flags import flags
 from trainfit.estimator import overhead
 from trainfit.estimator.assumptions import ASSUMPTIONS
+from trainfit.estimator.blocks.attention import pytorch as attention_of_modules
 from trainfit.estimator.blocks.attention.transformer_engine import attention
+from trainfit.estimator.blocks.mlp import pytorch as mlp_of_modules
 from trainfit.estimator.blocks.mlp.transformer_engine import mlp
 from trainfit.estimator.frameworks.megatron import buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
@@ -267,5 +269,7 @@ BLOCKS = {
     "overhead-constants": overhead_constants,
     "program-attention": program(attention),
     "program-mlp": program(mlp),
+    "program-attention-pytorch": program(attention_of_modules.attention),
+    "program-mlp-pytorch": program(mlp_of_modules.mlp),
     "refused": refused,
 }

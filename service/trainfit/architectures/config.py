@@ -10,12 +10,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from trainfit.errors import TrainfitError
-
 MISSING: Final[Any] = object()
 
 
-class ConfigError(TrainfitError, ValueError):
+class ConfigError(ValueError):
     """A config.json does not hold what its architecture needs; `key` is a JSON Pointer into it."""
 
     def __init__(self, key: str, message: str) -> None:

@@ -10,8 +10,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from trainfit.errors import TrainfitError
-
 Confidence = Literal["sourced", "sourced-by-value", "estimate", "general"]
 
 _SEPARATORS = str.maketrans("", "", " -_")
@@ -75,7 +73,7 @@ class Gpu:
     """Its slices, each a device of its own: "H100 3g.40gb" names one. None where it has none."""
 
 
-class UnknownGpuError(TrainfitError, ValueError):
+class UnknownGpuError(ValueError):
     """No catalogue name or alias reads like this; `close_matches` are names that nearly do."""
 
     def __init__(self, close_matches: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ maximum over these lists.
 from enum import Enum
 from typing import NamedTuple
 
-from trainfit.estimator.tensors import Tensor
+from trainfit.estimator.tensors import Role, Tensor
 from trainfit.specs.blocks import Bucket
 
 
@@ -42,19 +42,6 @@ class Lifetime(Enum):
     GRADIENT = "from its operation's backward until gradients are reduced or the step ends"
 
 
-class Role(Enum):
-    """What a saved tensor is to whoever keeps, drops or reads it."""
-
-    BLOCK_INPUT = "what a block reads of the residual stream, as it is"
-    NORM_OUTPUT = "what the products behind a norm read"
-    NORMALISED = "what a written-out norm multiplies with its weight"
-    FOR_INPUT_GRADIENT = "what a written-out norm needs for the gradient of its input alone"
-    FOR_WEIGHT_GRADIENT = "what a product needs for the gradient of its weight alone"
-    NARROWED_WEIGHT = "autocast's narrow copy of a weight"
-    NARROWED_ADAPTER = "autocast's narrow copy of an adapter"
-    KERNEL_OUTPUT = "what attention's kernel makes"
-
-
 class Kind(Enum):
     """What an operation is to whoever picks some of a layer's."""
 
@@ -85,32 +72,14 @@ class Row(NamedTuple):
         return self.name if self.tensor is None else self.tensor.formula
 
 
-def saved(name: str, size: int, role: Role | None = None) -> Row:
-    return Row(name, size, Lifetime.SAVED, role=role)
-
-
-def held(name: str, size: int) -> Row:
-    return Row(name, size, Lifetime.HELD)
-
-
-def forward(name: str, size: int) -> Row:
-    return Row(name, size, Lifetime.FORWARD)
-
-
-def backward(name: str, size: int) -> Row:
-    return Row(name, size, Lifetime.BACKWARD)
-
-
-def gradient(name: str, size: int) -> Row:
-    return Row(name, size, Lifetime.GRADIENT)
-
-
 class Operation(NamedTuple):
     """One step of a block's forward with the tensors it makes.
 
     `gemm` is the (out, in) shape of its weight on one rank where a linear runs, with a `bias` or
     without; `output` are the bytes that it makes. `modules` are those that it runs in and that can
-    be recomputed as a whole, the widest first.
+    be recomputed as a whole, the widest first. `adapted` are those that adapters are trained
+    beside. `absent` are bytes that it saves and that are not there yet at the highest moment of its
+    forward, or no more at that of its backward.
     """
 
     name: str
@@ -120,6 +89,8 @@ class Operation(NamedTuple):
     bias: bool = False
     output: int = 0
     kind: Kind | None = None
+    adapted: bool = False
+    absent: tuple[int, int] = (0, 0)
 
 
 Group = tuple[Operation, ...]

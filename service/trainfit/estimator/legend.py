@@ -8,7 +8,7 @@ t tensor, p pipeline, c context, e expert, x expert-tensor parallel size, n toke
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
-from typing import Literal
+from typing import TypeVar
 
 from trainfit.estimator.tensors import Size
 from trainfit.resolve.plan import Adapters, MegatronPlan, PytorchPlan
@@ -59,7 +59,10 @@ class Legend:
         return 0 if self.linear_input_bytes == self.bytes else self.kept(size)
 
 
-def in_symbols(sizes: Legend) -> Legend:
+Sizes = TypeVar("Sizes", bound=Legend)
+
+
+def in_symbols(sizes: Sizes) -> Sizes:
     """The same sizes under their names."""
     return replace(
         sizes,
@@ -113,11 +116,6 @@ OTHER_NAMES = {
     "router": ("gate",),
 }
 """What models call these modules otherwise, by their names in Llama."""
-
-
-Input = Literal["residual", "own", "shared"]
-"""Who lists what a product reads: another operation of the residual stream, this one, or another
-one that keeps the same storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,31 +197,17 @@ class PytorchLegend(Legend):
             return 0
         return self.adapters.computed_bytes
 
-    def input_bytes(self, module: str, reads: Input) -> int:
-        """Bytes of an element of what the module reads."""
-        match reads:
-            case "residual":
-                return self.residual_bytes
-            case "own":
-                return self.product_bytes(module)
-            case "shared":
-                return self.bytes
-
-    def shares_input(self, module: str, reads: Input) -> bool:
-        """Whether the module's adapter keeps what the module reads, as it is. One of a wider type
-        keeps a copy, one behind a dropout what that leaves. Under autocast the adapters of
-        bitsandbytes' modules do not widen first (peft/tuners/lora/bnb.py).
+    def shares_input(self, module: str, width: int | Fraction) -> bool:
+        """Whether the module's adapter keeps what the module reads, of so many bytes an element, as
+        it is. One of a wider type keeps a copy, one behind a dropout what that leaves. Under
+        autocast the adapters of bitsandbytes' modules do not widen first (peft/tuners/lora/bnb.py).
         """
         if self.adapters is None or self.adapters.dropout or not self.adapts(module):
             return False
         if not self.autocast:
             return self.adapter_bytes == self.bytes
-        narrow = self.input_bytes(module, reads) == self.bytes
-        return narrow and (self.is_quantised(module) or self.adapters.element_bytes == self.bytes)
-
-    def keeps_input(self, *modules: str, reads: Input = "residual") -> bool:
-        """Whether one of the modules keeps its input, as it is, for the gradient of a weight."""
-        return any(self.trains(each) or self.shares_input(each, reads) for each in modules)
+        stored_narrow = self.adapters.element_bytes == self.bytes
+        return width == self.bytes and (self.is_quantised(module) or stored_narrow)
 
 
 def pytorch_legend_of(plan: PytorchPlan) -> PytorchLegend:

@@ -7,13 +7,48 @@ saves is alive while its operation runs.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from typing import NamedTuple
 
 from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, Row
 from trainfit.estimator.legend import Legend
-from trainfit.estimator.tensors import Size, Tensor
+from trainfit.estimator.tensors import Role, Size, Tensor
 
 SAVED, HELD = Lifetime.SAVED, Lifetime.HELD
 FORWARD, BACKWARD = Lifetime.FORWARD, Lifetime.BACKWARD
+GRADIENT = Lifetime.GRADIENT
+INPUT, WEIGHT = Role.FOR_INPUT_GRADIENT, Role.FOR_WEIGHT_GRADIENT
+Tensors = tuple[Tensor, ...]
+
+
+class Highest(NamedTuple):
+    """The highest of several moments that an operation has in one direction: what it borrows then,
+    and the bytes that it saves and that are not there, not yet or no more.
+    """
+
+    borrowed: Tensors
+    absent: int = 0
+
+    def beside(self, *others: Tensor) -> "Highest":
+        """The same with what is borrowed throughout."""
+        return self._replace(borrowed=self.borrowed + others)
+
+
+def highest(*moments: Tensors, saved: Tensors = ()) -> Highest:
+    """Of moments within an operation, each given by all of its own tensors that are alive then,
+    the highest. `saved` are those that the operation saves.
+    """
+    most = max(moments, key=lambda alive: sum([each.bytes for each in alive]))
+    absent = sum([each.bytes for each in saved if each not in most])
+    return Highest(tuple([each for each in most if each not in saved]), absent)
+
+
+class Written(NamedTuple):
+    """An operation, and those of its tensors whose fate is known when all have run."""
+
+    operation: Operation
+    makes: Tensors
+    holds: Tensors
+    offers: Tensors
 
 
 class Program:
@@ -21,8 +56,10 @@ class Program:
 
     def __init__(self, sizes: Legend) -> None:
         self.sizes = sizes
-        self._written: list[tuple[Operation, tuple[Tensor, ...], tuple[Tensor, ...]]] = []
+        self._written: list[Written] = []
+        self._ended: list[list[Written]] = []
         self._saved: set[Tensor] = set()
+        self._offered: set[Tensor] = set()
         self._modules: tuple[str, ...] = ()
 
     def named(self, **sizes: int) -> Iterable[int]:
@@ -32,10 +69,20 @@ class Program:
         return [Size(value, name) for name, value in sizes.items()]
 
     def tensor(
-        self, name: str, *shape: int, width: int | Fraction = 0, dropped_by: tuple[str, ...] = ()
+        self,
+        name: str,
+        *shape: int,
+        width: int | Fraction = 0,
+        dropped_by: tuple[str, ...] = (),
+        role: Role | None = None,
     ) -> Tensor:
         """A new storage; its elements are those of an activation unless a width is given."""
-        return Tensor(name, shape, width or self.sizes.bytes, self._modules + dropped_by)
+        dropped_by = self._modules + dropped_by
+        return Tensor(name, shape, width or self.sizes.bytes, dropped_by, role)
+
+    def part(self, of: Tensor, name: str, *shape: int) -> Tensor:
+        """A part of what another tensor has: whoever saves it saves all of that."""
+        return Tensor(name, shape, of.width, of.dropped_by, of=of)
 
     def gradient(self, of: Tensor) -> Tensor:
         """The gradient of a tensor: of its shape, as wide as an activation."""
@@ -45,28 +92,54 @@ class Program:
         self,
         name: str,
         *,
-        makes: tuple[Tensor, ...] = (),
+        makes: Tensors = (),
         saves: Iterable[Tensor] = (),
-        holds: tuple[Tensor, ...] = (),
-        borrows: tuple[Tensor, ...] = (),
-        backward: tuple[Tensor, ...] = (),
+        for_input: Tensors = (),
+        for_weight: Tensors = (),
+        offers: Tensors = (),
+        holds: Tensors = (),
+        borrows: Tensors | Highest = (),
+        backward: Tensors | Highest = (),
+        leaves: Tensors = (),
         weight: tuple[int, int] | None = None,
+        output: Tensor | None = None,
         kind: Kind | None = None,
+        bias: bool = False,
+        adapted: bool = False,
     ) -> None:
         """One operation: what it `makes`, `saves` for its backward, `holds` until its block
-        returns, and `borrows` while it runs; what its `backward` borrows; the (out, in) shape of
-        the `weight` that it multiplies with on one rank.
+        returns, and `borrows` while it runs; what its `backward` borrows, and the gradients that
+        it `leaves`; the (out, in) shape of the `weight` that it multiplies with on one rank.
+
+        What it saves `for_input` only the gradient of its input reads, `for_weight` that of its
+        weight. What it `offers` it saves if anyone saves it. Its `output` is not counted where it
+        is made. `adapted` are those that adapters are trained beside.
         """
         saved = self._saved
         rows = []
-        for each in saves:
-            if each.bytes and each not in saved:
-                saved.add(each)
-                rows.append(Row(each.name, each.bytes, SAVED, each.dropped_by, each))
-        rows += [Row(each.name, each.bytes, FORWARD, (), each) for each in borrows if each.bytes]
-        rows += [Row(each.name, each.bytes, BACKWARD, (), each) for each in backward if each.bytes]
-        ran = Operation(name, tuple(rows), weight, self._modules, kind=kind)
-        self._written.append((ran, makes, holds))
+        for tensors, role in ((saves, None), (for_input, INPUT), (for_weight, WEIGHT)):
+            for each in map(_storage, tensors):
+                if each.bytes and each not in saved:
+                    saved.add(each)
+                    if each not in self._offered:
+                        rows.append(_row(each, SAVED, role or each.role))
+        self._offered.update(offers)
+        before, behind = _highest(borrows), _highest(backward)
+        rows += [_row(each, FORWARD) for each in before.borrowed if each.bytes]
+        rows += [_row(each, BACKWARD) for each in behind.borrowed if each.bytes]
+        rows += [_row(each, GRADIENT) for each in leaves if each.bytes]
+        ran = Operation(
+            name,
+            tuple(rows),
+            weight,
+            self._modules,
+            bias=bias,
+            output=0 if output is None else output.bytes,
+            kind=kind,
+            adapted=adapted,
+            absent=(before.absent, behind.absent),
+        )
+        self._written.append(Written(ran, makes, holds, offers))
 
     @contextmanager
     def module(self, name: str) -> Iterator[None]:
@@ -80,15 +153,44 @@ class Program:
 
     def group(self) -> Group:
         """What was written since the last group: what it holds ends with it."""
-        group = tuple([self._with_outputs(*each) for each in self._written])
+        group = tuple([self._settled(each) for each in self._written])
         self._written.clear()
         return group
 
-    def _with_outputs(
-        self, operation: Operation, makes: tuple[Tensor, ...], holds: tuple[Tensor, ...]
-    ) -> Operation:
+    def end_group(self) -> None:
+        """The same, for `groups`."""
+        self._ended.append(self._written)
+        self._written = []
+
+    def groups(self) -> tuple[Group, ...]:
+        """All groups that were ended, each operation with what any later one saves of it."""
+        return tuple([tuple(map(self._settled, group)) for group in self._ended])
+
+    def saves(self, tensor: Tensor) -> bool:
+        """Whether any operation so far does."""
+        return tensor in self._saved
+
+    def is_kept_elsewhere(self, tensor: Tensor) -> bool:
+        """Whether an operation before saves it, or will if any does."""
+        return tensor in self._saved or tensor in self._offered
+
+    def _settled(self, written: Written) -> Operation:
         """The operation with those of its outputs that nobody saves."""
-        saved = self._saved
-        rows = [Row(t.name, t.bytes, FORWARD, (), t) for t in makes if t not in saved]
-        rows += [Row(t.name, t.bytes, HELD, (), t) for t in holds if t not in saved]
+        saved, operation = self._saved, written.operation
+        rows = [_row(each, FORWARD) for each in written.makes if each not in saved]
+        rows += [_row(each, HELD) for each in written.holds if each not in saved]
+        rows += [_row(each, SAVED, each.role) for each in written.offers if each in saved]
         return operation._replace(tensors=(*operation.tensors, *rows)) if rows else operation
+
+
+def _storage(tensor: Tensor) -> Tensor:
+    return tensor.of or tensor
+
+
+def _row(tensor: Tensor, lifetime: Lifetime, role: Role | None = None) -> Row:
+    dropped_by = tensor.dropped_by if lifetime is SAVED else ()
+    return Row(tensor.name, tensor.bytes, lifetime, dropped_by, tensor, role)
+
+
+def _highest(borrowed: Tensors | Highest) -> Highest:
+    return borrowed if isinstance(borrowed, Highest) else Highest(borrowed)

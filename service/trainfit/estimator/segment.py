@@ -21,6 +21,7 @@ class Moment(NamedTuple):
     """Saved or held."""
     borrowed: int
     """Alive within this operation only."""
+    kind: Kind | None = None
 
     @property
     def total(self) -> int:
@@ -90,7 +91,8 @@ def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
             gradient += size
         else:
             held += size
-    bytes_ = (saved, held, forward, backward, gradient, dropped)
+    not_yet, no_more = operation.absent
+    bytes_ = (saved, held, forward - not_yet, backward - no_more, gradient, dropped)
     return Sums(operation.name, *bytes_, dropper, operation.kind)
 
 
@@ -112,7 +114,7 @@ def _forward(table: list[list[Sums]]) -> Moment:
             borrowed = sums.forward + sums.dropped
             if live + held + borrowed > highest:
                 highest = live + held + borrowed
-                best = Moment(sums.name, live + held, borrowed)
+                best = Moment(sums.name, live + held, borrowed, sums.kind)
     return best
 
 
@@ -135,7 +137,7 @@ def _backward(flat: list[Sums], saved: int, gradient: int) -> Moment:
         borrowed = gradient + max(remade + sums.backward, again)
         if live + borrowed > highest:
             highest = live + borrowed
-            best = Moment(sums.name, live, borrowed)
+            best = Moment(sums.name, live, borrowed, sums.kind)
         live -= sums.saved
         if sums.dropped:
             restored[sums.dropped_by] -= sums.dropped
@@ -166,7 +168,9 @@ def rerun(
     above = 0
     for part in parts:
         for moment, extra in ((part.forward, gradient), (part.backward, 0)):
-            candidate = Moment(moment.operation, kept - cached, above + moment.total + extra)
+            borrowed = above + moment.total + extra
+            candidate = moment._replace(kept=kept - cached, borrowed=borrowed)
             best = max(best, candidate, key=lambda each: each.total)
         above += part.saved
-    return Segment(name, kept, Moment(forward.operation, kept, forward.total), best, gradients)
+    forward = forward._replace(kept=kept, borrowed=forward.total)
+    return Segment(name, kept, forward, best, gradients)

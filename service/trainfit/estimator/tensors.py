@@ -5,6 +5,7 @@ the same tensors with shapes that people read.
 """
 
 from collections.abc import Mapping
+from enum import Enum
 from fractions import Fraction
 from math import ceil, prod
 from typing import Final
@@ -71,17 +72,36 @@ def _factor(formula: str) -> str:
     return formula
 
 
+class Role(Enum):
+    """What a saved tensor is to whoever keeps, drops or reads it."""
+
+    BLOCK_INPUT = "what a block reads of the residual stream, as it is"
+    NORM_OUTPUT = "what the products behind a norm read"
+    NORMALISED = "what a written-out norm multiplies with its weight"
+    FOR_INPUT_GRADIENT = "what an operation needs for the gradient of its input alone"
+    FOR_WEIGHT_GRADIENT = "what a product needs for the gradient of its weight alone"
+    CACHED_BY_AUTOCAST = "a narrow copy of a weight that is trained, kept until forward returns"
+    KERNEL_OUTPUT = "what attention's kernel makes"
+
+
 class Tensor:
-    """A storage of its own: two tensors are the same storage if they are the same object.
+    """A storage of its own, unless it is a part `of` one: two tensors are the same storage if they
+    are the same object.
 
     `dropped_by` names the modules that let go of it before backward and make it again, or fetch
-    it: recomputed ones, and offloaded ones.
+    it: recomputed ones, and offloaded ones. `role` is what it is to whoever saves it.
     """
 
-    __slots__ = ("bytes", "dropped_by", "name", "shape", "width")
+    __slots__ = ("bytes", "dropped_by", "name", "of", "role", "shape", "width")
 
     def __init__(
-        self, name: str, shape: tuple[int, ...], width: int | Fraction, dropped_by: tuple[str, ...]
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        width: int | Fraction,
+        dropped_by: tuple[str, ...],
+        role: Role | None = None,
+        of: "Tensor | None" = None,
     ) -> None:
         self.name: Final = name
         self.shape: Final = shape
@@ -90,6 +110,8 @@ class Tensor:
         elements = int(prod(shape))
         self.bytes: Final = elements * width if type(width) is int else ceil(elements * width)
         self.dropped_by: Final = dropped_by
+        self.role: Final = role
+        self.of: Final = of
 
     @property
     def formula(self) -> str:

@@ -119,8 +119,7 @@ class _Modules:
         if content.embedding_weights:
             saves = ledger.embedding() if content.embedding else ()
             weights = embedding_weights(plan)
-            module = self._block("embedding", weights, saves)
-            yield replace(module, symbols=module.symbols | ledger.embedding_symbols)
+            yield self._block("embedding", weights, saves)
         if content.embedding:
             for extra in model.extras:
                 yield _sum(extra.name, self._leaves(opaque.weights(extra), ()))
@@ -189,8 +188,7 @@ class _Modules:
         for block, saved in zip(blocks, inside, strict=False):
             weights = block_weights(block, self._plan.model.hidden_size)
             module = self._block(block.kind, weights, saved)
-            symbols = module.symbols | self._ledger.block_symbols(block)
-            yield replace(module, name=_name(block), symbols=symbols)
+            yield replace(module, name=_name(block))
         behind = tuple(group for after in inside[len(blocks) :] for group in after)
         if sublayer.post_norms or behind:
             yield self._norms("output", sublayer.post_norms, behind)

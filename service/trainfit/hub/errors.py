@@ -17,10 +17,8 @@ HubError
     └── MalformedAnswerError    an answer that is not what a Hub sends
 """
 
-from trainfit.errors import TrainfitError
 
-
-class HubError(TrainfitError):
+class HubError(Exception):
     """There is no config.json. `instead` is the repository to ask for, where there is one."""
 
     instead: str | None = None

@@ -107,8 +107,11 @@ def recognised(
     programs: Sequence[Program], formats: Sequence[Format] = FORMATS
 ) -> list[tuple[Format, Program]]:
     """The programs that train and their formats; the first format that knows a program counts."""
-    first = ((next((f for f in formats if f.recognises(each)), None), each) for each in programs)
-    return [(known, program) for known, program in first if known is not None]
+    return [
+        (known[0], program)
+        for program in programs
+        if (known := [each for each in formats if each.recognises(program)])
+    ]
 
 
 def _put_gpu(program: Program, draft: Draft) -> None:

@@ -4,12 +4,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any
 
 from trainfit import __version__
-from trainfit.errors import TrainfitError
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.memo import Memos
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
-from trainfit.questions.answers import Sent, stages_table
 from trainfit.questions.digest import catalogue_version, normalised, request_digest
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.releases import estimated
@@ -22,7 +20,7 @@ MEMOS = Memos(max_results=2048)
 """What jobs that were asked about lately have in common: some 15 kB for each result."""
 
 
-class VersionNotServedError(TrainfitError, ValueError):
+class VersionNotServedError(ValueError):
     """The job is to be answered by a version of the estimator that is not this one."""
 
     def __init__(self) -> None:
@@ -30,7 +28,7 @@ class VersionNotServedError(TrainfitError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class EstimateAnswer(Estimate, Sent):
+class EstimateAnswer(Estimate):
     """An estimate with what it is a function of. Equal digests have equal answers.
 
     `request_digest` is a SHA-256 of what was asked of the normalised `job`, the source of its
@@ -42,10 +40,6 @@ class EstimateAnswer(Estimate, Sent):
     request_digest: str
     job: Annotated[dict[str, Any], AS_JOB]
     launch: ReadLaunch | None
-
-    def _repr_html_(self) -> str:
-        """The stages, for a notebook."""
-        return stages_table(self.model.name or self.model.model_type, self)
 
 
 def answer(

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from trainfit.errors import TrainfitError
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -31,7 +29,7 @@ class Finding:
     missing: tuple[str, ...] = ()
 
 
-class RefusedError(TrainfitError, ValueError):
+class RefusedError(ValueError):
     """The job does not hold together; every finding at once."""
 
     def __init__(self, findings: tuple[Finding, ...]) -> None:

@@ -14,7 +14,7 @@ from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import Interval
 from trainfit.estimator.timeline import Timeline
 from trainfit.resolve.plan import Plan
-from trainfit.specs.blocks import Block, Sublayer
+from trainfit.specs.blocks import Sublayer
 
 AnyPlan = TypeVar("AnyPlan", bound=Plan)
 PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
@@ -55,13 +55,6 @@ class Ledger(Segments, Protocol):
         """The projection before a multi-token prediction's layer, the layer, and the norm behind;
         nothing where there is none.
         """
-
-    @property
-    def embedding_symbols(self) -> dict[str, int]:
-        """What formulas of the embedding name, where its shapes do not tell."""
-
-    def block_symbols(self, block: Block) -> dict[str, int]:
-        """What formulas of the block name, where its shapes do not tell."""
 
     def is_recomputed(self, position: int, kind: int) -> bool:
         """Whether the layer at this position of a chunk, of this kind, runs again in backward."""

@@ -11,7 +11,6 @@ from trainfit.launch.documents import document_of
 from trainfit.launch.dotlist import assignments, values_of
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.keys import table_of
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.torchtune.keys import (
@@ -19,12 +18,16 @@ from trainfit.launch.torchtune.keys import (
     CHUNKED,
     COPIED,
     HEAD_MODULE,
+    IRRELEVANT,
     LOSSES,
     MLP_MODULES,
     OPTIMIZERS,
     OTHER_RECIPES,
     PRECISIONS,
     RECIPES,
+    SECTIONS,
+    UNSUPPORTED,
+    WITHOUT_EFFECT,
 )
 from trainfit.launch.torchtune.models import builder_named
 from trainfit.launch.values import flag, names, size, whole
@@ -94,7 +97,8 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     idle = _validation(reading, draft)
     if program.name is not None and not grows_segments(program.environment, draft):
         draft.default("/framework/expandable_segments", False, "PyTorch")
-    reading.close(table_of(__package__), idle)
+    of_sections = {key for key in settings if key.partition(".")[0] in SECTIONS}
+    reading.close(IRRELEVANT | of_sections | idle, WITHOUT_EFFECT, UNSUPPORTED)
 
 
 def _command(program: Program) -> Command:

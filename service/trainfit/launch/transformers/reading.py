@@ -8,13 +8,16 @@ from dataclasses import replace
 from trainfit.launch.accelerate.config import MARKS as ACCELERATES
 from trainfit.launch.accelerate.config import launched
 from trainfit.launch.accelerate.keys import DECIDING as LAUNCHERS
+from trainfit.launch.accelerate.keys import KEYS as ACCELERATE
 from trainfit.launch.allocator import grows_segments
+from trainfit.launch.deepspeed.keys import KEYS as DEEPSPEED
 from trainfit.launch.deepspeed.tensor_parallel import put_tensor_parallel
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.keys import Keys, table_of, words
 from trainfit.launch.models import config_of, put_model
+from trainfit.launch.names import Keys
+from trainfit.launch.names import names as names_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.adapters import has_adapters, put_adapters
@@ -46,7 +49,7 @@ from trainfit.launch.transformers.releases import Releases
 from trainfit.launch.transformers.run import Run, Trainer, need, of_trl
 from trainfit.launch.transformers.source import Source
 from trainfit.launch.transformers.step import put_step
-from trainfit.launch.transformers.trainers import check_trainer, keys_of_trainer, trainer_of
+from trainfit.launch.transformers.trainers import KEYS, check_trainer, trainer_of
 
 MODEL = ("model_name_or_path", "model_id", "config_name")
 """Arguments that name the model, the one that counts first."""
@@ -56,7 +59,7 @@ def read_run(program: Program, draft: Draft, known: Mapping[str, Release]) -> No
     """Read a run into a draft. Raises LaunchError where a file that it names was not sent."""
     run = _of_release(gathered(program, draft, known))
     put_run(run)
-    finish(run, keys_of_trainer(run.trainer.kind))
+    finish(run, KEYS[run.trainer.kind])
 
 
 def _of_release(run: Run) -> Run:
@@ -98,11 +101,11 @@ STEPS = "gradient_accumulation_steps"
 """Of the arguments, which count, and of accelerate's launcher, which scripts copy from these."""
 
 FSDP_CONFIG = "fsdp_config"
-FSDP = words("""
+FSDP = names_of("""
 activation_checkpointing auto_wrap_policy backward_prefetch cpu_offload cpu_ram_efficient_loading
 forward_prefetch limit_all_gathers min_num_params offload_params reshard_after_forward
 state_dict_type sync_module_states transformer_layer_cls_to_wrap use_orig_params version xla
-xla_fsdp_grad_ckpt xla_fsdp_settings xla_fsdp_v2
+xla_fsdp_grad_ckpt xla_fsdp_settings. xla_fsdp_v2
 """)
 """Keys of TrainingArguments' fsdp_config, which may have fsdp_ before them."""
 
@@ -206,14 +209,16 @@ def finish(run: Run, keys: Keys) -> None:
     for name in ARGUMENTS:
         run.arguments.get(name)
     for name in tuple(run.arguments.settings):
-        key = name.removeprefix(f"{FSDP_CONFIG}.").removeprefix("fsdp_")
-        if name == FSDP_CONFIG or key in FSDP or key.startswith("xla_fsdp_settings."):
+        if (
+            name == FSDP_CONFIG
+            or name.removeprefix(f"{FSDP_CONFIG}.").removeprefix("fsdp_") in FSDP
+        ):
             run.arguments.get(name)
     run.draft.releases = str(run.releases)
-    run.arguments.close(keys)
-    run.accelerate.close(table_of("trainfit.launch.accelerate"))
+    run.arguments.finish(keys)
+    run.accelerate.finish(ACCELERATE)
     if run.deepspeed is not None:
-        run.deepspeed.close(table_of("trainfit.launch.deepspeed"))
+        run.deepspeed.finish(DEEPSPEED)
 
 
 def _put_configs(

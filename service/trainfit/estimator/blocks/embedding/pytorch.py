@@ -4,49 +4,55 @@ Symbols: estimator.legend. Source: torch.nn.functional.embedding, transformers' 
 (rotary_emb), torch/distributed/tensor/_ops/_embedding_ops.py.
 """
 
-from trainfit.estimator.ledger import Operation, backward, forward, gradient, saved
-from trainfit.estimator.legend import PytorchLegend
+from trainfit.estimator.operations.pytorch import BYTE, INT64, Modules
+from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.architecture import Embedding
 
-TOKEN_BYTES = 8
-"""Token ids are int64."""
 
-
-def operation(
-    embedding: Embedding, rotated: int, sizes: PytorchLegend, plan: PytorchPlan
-) -> Operation:
-    """The lookup [n, h]. Its weight gradient is dense. Over tensor-parallel ranks it is made whole,
-    [V, h], and a rank's share stays a part of that unless FSDP copies it. A tied matrix has the
-    head's gradient waiting: the new one and their sum are there beside it. `rotated` are the
-    dimensions of a head that turn by position.
-    """
-    n, h, width = sizes.n, embedding.width, sizes.residual_bytes
-    trained = sizes.trains("embed_tokens")
-    whole = sizes.V * h * sizes.gradient_bytes if trained else 0
-    ranks = sizes.t if plan.layout.divides_embedding else 1
-    share = whole // ranks
-    tied = plan.model.output_layer.tied
-    copied = ranks > 1 and plan.layout.sharding == "optim_grads_params"
-    left = 0 if tied else share if copied else whole
-    position = embedding.position_rows * (embedding.position_width or h)
-    mask = n * h if plan.model.traits.embedding_dropout and plan.step.hidden_dropout else 0
+def lookup(step: Modules, embedding: Embedding, rotated: int) -> None:
+    """The lookup [n, h]. `rotated` are the dimensions of a head that turn by position."""
+    sizes, plan = step.sizes, step.plan
+    n, (h, d), width = sizes.n, step.named(h=embedding.width, d=rotated), sizes.residual_bytes
+    saves = [
+        step.tensor("token ids", n, width=INT64),
+        step.tensor("cos and sin", 2, sizes.s, d, width=width),
+    ]
+    if plan.model.traits.embedding_dropout and plan.step.hidden_dropout:
+        saves.append(step.tensor("dropout mask", n, h, width=BYTE))
     joined = sizes.adapters is not None and sizes.adapters.virtual is not None
-    takes = joined and takes_gradient(plan)
-    return Operation(
+    if joined and takes_gradient(plan):
+        saves.append(step.tensor("embeddings that take a gradient", n, h, width=width))
+    trained = sizes.trains("embed_tokens")
+    backward, leaves = _gradients(step, h) if trained else ((), ())
+    if trained:
+        shape = (embedding.position_rows, embedding.position_width or h)
+        name = "gradient of positions"
+        leaves = (*leaves, step.tensor(name, *shape, width=sizes.gradient_bytes))
+    step.operation(
         "embedding",
-        (
-            saved("token ids [n]", TOKEN_BYTES * n),
-            saved("cos and sin [s, d]", 2 * width * sizes.s * rotated),
-            saved("dropout mask [n, h]", mask),
-            saved("embeddings that take a gradient [n, h]", h * n * width if takes else 0),
-            forward("embeddings and positions [n, h]", 2 * h * n * width),
-            backward("gradient of the whole matrix [V, h]", whole if copied else 0),
-            backward("new gradient and sum [V / t, h]", 2 * share if tied else 0),
-            gradient("weight gradient [V / t, h]", left),
-            gradient("gradient of positions", position * sizes.gradient_bytes if trained else 0),
-        ),
+        saves=saves,
+        borrows=(step.tensor("embeddings and positions", 2, n, h, width=width),),
+        backward=backward,
+        leaves=leaves,
     )
+
+
+def _gradients(step: Modules, h: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """What backward borrows and leaves. The gradient of the matrix is dense. Over tensor-parallel
+    ranks it is made whole, [V, h], and a rank's share stays a part of that unless FSDP copies it. A
+    tied matrix has the head's gradient waiting: the new one and their sum are there beside it.
+    """
+    plan, rows, width = step.plan, step.sizes.V, step.sizes.gradient_bytes
+    ranks = step.sizes.t if plan.layout.divides_embedding else 1
+    whole = step.tensor("gradient of the whole matrix", rows, h, width=width)
+    share = step.tensor("weight gradient", rows // ranks, h, width=width)
+    copied = ranks > 1 and plan.layout.sharding == "optim_grads_params"
+    borrowed = (whole,) if copied else ()
+    if plan.model.output_layer.tied:
+        both = step.tensor("new gradient and sum", 2, *share.shape, width=width)
+        return (*borrowed, both), ()
+    return borrowed, (share if copied else whole,)
 
 
 def takes_gradient(plan: PytorchPlan) -> bool:

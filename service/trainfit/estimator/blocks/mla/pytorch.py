@@ -6,74 +6,38 @@ projection makes and keep all of it alive. Sources: transformers' modeling_deeps
 torchtitan's models/deepseek_v3.
 """
 
-from trainfit.estimator.blocks.attention.pytorch import gate, ring
-from trainfit.estimator.blocks.linear.pytorch import linear
 from trainfit.estimator.blocks.norm.pytorch import norm
-from trainfit.estimator.ledger import Kind, Operation, Role, backward, saved
-from trainfit.estimator.legend import Input, PytorchLegend
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.estimator.operations import scaled_dot_product
+from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import LatentAttention, Norm
 
-FP32 = 4
-"""Bytes of an element in fp32."""
 
-
-def operations(
-    block: LatentAttention, sizes: PytorchLegend, plan: PytorchPlan
-) -> tuple[Operation, ...]:
-    """Down projections, latent norms, up projections, the kernel, output projection."""
-    n, h, width = sizes.n, sizes.h, sizes.bytes
-    a = block.heads // sizes.t
-    d_n, d_r, d_v = block.qk_nope_head_dim, block.qk_rope_head_dim, block.v_head_dim
-    q, v = a * (d_n + d_r), a * d_v
-    r_q, r_kv = block.q_lora_rank, block.kv_lora_rank
-    table: list[Operation] = []
-    if r_q is None:
-        table.append(linear("q_proj", n, h, q, sizes, reads="residual", joins=True))
+def latent_attention(step: Modules, x: Tensor, block: LatentAttention) -> None:
+    """Down projections, latent norms, up projections, the kernel, its output's gate, o_proj."""
+    n, t = step.sizes.n, step.sizes.t
+    a, r_kv, d_v = step.named(a=block.heads, r_kv=block.kv_lora_rank, d_v=block.v_head_dim)
+    d_n, d_r = step.named(d_n=block.qk_nope_head_dim, d_r=block.qk_rope_head_dim)
+    a //= t
+    if block.q_lora_rank is None:
+        step.linear("q_proj", x, a * (d_n + d_r), joins=True)
     else:
-        table += [
-            linear("q_a_proj", n, h, r_q, sizes, reads="residual", joins=True),
-            _latent_norm(r_q, block, sizes, plan, "q_b_proj"),
-            linear("q_b_proj", n, r_q, q, sizes, reads="shared"),
-        ]
-    table += [
-        linear("kv_a_proj_with_mqa", n, h, r_kv + d_r, sizes, reads="residual"),
-        _latent_norm(r_kv, block, sizes, plan, "kv_b_proj"),
-        linear("kv_b_proj", n, r_kv, a * (d_n + d_v), sizes, reads="shared"),
-        Operation(
-            "core_attention",
-            (
-                saved("q [n, a (d_n + d_r) / t]", q * n * width),
-                saved("k [n, a (d_n + d_r) / t]", q * n * width),
-                saved("up projection, of which v is a part", a * (d_n + d_v) * n * width),
-                saved("output [n, a d_v / t]", v * n * width, Role.KERNEL_OUTPUT),
-                saved("logsumexp [a / t, n] fp32", FP32 * a * n, Role.KERNEL_OUTPUT),
-                backward("gradients of q, k, v", (2 * q + v) * n * width),
-                backward("gradient of q in fp32", FP32 * q * n),
-                backward("sums of output and its gradient [a / t, n] fp32", FP32 * a * n),
-                backward("gradient of the output", v * n * width),
-                *ring(q * n * width, (q + v) * n * width, sizes),
-            ),
-            kind=Kind.ATTENTION,
-        ),
-    ]
-    reads: Input = "shared"
+        (r_q,) = step.named(r_q=block.q_lora_rank)
+        latent = step.linear("q_a_proj", x, r_q, joins=True)
+        step.linear("q_b_proj", _normed(step, latent, block), a * (d_n + d_r))
+    step.linear("kv_a_proj_with_mqa", x, r_kv + d_r)
+    latent = _normed(step, step.tensor("kv latent", n, r_kv), block)
+    up = step.narrowed(step.linear("kv_b_proj", latent, a * (d_n + d_v)))
+    q, k = (step.tensor(name, n, a, d_n + d_r) for name in ("q", "k"))
+    out = scaled_dot_product.fused(step, q, k, step.part(up, "v", n, a, d_v))
     if block.gate_width:
-        gates, reads = block.gate_width // sizes.t, "own"
-        table.append(linear("g_proj", n, h, gates, sizes, reads="residual", joins=True))
-        table.append(gate(n * gates, v * n * width, sizes, plan.model.implementation))
-    table.append(linear("o_proj", n, v, h, sizes, reads=reads, ends=True))
-    return tuple(table)
+        gates = block.gate_width // t
+        step.linear("g_proj", x, gates, joins=True)
+        out = step.gate(out, gates, "g_proj")
+    step.linear_out("o_proj", out, step.sizes.h)
 
 
-def _latent_norm(
-    rank: int, block: LatentAttention, sizes: PytorchLegend, plan: PytorchPlan, reader: str
-) -> Operation:
-    return norm(
-        Norm(kind=block.latent_norms or "rmsnorm", width=rank),
-        sizes.n,
-        sizes,
-        by=plan.model.implementation,
-        width=sizes.bytes,
-        kept=sizes.keeps_input(reader),
-    )
+def _normed(step: Modules, latent: Tensor, block: LatentAttention) -> Tensor:
+    """A latent [n, r] behind its norm."""
+    kind = block.latent_norms or "rmsnorm"
+    return norm(step, step.narrowed(latent), Norm(kind=kind, width=latent.shape[-1]))

@@ -5,79 +5,59 @@ Sources: transformers' distributed/expert_parallel.py (AllToAllEP) and integrati
 (grouped_mm_experts_forward).
 """
 
-from collections.abc import Iterator
-
-from trainfit.estimator.blocks.mlp.pytorch import activate
-from trainfit.estimator.ledger import Operation, Role, backward, forward, gradient, held, saved
-from trainfit.estimator.legend import PytorchLegend
+from trainfit.estimator.blocks.moe.grouped import first_product, weight_gradients
+from trainfit.estimator.operations.pytorch import INT64, Modules
+from trainfit.estimator.program import highest
 from trainfit.specs.blocks import Experts
 
-FP32 = 4
-"""Bytes of an element in fp32."""
-INDEX_BYTES = 8
-"""Indices are int64."""
 
-
-ROUTED = "experts"
-"""The module in which rows are sent, multiplied and sent back."""
-
-
-def experts(
-    block: Experts, sizes: PytorchLegend, activation: str, *, in_full: bool
-) -> Iterator[Operation]:
-    """Rows out, grouped products by local experts, which mask what is not theirs, and rows back.
-    Weights of rows that are fp32 make their products so.
+def experts(step: Modules, block: Experts, weighted: int) -> None:
+    """Rows out, grouped products by local experts, which mask what is not theirs, and rows back,
+    where they are `weighted` in elements of so many bytes.
     """
-    width, h = sizes.bytes, block.latent or sizes.h
-    inputs = 2 if block.gated else 1
-    rows = sizes.n * block.top_k
-    gathered, product = rows * h * width, rows * block.ffn * width
-    weighted = rows * h * (FP32 if in_full else width)
-    trained = sizes.trains("experts")
-    made = block.experts // sizes.e * h * block.ffn * sizes.gradient_bytes if trained else 0
-    yield Operation(
+    (rows,) = step.named(T=step.sizes.n * block.top_k)
+    (h,) = step.named(latent=block.latent) if block.latent else (step.sizes.h,)
+    trained = step.sizes.trains("experts")
+    up, down = weight_gradients(step, block, h)
+    x = step.tensor("rows by expert", rows, h)
+    step.operation(
         "dispatch",
-        (
-            saved("orders of the rows sent [T]", 2 * INDEX_BYTES * rows),
-            forward("rows sent [T, h]", gathered),
-            held("rows received [T, h]", gathered),
-            backward("gradients of rows, on their way [T, h]", 2 * gathered),
-        ),
+        saves=(step.tensor("orders of the rows sent", 2, rows, width=INT64),),
+        borrows=(step.tensor("rows sent", rows, h),),
+        holds=(step.tensor("rows received", rows, h),),
+        backward=(step.tensor("gradients of rows, on their way", 2, rows, h),),
     )
-    yield Operation(
+    gate_up, inputs = first_product(step, block, rows)
+    of_x, of_gate_up = step.gradient(x), step.gradient(gate_up)
+    step.operation(
         "experts_fc1",
-        (
-            saved("rows by expert [T, h]", gathered * trained, Role.FOR_WEIGHT_GRADIENT),
-            held("rows by expert that no gradient needs", 0 if trained else gathered),
-            saved("orders of the rows received [T]", 2 * INDEX_BYTES * rows),
-            forward("output before it is masked [T, 2f_e]", inputs * product),
-            backward("gradients of input and output", gathered + max(gathered, inputs * product)),
-            gradient("weight gradient", inputs * made),
-        ),
+        saves=(step.tensor("orders of the rows received", 2, rows, width=INT64),),
+        for_weight=(x,) * trained,
+        holds=(x,),
+        borrows=(step.tensor("output before it is masked", *gate_up.shape),),
+        backward=highest((of_x, step.gradient(x)), (of_x, of_gate_up)),
+        leaves=up,
     )
-    yield activate(product, sizes, activation, gated=block.gated)._replace(
-        name="experts_activation"
-    )
-    yield Operation(
+    kind = step.by.experts_activation or ""
+    act = step.activation(*inputs, name="experts_activation", kind=kind)
+    y = step.tensor("rows by token", rows, h)
+    of_y = step.gradient(y)
+    step.operation(
         "experts_fc2",
-        (
-            saved("activation output [T, f_e]", product * trained, Role.FOR_WEIGHT_GRADIENT),
-            forward("output masked, weighted, in the order received [T, h]", 3 * gathered),
-            backward("gradients of output and input", gathered + max(gathered, product)),
-            gradient("weight gradient", made),
-        ),
+        for_weight=(act,) * trained,
+        borrows=(step.tensor("output masked, weighted, in the order received", 3, rows, h),),
+        backward=highest((of_y, step.gradient(y)), (of_y, step.gradient(act))),
+        leaves=down,
     )
-    yield Operation(
-        "combine",
-        (
-            saved("rows by token [T, h]", gathered),
-            forward("rows before and after their way back [T, h]", 2 * gathered),
-        ),
-    )
-    yield Operation(
+    way_back = step.tensor("rows before and after their way back", 2, rows, h)
+    step.operation("combine", saves=(y,), borrows=(way_back,))
+    step.operation(
         "weighted_sum",
-        (
-            forward("rows on both sides, weighted [T, h]", 2 * gathered + weighted),
-            backward("gradients of rows and of their weights [T, h]", 2 * weighted),
+        borrows=(
+            step.tensor("rows on both sides", 2, rows, h),
+            step.tensor("rows, weighted", rows, h, width=weighted),
+        ),
+        backward=(
+            step.tensor("gradients of rows and of their weights", 2, rows, h, width=weighted),
         ),
     )

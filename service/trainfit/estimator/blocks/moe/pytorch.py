@@ -5,123 +5,94 @@ of the shared ones. Sources: transformers' integrations/moe.py (grouped_mm), mod
 and, where ranks share experts, distributed/expert_parallel.py (AllToAllEP).
 """
 
-from collections.abc import Iterator
-
-from trainfit.estimator.blocks.linear.pytorch import linear
-from trainfit.estimator.blocks.mlp.pytorch import activate
 from trainfit.estimator.blocks.moe import exchanged
-from trainfit.estimator.blocks.moe.exchanged import FP32, INDEX_BYTES, ROUTED
-from trainfit.estimator.ledger import Operation, Role, backward, forward, gradient, held, saved
-from trainfit.estimator.legend import PytorchLegend
-from trainfit.resolve.plan import PytorchPlan
-from trainfit.specs.architecture import Implementation
+from trainfit.estimator.blocks.moe.grouped import (
+    ROUTED,
+    first_product,
+    shared_experts,
+    weight_gradients,
+)
+from trainfit.estimator.operations.pytorch import FP32, INT64, Modules
+from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Experts
 
 
-def keeps_input(block: Experts, sizes: PytorchLegend) -> bool:
-    """Whether a product of the block keeps what it reads."""
-    shared = () if block.shared_ffn is None else ("gate_proj", "up_proj")
-    return sizes.keeps_input(*shared, "router")
-
-
-def operations(block: Experts, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Operation, ...]:
+def mixture_of_experts(step: Modules, x: Tensor, block: Experts) -> None:
     """Router, gathering, experts, weighted sum; the shared experts beside them. The inputs of
-    experts are narrowed where FSDP gathers these by themselves in a narrower type.
+    experts are narrowed where FSDP gathers these by themselves in a narrower type: else weights of
+    rows that are fp32 make their products so.
     """
-    by = plan.model.implementation
-    activation = by.experts_activation or plan.model.traits.activation
-    narrowed = sizes.e > 1 and plan.step.states.gathered < plan.step.states.parameters
-    in_full = by.router_dtype == "fp32" and not narrowed
-    routed = exchanged.experts if sizes.e > 1 else _experts
-    rows = routed(block, sizes, activation, in_full=in_full)
-    return (
-        _router(block, sizes, by),
-        *[each._replace(modules=(ROUTED,)) for each in rows],
-        *shared_experts(block, sizes, activation),
-    )
+    states = step.plan.step.states
+    narrowed = step.sizes.e > 1 and states.gathered < states.parameters
+    width = FP32 if step.by.router_dtype == "fp32" and not narrowed else step.sizes.bytes
+    _router(step, x, block)
+    with step.module(ROUTED):
+        run = exchanged.experts if step.sizes.e > 1 else _experts
+        run(step, block, width)
+    shared_experts(step, x, block, step.by.experts_activation or "")
 
 
-def _router(block: Experts, sizes: PytorchLegend, by: Implementation) -> Operation:
-    """Scores [n, E] in fp32, and the k chosen ones of each token."""
-    n = sizes.n
-    scores = n * (block.router_width or block.experts)
-    numel = sizes.h * (block.router_width or block.experts)
-    copied = by.router_dtype == "fp32" and sizes.bytes < FP32
-    trained = sizes.trains("router")
-    return Operation(
+def _router(step: Modules, x: Tensor, block: Experts) -> None:
+    """Scores [n, E] in fp32, and the k chosen ones of each token. Some multiply in fp32 and keep a
+    copy of their input for that.
+    """
+    n, h = step.sizes.n, step.sizes.h
+    experts, k = step.named(E=block.router_width or block.experts, k=block.top_k)
+    trained = step.sizes.trains("router")
+    saves = [
+        step.tensor("softmax", n, experts, width=FP32),
+        step.tensor("chosen experts", n, k, width=INT64),
+        step.tensor("their weights", n, k, width=FP32),
+    ]
+    if trained and step.by.router_dtype == "fp32" and step.sizes.bytes < FP32:
+        saves.append(step.tensor("input in fp32", n, h, width=FP32))
+    logits = step.tensor("logits", n, experts)
+    gradient = step.tensor("weight gradient", experts, h, width=step.sizes.gradient_bytes)
+    step.operation(
         "router",
-        (
-            saved("input in fp32 [n, h]", FP32 * n * sizes.h if copied and trained else 0),
-            saved("softmax [n, E] fp32", FP32 * scores),
-            saved(
-                "chosen experts and their weights [n, k]", (INDEX_BYTES + FP32) * n * block.top_k
-            ),
-            forward("logits [n, E]", sizes.bytes * scores),
-            backward("gradients of the scores [n, E]", 2 * FP32 * scores),
-            gradient("weight gradient", numel * sizes.gradient_bytes if trained else 0),
-        ),
-        output=sizes.bytes * scores,
+        saves=(*saves, *(step.shared(x) if step.reads("router", x) else ())),
+        borrows=(logits,),
+        backward=(step.tensor("gradients of the scores", 2, n, experts, width=FP32),),
+        leaves=(gradient,) if trained else (),
+        output=logits,
     )
 
 
-def _experts(
-    block: Experts, sizes: PytorchLegend, activation: str, *, in_full: bool
-) -> Iterator[Operation]:
-    """fc1, activation and fc2 of the T = n k rows that tokens are copied to. Weights of rows that
-    are fp32 make their products so.
+def _experts(step: Modules, block: Experts, weighted: int) -> None:
+    """fc1, activation and fc2 of the T = n k rows that tokens are copied to, which are then
+    `weighted` in elements of so many bytes.
     """
-    width, h = sizes.bytes, block.latent or sizes.h
-    rows = sizes.n * block.top_k
-    inputs = 2 if block.gated else 1
-    trained = sizes.trains("experts")
-    gathered, product = rows * h * width, rows * block.ffn * width
-    weighted = rows * h * (FP32 if in_full else width)
-    made = block.experts * h * block.ffn * sizes.gradient_bytes if trained else 0
-    yield Operation(
+    (rows,) = step.named(T=step.sizes.n * block.top_k)
+    (h,) = step.named(latent=block.latent) if block.latent else (step.sizes.h,)
+    trained = step.sizes.trains("experts")
+    x = step.tensor("gathered rows", rows, h)
+    order = step.tensor("order of the rows", 3, rows, width=INT64)
+    up, down = weight_gradients(step, block, h)
+    gate_up, inputs = first_product(step, block, rows)
+    step.operation(
         "experts_fc1",
-        (
-            saved("gathered rows [T, h]", gathered * trained, Role.FOR_WEIGHT_GRADIENT),
-            held("gathered rows that no gradient needs", 0 if trained else gathered),
-            saved("order of the rows [T]", 3 * INDEX_BYTES * rows),
-            backward("input gradient [T, h]", gathered),
-            backward("output gradient [T, 2f_e]", inputs * product),
-            gradient("weight gradient", inputs * made),
-        ),
-        output=inputs * product,
+        saves=(order,),
+        for_weight=(x,) * trained,
+        holds=(x,),
+        backward=(step.gradient(x), step.gradient(gate_up)),
+        leaves=up,
+        output=gate_up,
     )
-    yield activate(product, sizes, activation, gated=block.gated)._replace(
-        name="experts_activation"
-    )
-    yield Operation(
+    kind = step.by.experts_activation or ""
+    act = step.activation(*inputs, name="experts_activation", kind=kind)
+    y = step.tensor("output", rows, h)
+    step.operation(
         "experts_fc2",
-        (
-            saved("activation output [T, f_e]", product * trained, Role.FOR_WEIGHT_GRADIENT),
-            backward("output gradient [T, h]", gathered),
-            backward("input gradient [T, f_e]", product),
-            gradient("weight gradient", made),
-        ),
-        output=gathered,
+        for_weight=(act,) * trained,
+        backward=(step.gradient(y), step.gradient(act)),
+        leaves=down,
+        output=y,
     )
-    yield Operation(
+    made = "weighted output, sorted by expert and by token"
+    gradients = "gradients of rows, in order and weighted"
+    step.operation(
         "weighted_sum",
-        (
-            saved("output [T, h]", gathered),
-            forward("weighted output, sorted by expert and by token [T, h]", 2 * weighted),
-            backward("gradients of rows, in order and weighted [T, h]", 3 * weighted),
-        ),
+        saves=(y,),
+        borrows=(step.tensor(made, 2, rows, h, width=weighted),),
+        backward=(step.tensor(gradients, 3, rows, h, width=weighted),),
     )
-
-
-def shared_experts(block: Experts, sizes: PytorchLegend, activation: str) -> Iterator[Operation]:
-    """A feed-forward network that every token passes."""
-    if block.shared_ffn is None:
-        return
-    n, h, ffn = sizes.n, sizes.h, block.shared_ffn // sizes.t
-    if block.shared_gated:
-        yield linear("gate_proj", n, h, ffn, sizes, reads="residual", joins=True)
-    yield linear("up_proj", n, h, ffn, sizes, reads="residual", joins=True)
-    yield activate(ffn * n * sizes.bytes, sizes, activation, gated=block.shared_gated)
-    yield linear("down_proj", n, ffn, h, sizes, reads="own")
-    if block.shared_gate:
-        output = saved("output and its gate [n, h]", n * h * sizes.bytes)
-        yield Operation("shared_expert_gate", (output,))

@@ -6,183 +6,170 @@ balanced; f_e and f_s widths of a routed expert and of the shared ones. Sources:
 models/common/moe.py, models/common/token_dispatcher.py and models/common/moe_sharding.py.
 """
 
-from collections.abc import Iterator
-
-from trainfit.estimator.blocks.mlp.pytorch import activate
-from trainfit.estimator.blocks.moe import pytorch
-from trainfit.estimator.blocks.moe.exchanged import FP32, INDEX_BYTES
-from trainfit.estimator.ledger import (
-    Kind,
-    Operation,
-    Role,
-    Row,
-    backward,
-    forward,
-    gradient,
-    held,
-    saved,
-)
-from trainfit.estimator.legend import PytorchLegend
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.estimator.blocks.moe.grouped import first_product, shared_experts, weight_gradients
+from trainfit.estimator.ledger import Kind
+from trainfit.estimator.operations.pytorch import FP32, INT64, Modules
+from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Experts
 
 
-def keeps_input(block: Experts, sizes: PytorchLegend) -> bool:
-    """Whether a product of the block keeps what it reads. The router keeps a copy in fp32."""
-    if sizes.bytes == FP32:
-        return pytorch.keeps_input(block, sizes)
-    return block.shared_ffn is not None and sizes.keeps_input("gate_proj", "up_proj")
-
-
-def operations(block: Experts, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Operation, ...]:
+def mixture_of_experts(step: Modules, x: Tensor, block: Experts) -> None:
     """Router, dispatch, experts, combination; then the shared experts. Ranks that share experts
     keep their part of the sequence; those that share their width gather it.
     """
-    tokens = sizes.n_shard if sizes.e > 1 else sizes.n
-    activation = plan.model.traits.activation
-    return (
-        _router(block, sizes, tokens),
-        _dispatch(block, sizes, tokens),
-        *_experts(block, sizes, tokens * block.top_k, activation),
-        _combine(block, sizes, tokens),
-        *pytorch.shared_experts(block, sizes, activation),
-    )
+    tokens = step.sizes.n_shard if step.sizes.e > 1 else step.sizes.n
+    (rows,) = step.named(T=tokens * block.top_k)
+    _router(step, x, block, tokens)
+    _dispatch(step, rows)
+    _experts(step, block, rows)
+    _combine(step, rows, tokens)
+    shared_experts(step, x, block)
 
 
-def _router(block: Experts, sizes: PytorchLegend, tokens: int) -> Operation:
-    """Scores [n, E], multiplied in fp32, and the k best ones of each token."""
+def _router(step: Modules, x: Tensor, block: Experts, tokens: int) -> None:
+    """Scores [n, E], multiplied in fp32, and the k best ones of each token. It keeps a copy of its
+    input, unless that is in fp32.
+    """
+    sizes, h = step.sizes, step.sizes.h
+    experts, k = step.named(E=block.experts, k=block.top_k)
+    scores = step.tensor("scores", tokens, experts, width=FP32)
+    saves = [
+        scores,
+        step.tensor("chosen experts", tokens, k, width=INT64),
+        step.tensor("their weights", tokens, k, width=FP32),
+    ]
+    wide = step.tensor("input in fp32", tokens, h, width=FP32)
+    narrow = sizes.bytes < FP32
+    if narrow:
+        saves.append(step.tensor("weight in fp32", experts, h, width=FP32))
     trained = sizes.trains("router")
-    scores, numel = FP32 * tokens * block.experts, sizes.h * block.experts
-    wide = FP32 * tokens * sizes.h
-    return Operation(
+    if trained:
+        saves += (wide,) if narrow else step.shared(x)
+    gathered = (step.tensor("gathered input", tokens, h),) if tokens > sizes.n_shard else ()
+    gradient = step.tensor("weight gradient", experts, h, width=sizes.gradient_bytes)
+    step.operation(
         "router",
-        (
-            held(
-                "gathered input [n, h]", sizes.bytes * sizes.h * tokens * (tokens > sizes.n_shard)
-            ),
-            saved("input in fp32 [n, h]", wide if trained and sizes.bytes < FP32 else 0),
-            saved("weight in fp32 [E, h]", FP32 * numel if sizes.bytes < FP32 else 0),
-            saved("scores [n, E] fp32", scores),
-            saved("choice and its weights [n, k]", (INDEX_BYTES + FP32) * tokens * block.top_k),
-            forward("scores and choice of experts [n, E]", 2 * scores),
-            backward("gradients of the scores [n, E]", 2 * scores),
-            backward("input gradients in both types [n, h]", wide + sizes.bytes * tokens * sizes.h),
-            gradient("weight gradient", numel * sizes.gradient_bytes if trained else 0),
+        saves=saves,
+        holds=gathered,
+        borrows=(step.tensor("scores and choice of experts", 2, *scores.shape, width=FP32),),
+        backward=(
+            step.tensor("gradients of the scores", 2, *scores.shape, width=FP32),
+            step.tensor("input gradient in fp32", tokens, h, width=FP32),
+            step.tensor("input gradient", tokens, h),
         ),
+        leaves=(gradient,) if trained else (),
         output=scores,
     )
 
 
-def _dispatch(block: Experts, sizes: PytorchLegend, tokens: int) -> Operation:
+def _dispatch(step: Modules, rows: int) -> None:
     """A copy of its token for each of k experts, sorted by expert. What arrives from other ranks
     is sorted once more.
     """
-    rows = tokens * block.top_k
-    gathered = rows * sizes.h * sizes.bytes
-    exchanged = gathered if sizes.e > 1 else 0
-    orders = 3 if sizes.e > 1 else 2
-    return Operation(
+    h, exchanges = step.sizes.h, step.sizes.e > 1
+    received = step.tensor("rows received", rows, h)
+    step.operation(
         "dispatch",
-        (
-            saved("orders of the rows [T]", orders * INDEX_BYTES * rows),
-            saved("sorted weights [T] fp32", FP32 * rows),
-            forward("rows sent, received and sorted [T, h]", gathered + 2 * exchanged),
-            backward("gradients of rows, on their way [T, h]", gathered + exchanged),
+        saves=(
+            step.tensor("orders of the rows", 3 if exchanges else 2, rows, width=INT64),
+            step.tensor("sorted weights", rows, width=FP32),
         ),
-        output=exchanged,
+        borrows=(step.tensor("rows sent, received and sorted", 3 if exchanges else 1, rows, h),),
+        backward=(step.tensor("gradients of rows, on their way", 2 if exchanges else 1, rows, h),),
+        output=received if exchanges else None,
         kind=Kind.EXCHANGE,
     )
 
 
-def _experts(
-    block: Experts, sizes: PytorchLegend, rows: int, activation: str
-) -> Iterator[Operation]:
+def _experts(step: Modules, block: Experts, rows: int) -> None:
     """T rows through E / e experts. The caller keeps what the last product makes until it is
     combined.
     """
-    trained = sizes.trains("experts")
-    ffn = block.ffn // sizes.x
-    gathered, product = rows * sizes.h * sizes.bytes, rows * ffn * sizes.bytes
-    made = block.experts // sizes.e * sizes.h * ffn * sizes.gradient_bytes if trained else 0
-    kept = (
-        saved("gathered rows [T, h]", gathered * trained, Role.FOR_WEIGHT_GRADIENT),
-        held("gathered rows that no gradient needs", 0 if trained else gathered),
-    )
+    trained = step.sizes.trains("experts")
+    up, down = weight_gradients(step, block, step.sizes.h)
+    x = step.tensor("gathered rows", rows, step.sizes.h)
     if block.gated and not block.bias:
-        yield from _gated_by_silu(kept, gathered, product, made, sizes)
+        act = _gated_by_silu(step, block, x)
     else:
-        inputs = 2 if block.gated else 1
-        into = backward("gradients of rows and products", gathered + inputs * product)
-        tensors = (*kept, into, gradient("weight gradient", inputs * made))
-        yield Operation("experts_fc1", tensors, output=inputs * product)
-        acts = activate(product, sizes, activation, gated=block.gated)
-        yield acts._replace(name="experts_activation")
-    yield Operation(
+        gate_up, inputs = first_product(step, block, rows)
+        step.operation(
+            "experts_fc1",
+            for_weight=(x,) * trained,
+            holds=(x,),
+            backward=(step.gradient(x), step.gradient(gate_up)),
+            leaves=up,
+            output=gate_up,
+        )
+        act = step.activation(*inputs, name="experts_activation")
+    y = step.tensor("output", *x.shape)
+    step.operation(
         "experts_fc2",
-        (
-            saved("activation output [T, f_e]", product * trained, Role.FOR_WEIGHT_GRADIENT),
-            held("output [T, h]", gathered),
-            backward("output gradient [T, h]", gathered),
-            backward("input gradient [T, f_e]", product),
-            gradient("weight gradient", made),
-        ),
-        output=gathered,
+        for_weight=(act,) * trained,
+        holds=(y,),
+        backward=(step.gradient(y), step.gradient(act)),
+        leaves=down,
+        output=y,
     )
 
 
-def _gated_by_silu(
-    kept: tuple[Row, ...], gathered: int, product: int, made: int, sizes: PytorchLegend
-) -> Iterator[Operation]:
+def _gated_by_silu(step: Modules, block: Experts, x: Tensor) -> Tensor:
     """silu(x w1) * (x w3), each product by itself, so that the gradient of x from w3 waits for the
     one from w1.
     """
-    yield Operation(
+    rows, (f,) = x.shape[0], step.named(f_e=block.ffn)
+    f //= step.sizes.x
+    of_one_matrix = weight_gradients(step, block, step.sizes.h)[1]
+    gate, up, silu, y = (
+        step.tensor(name, rows, f)
+        for name in ("w1's product", "w3's product", "silu's output", "activation output")
+    )
+    of_x = step.gradient(x)
+    step.operation(
         "experts_w1",
-        (
-            *kept,
-            backward("gradients of rows, and of the product", 2 * gathered + product),
-            gradient("weight gradient", made),
-        ),
-        output=product,
+        for_weight=(x,) * step.sizes.trains("experts"),
+        holds=(x,),
+        backward=(of_x, of_x, step.gradient(gate)),
+        leaves=of_one_matrix,
+        output=gate,
     )
-    yield Operation(
+    step.operation(
         "experts_silu",
-        (
-            saved("w1's product [T, f_e]", product),
-            backward("gradients of input, output and rows", 2 * product + gathered),
-        ),
+        saves=(gate,),
+        backward=(step.gradient(gate), step.gradient(silu), of_x),
     )
-    yield Operation(
+    step.operation(
         "experts_w3",
-        (
-            backward("gradients of rows, and of both factors", gathered + 2 * product),
-            gradient("weight gradient", made),
-        ),
-        output=product,
+        backward=(of_x, step.gradient(silu), step.gradient(up)),
+        leaves=of_one_matrix,
+        output=up,
     )
-    yield Operation(
+    step.operation(
         "experts_gate",
-        (
-            saved("w3's product [T, f_e]", product),
-            saved("silu's output [T, f_e]", 0 if sizes.fused else product),
-            backward("gradients of output and factors", 3 * product),
-        ),
+        saves=(up,) if step.sizes.fused else (up, silu),
+        backward=(step.gradient(y), step.gradient(up), step.gradient(silu)),
     )
+    return y
 
 
-def _combine(block: Experts, sizes: PytorchLegend, tokens: int) -> Operation:
+def _combine(step: Modules, rows: int, tokens: int) -> None:
     """Rows in the order in which they were sent, weighted in fp32, narrowed, added up."""
-    rows = tokens * block.top_k
-    narrow, wide = rows * sizes.h * sizes.bytes, rows * sizes.h * FP32
-    exchanged = narrow if sizes.e > 1 else 0
-    return Operation(
+    h = step.sizes.h
+    received = step.tensor("rows received", rows, h)
+    exchanged = (received,) if step.sizes.e > 1 else ()
+    step.operation(
         "combine",
-        (
-            saved("rows in fp32 [T, h]", wide),
-            forward("rows received, weighted, and narrowed [T, h]", exchanged + wide + narrow),
-            forward("sum [n, h]", tokens * sizes.h * sizes.bytes),
-            backward("gradients of rows: whole, weighted, of their weights [T, h]", 3 * wide),
+        saves=(step.tensor("rows in fp32", rows, h, width=FP32),),
+        borrows=(
+            *exchanged,
+            step.tensor("weighted rows in fp32", rows, h, width=FP32),
+            step.tensor("weighted rows", rows, h),
+            step.tensor("sum", tokens, h),
         ),
-        output=exchanged,
+        backward=(
+            step.tensor(
+                "gradients of rows: whole, weighted, of their weights", 3, rows, h, width=FP32
+            ),
+        ),
+        output=received if exchanged else None,
         kind=Kind.EXCHANGE,
     )

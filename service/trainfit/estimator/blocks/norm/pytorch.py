@@ -1,4 +1,4 @@
-"""Normalisations as modules of PyTorch. Symbols: estimator.legend; w the width.
+"""Normalisations as modules of PyTorch. Symbols: estimator.legend.
 
 transformers' RMSNorms are written out: a copy of the input in fp32, its product with the root
 mean square narrowed again, and the product of that with the weight; some scale by the weight
@@ -7,15 +7,12 @@ its input and statistics. Sources: transformers' modeling_llama.py, modeling_gem
 torch/csrc/autograd (derivatives.yaml: native_layer_norm).
 """
 
-from trainfit.estimator.ledger import Kind, Operation, Role, Row, backward, forward, gradient, saved
-from trainfit.estimator.legend import PytorchLegend
-from trainfit.specs.architecture import Implementation
+from trainfit.estimator.ledger import Kind
+from trainfit.estimator.operations.pytorch import FP32, Modules
+from trainfit.estimator.program import Highest, Tensors, highest
+from trainfit.estimator.tensors import Role, Tensor
 from trainfit.specs.blocks import Norm
 
-FP32 = 4
-"""Bytes of an element in fp32, in which norms compute."""
-
-IN_FP32 = "norm input in fp32, or its difference to the mean"
 IN_FULL = {"rmsnorm": 5, "layernorm": 3}
 """fp32 tensors that a written-out norm's backward has at once: of an RMSNorm, when the normalised
 input is gone, the gradient by way of the product, and, by way of the mean square, that of the mean,
@@ -24,65 +21,70 @@ pow_backward)."""
 
 
 def norm(
+    step: Modules,
+    x: Tensor,
     norm: Norm,
-    rows: int,
-    sizes: PytorchLegend,
+    name: str = "norm",
     *,
-    by: Implementation,
-    width: int,
-    kept: bool,
-    first: bool = True,
-) -> Operation:
-    """[rows, w] normalised. Elements of the input take `width` bytes; the output is kept where a
-    product that reads it needs it. Of norms that read the same input the first one lists it.
+    module: str = "norm",
+    kind: Kind | None = Kind.NORM,
+) -> Tensor:
+    """x [.., w] normalised. `module` is the name that it is frozen by. The output is kept once for
+    all products that need it.
     """
-    size = rows * norm.width * (norm.copies if norm.kind == "layernorm" else 1)
-    output = saved("norm output", size * width if kept else 0, Role.NORM_OUTPUT)
-    weights = norm.width * norm.copies * (int(norm.weight) + int(norm.bias))
-    trained = sizes.trains("norm")
-    made = gradient("weight gradient", weights * sizes.gradient_bytes if trained else 0)
-    written_out = by.layer_norm == "written_out"
-    if sizes.fused or (norm.kind == "layernorm" and not written_out):
-        statistics = 2 if norm.kind == "layernorm" else 1
-        read = FP32 if by.layer_norm == "kernel_in_fp32" and not sizes.fused else width
-        return Operation(
-            "norm",
-            (
-                saved("norm input", size * read * first, Role.BLOCK_INPUT),
-                saved("statistics [rows]", FP32 * statistics * rows * norm.copies),
-                output,
-                backward("input gradient", size * width),
-                made,
-            ),
-            output=size * width,
-            kind=Kind.NORM,
-        )
-    copies, scaled = _written_out(size, width, norm, by, trained=trained)
-    gone = scaled.bytes if norm.kind == "rmsnorm" else 0
-    return Operation(
-        "norm",
-        (
-            copies,
-            scaled,
-            saved("root mean square [rows]", FP32 * rows, Role.FOR_INPUT_GRADIENT),
-            output,
-            forward("squares", size * FP32),
-            backward("gradients in fp32", IN_FULL[norm.kind] * size * FP32 - gone),
-            made,
-        ),
-        output=size * width,
-        kind=Kind.NORM,
+    y = step.tensor("norm output", *x.shape, width=x.width, role=Role.NORM_OUTPUT)
+    plain = norm.kind == "layernorm" and step.by.layer_norm != "written_out"
+    trained = step.sizes.trains("norm") and step.sizes.trains(module)
+    run = _one_kernel if step.sizes.fused or plain else _written_out
+    saves, for_input, borrows, backward = run(step, x, norm, trained=trained)
+    vectors = int(norm.weight) + int(norm.bias)
+    shape = (vectors, norm.copies * norm.width)
+    gradient = step.tensor("weight gradient", *shape, width=step.sizes.gradient_bytes)
+    step.operation(
+        name,
+        saves=saves,
+        for_input=for_input,
+        offers=(y,),
+        borrows=borrows,
+        backward=backward,
+        leaves=(gradient,) if trained else (),
+        output=y,
+        kind=kind,
     )
+    return y
 
 
-def _written_out(
-    size: int, width: int, norm: Norm, by: Implementation, *, trained: bool
-) -> tuple[Row, Row]:
-    """The input in fp32 and, where there is a weight to train, what it is multiplied with."""
-    in_full = by.norm_scale_dtype == "fp32" or norm.kind == "layernorm"
-    differences = 2 if norm.kind == "layernorm" else 1
-    scaled = size * (FP32 if in_full else width) if norm.weight and trained else 0
-    return (
-        saved(IN_FP32, differences * size * FP32, Role.FOR_INPUT_GRADIENT),
-        saved("normalised input", scaled, Role.NORMALISED),
-    )
+Kept = tuple[Tensors, Tensors, Tensors, Highest]
+"""What is saved, saved for the gradient of the input alone, and borrowed forward and backward."""
+
+
+def _one_kernel(step: Modules, x: Tensor, norm: Norm, *, trained: bool) -> Kept:  # noqa: ARG001
+    """The input, or its copy in fp32, and its statistics: the root mean square, or mean and
+    standard deviation.
+    """
+    statistics = (2,) if norm.kind == "layernorm" else ()
+    reads = x
+    if step.by.layer_norm == "kernel_in_fp32" and not step.sizes.fused and x.width < FP32:
+        reads = step.tensor("norm input in fp32", *x.shape, width=FP32, role=x.role)
+    kept = step.tensor("statistics", *statistics, *x.shape[:-1], width=FP32)
+    return (reads, kept), (), (), highest((step.tensor("input gradient", *x.shape, width=x.width),))
+
+
+def _written_out(step: Modules, x: Tensor, norm: Norm, *, trained: bool) -> Kept:
+    """The input in fp32 or its difference to the mean, twice, and, where there is a weight to
+    train, what it is multiplied with.
+    """
+    centred = norm.kind == "layernorm"
+    if centred:
+        in_fp32 = step.tensor("difference to the mean", 2, *x.shape, width=FP32)
+    else:
+        in_fp32 = x if x.width == FP32 else step.tensor("norm input in fp32", *x.shape, width=FP32)
+    statistics = step.tensor("root mean square", *x.shape[:-1], width=FP32)
+    in_full = centred or step.by.norm_scale_dtype == "fp32"
+    width = FP32 if in_full else x.width
+    normalised = step.tensor("normalised input", *x.shape, width=width, role=Role.NORMALISED)
+    gradients = step.tensor("gradients in fp32", IN_FULL[norm.kind], *x.shape, width=FP32)
+    squares = step.tensor("squares", *x.shape, width=FP32)
+    scaled = (normalised,) if norm.weight and trained else ()
+    backward = highest((gradients,), saved=() if centred else scaled)
+    return scaled, (in_fp32, statistics), (squares,), backward

@@ -5,49 +5,46 @@ Symbols: estimator.legend; the widths are those of the block. Source: megatron/c
 out. States at chunk borders of the scan are left out: they are a per cent of these.
 """
 
-from trainfit.estimator.ledger import Kind, Operation, backward, forward, saved
-from trainfit.estimator.legend import Legend
+from trainfit.estimator.ledger import Kind
+from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Recurrence
 
 
-def operations(block: Recurrence, sizes: Legend) -> tuple[Operation, ...]:
+def recurrence(step: Modules, x: Tensor, block: Recurrence) -> None:
     """in_proj, convolution and scan, out_proj."""
-    n, t, width = sizes.n, sizes.t, sizes.bytes
-    projected = block.projected_width * n * width // t
-    convolved = block.convolved_width * n * width // t
-    inner = block.inner_width * n * width // t
-    gathered = sizes.h * sizes.n_gathered * width
-    return (
-        Operation(
-            "in_proj",
-            (
-                forward("gathered input [n, h]", gathered),
-                backward("gathered input [n, h]", gathered),
-                backward("input gradient [n, h]", sizes.h * n * width),
-                backward("output gradient", projected),
-            ),
-            gemm=(block.projected_width // t, sizes.h),
-            kind=Kind.PRODUCT,
-        ),
-        Operation(
-            "scan",
-            (
-                saved("projected [n, projected / t]", projected),
-                saved("convolved [n, convolved / t]", convolved),
-                saved("scan output [n, inner / t]", inner),
-                backward("gradient of the projection", projected),
-                backward("gradient of the scan output", inner),
-            ),
-        ),
-        Operation(
-            "out_proj",
-            (
-                saved("gated output [n, inner / t]", inner),
-                forward("output before its reduction [n, h]", sizes.h * n * width if t > 1 else 0),
-                backward("gathered gradient [n, h]", gathered),
-                backward("input gradient [n, inner / t]", inner),
-            ),
-            gemm=(sizes.h, block.inner_width // t),
-            kind=Kind.PRODUCT,
-        ),
+    sizes, n, t = step.sizes, step.sizes.n, step.sizes.t
+    projected, convolved, inner = step.named(
+        projected=block.projected_width,
+        convolved=block.convolved_width,
+        inner=block.inner_width,
+    )
+    gathered = step.tensor("gathered input", sizes.n_gathered, sizes.h)
+    read = step.tensor("projected", n, projected // t)
+    scanned = step.tensor("scan output", n, inner // t)
+    gated = step.tensor("gated output", n, inner // t)
+    step.operation(
+        "in_proj",
+        saves=step.shared(x) if sizes.adapters is None else (),
+        borrows=(gathered,),
+        backward=(gathered, step.tensor("input gradient", n, sizes.h), step.gradient(read)),
+        weight=(projected // t, sizes.h),
+        kind=Kind.PRODUCT,
+        adapted=sizes.adapts("in_proj"),
+    )
+    step.operation(
+        "scan",
+        saves=(read, step.tensor("convolved", n, convolved // t), scanned),
+        backward=(step.gradient(read), step.gradient(scanned)),
+    )
+    reduced = (step.tensor("output before its reduction", n, sizes.h),) if t > 1 else ()
+    gathered = step.tensor("gathered gradient", sizes.n_gathered, sizes.h)
+    step.operation(
+        "out_proj",
+        saves=(gated,),
+        borrows=reduced,
+        backward=(gathered, step.gradient(gated)),
+        weight=(sizes.h, inner // t),
+        kind=Kind.PRODUCT,
+        adapted=sizes.adapts("out_proj"),
     )

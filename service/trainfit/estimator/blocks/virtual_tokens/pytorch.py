@@ -8,17 +8,14 @@ tuners/prefix_tuning (model.py), peft_model.py (get_prompt); transformers' cache
 (DynamicLayer); torch.nn.LSTM.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from trainfit.estimator.blocks.linear.pytorch import linear
-from trainfit.estimator.ledger import Operation, backward, forward, gradient, saved
+from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import PytorchLegend
+from trainfit.estimator.operations.pytorch import Modules
 from trainfit.resolve.plan import PytorchPlan, VirtualTokens
 
-FP32 = 4
-"""Bytes of an element in fp32."""
 GATES = 4
 """Of an LSTM: input, forget, cell and output."""
 
@@ -75,28 +72,23 @@ def _tokens(plan: PytorchPlan) -> VirtualTokens | None:
     return plan.step.adapters.virtual if plan.step.adapters is not None else None
 
 
-def operations(sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Operation]:
+def virtual_tokens(sizes: PytorchLegend, plan: PytorchPlan) -> Group:
     """Table, encoder, and the copies by which the tokens join a sample or a cache."""
     tokens = _tokens(plan)
     if tokens is None:
-        return
-    assert sizes.adapters is not None
-    encoder, own = encoder_of(tokens, plan), _sizes_of_encoder(sizes)
-    rows = tokens.count * (sizes.b if tokens.in_attention else 1)
-    looked_up = rows * encoder.width * own.residual_bytes
-    yield Operation(
-        "virtual_tokens",
-        (
-            forward("rows of the table", looked_up),
-            backward("gradient of the rows", looked_up),
-            gradient("gradient", tokens.count * encoder.width * own.gradient_bytes),
-        ),
-    )
+        return ()
+    step = Modules(_sizes_of_encoder(sizes), plan)
+    encoder = encoder_of(tokens, plan)
+    (p,) = step.named(p=tokens.count)
+    rows = p * step.sizes.b if tokens.in_attention else p
+    _lookup(step, p, rows, encoder.width)
     if encoder.lstm:
-        yield _recurrent(encoder, rows, own)
+        _recurrent(step, rows, encoder)
     for inputs, outputs in encoder.linears:
-        yield linear("prompt_encoder", rows, inputs, outputs, own, reads="own", bias=True)
-    yield _joined(tokens, rows * encoder.output, own, sizes)
+        x = step.tensor("input", rows, inputs)
+        step.linear("prompt_encoder", x, outputs, bias=True)
+    _join(step, tokens, rows, encoder.output, sizes.residual_bytes)
+    return step.group()
 
 
 def _sizes_of_encoder(sizes: PytorchLegend) -> PytorchLegend:
@@ -115,37 +107,39 @@ def _sizes_of_encoder(sizes: PytorchLegend) -> PytorchLegend:
     )
 
 
-def _recurrent(encoder: Encoder, rows: int, own: PytorchLegend) -> Operation:
+def _lookup(step: Modules, tokens: int, rows: int, width: int) -> None:
+    """Rows of the table, in the type in which it is stored."""
+    stored = step.sizes.residual_bytes
+    looked_up = step.tensor("rows of the table", rows, width, width=stored)
+    gradient = step.tensor("gradient", tokens, width, width=step.sizes.gradient_bytes)
+    step.operation(
+        "virtual_tokens", borrows=(looked_up,), backward=(looked_up,), leaves=(gradient,)
+    )
+
+
+def _recurrent(step: Modules, rows: int, encoder: Encoder) -> None:
     """cuDNN's LSTM: its weights are one buffer, and so are their gradients. Its reserve is of the
     size of the tokens, and not counted.
     """
-    narrowed = encoder.lstm * own.bytes if own.narrows else 0
-    return Operation(
+    narrow = (step.tensor("weights in the narrow type", encoder.lstm),) * step.sizes.narrows
+    step.operation(
         "prompt_encoder",
-        (
-            saved("input [p, h]", rows * encoder.width * own.bytes),
-            saved("weights in the narrow type", narrowed),
-            backward("weight gradients in the narrow type", narrowed),
-            gradient("weight gradients", encoder.lstm * own.gradient_bytes),
-        ),
+        saves=(step.tensor("input", rows, encoder.width), *narrow),
+        backward=narrow,
+        leaves=(step.tensor("gradients", encoder.lstm, width=step.sizes.gradient_bytes),),
     )
 
 
-def _joined(
-    tokens: VirtualTokens, made: int, own: PytorchLegend, sizes: PytorchLegend
-) -> Operation:
-    """What was `made` joins the samples. Embeddings are repeated for each. Keys and values are
+def _join(step: Modules, tokens: VirtualTokens, rows: int, features: int, narrow: int) -> None:
+    """What was made joins the samples. Embeddings are repeated for each. Keys and values are
     narrowed, and copied into the cache; in backward the gradients of all layers' are put together,
     and widened.
     """
-    narrow, wide = made * sizes.residual_bytes, made * own.bytes
+    made = step.tensor("tokens", rows, features)
     if not tokens.in_attention:
-        repeated = sizes.b * (narrow + wide)
-        return Operation("repeat", (forward("tokens of every sample", repeated),))
-    return Operation(
-        "cache",
-        (
-            forward("keys and values, narrowed and in the cache", wide + 2 * narrow),
-            backward("gradients of keys and values, put together, widened", wide + 2 * narrow),
-        ),
-    )
+        shape = (step.sizes.b, *made.shape)
+        repeated = step.tensor("of every sample", *shape)
+        step.operation("repeat", borrows=(repeated, step.tensor("narrowed", *shape, width=narrow)))
+        return
+    both = (made, step.tensor("narrowed, and in the cache", 2, *made.shape, width=narrow))
+    step.operation("cache", borrows=both, backward=both)

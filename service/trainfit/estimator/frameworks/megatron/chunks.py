@@ -21,7 +21,7 @@ from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Segment, SegmentName, Sums, add_up, rerun, walk
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.architecture import MultiTokenPrediction
-from trainfit.specs.blocks import Block, Experts, Layer, Sublayer
+from trainfit.specs.blocks import Experts, Layer, Sublayer
 
 
 def rests_on(plan: MegatronPlan) -> Hashable:
@@ -78,15 +78,6 @@ class MegatronLedger:
     def recomputes_mtp(self) -> bool:
         """Whether a layer of multi-token prediction is recomputed as a whole."""
         return self.plan.step.recompute.full != "none"
-
-    @property
-    def embedding_symbols(self) -> dict[str, int]:
-        """Programs name their own sizes."""
-        return {}
-
-    def block_symbols(self, block: Block) -> dict[str, int]:  # noqa: ARG002
-        """Programs name their own sizes."""
-        return {}
 
     def is_recomputed(self, position: int, kind: int) -> bool:  # noqa: ARG002
         """Whether the layer at this position of a chunk is recomputed as a whole."""

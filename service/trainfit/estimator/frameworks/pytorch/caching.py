@@ -9,11 +9,12 @@ torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py.
 
 from collections.abc import Sequence
 
-from trainfit.estimator.blocks.head.pytorch import FP32
 from trainfit.estimator.frameworks.pytorch.states import States
 from trainfit.estimator.frameworks.pytorch.step import Live
 from trainfit.estimator.frameworks.pytorch.units import Unit
+from trainfit.estimator.ledger import Kind
 from trainfit.estimator.legend import PytorchLegend
+from trainfit.estimator.operations.pytorch import FP32
 from trainfit.resolve.plan import PytorchPlan
 
 
@@ -35,7 +36,7 @@ def _on_other_streams(live: Live, units: Sequence[Unit], states: States, plan: P
 
 
 def _beside_the_loss(live: Live, sizes: PytorchLegend, plan: PytorchPlan) -> int:
-    if live.peak.operation != "loss" or plan.step.cross_entropy != "full" or sizes.bytes == FP32:
+    if live.kind is not Kind.LOSS or plan.step.cross_entropy != "full" or sizes.bytes == FP32:
         return 0
     n = plan.step.logits_kept * sizes.b or sizes.n
     return sizes.bytes * n * sizes.V // (sizes.t if plan.step.loss_parallel else 1)

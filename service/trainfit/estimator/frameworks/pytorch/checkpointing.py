@@ -7,7 +7,8 @@ layer's backward reads it: a compiled graph drops it, eager modules keep it. Sou
 distributed/activation_checkpoint.py; torch/utils/checkpoint.py (_CachingTorchDispatchMode).
 """
 
-from trainfit.estimator.ledger import Group, Kind, Role
+from trainfit.estimator.ledger import Group, Kind
+from trainfit.estimator.tensors import Role
 
 
 def kept_outputs(groups: tuple[Group, ...], *, compiled: bool) -> int:

@@ -18,9 +18,9 @@ from trainfit.specs.blocks import Recurrence
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 
 
-def ledger(plan: PytorchPlan, *, symbolic: bool = False) -> PytorchLedger:  # noqa: ARG001
-    """The modules' operations. Their formulas are written in symbols, whatever is asked."""
-    return PytorchLedger(plan)
+def ledger(plan: PytorchPlan, *, symbolic: bool = False) -> PytorchLedger:
+    """The modules' programs, in numbers or in symbols."""
+    return PytorchLedger(plan, symbolic=symbolic)
 
 
 def timeline(plan: PytorchPlan, rank: int) -> Timeline | None:

@@ -1,8 +1,9 @@
-"""Which tables of the blocks a layer of PyTorch modules is made of, in forward order."""
+"""Which blocks' programs a layer of PyTorch modules is made of, in forward order."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import ModuleType
+from typing import NamedTuple
 
 from trainfit.estimator.blocks.attention import pytorch as attention
 from trainfit.estimator.blocks.mla import pytorch as mla
@@ -10,8 +11,10 @@ from trainfit.estimator.blocks.mlp import pytorch as mlp
 from trainfit.estimator.blocks.norm import pytorch as norms
 from trainfit.estimator.blocks.recurrence import pytorch as recurrence
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
-from trainfit.estimator.ledger import Group, Operation, Role, forward, saved
+from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import PytorchLegend
+from trainfit.estimator.operations.pytorch import BYTE, Modules
+from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import (
     Attention,
@@ -20,7 +23,7 @@ from trainfit.specs.blocks import (
     LatentAttention,
     Layer,
     Mlp,
-    Norm,
+    Opaque,
     Recurrence,
     Sublayer,
 )
@@ -32,137 +35,112 @@ TABLES: dict[str, ModuleType] = {
     "norm": norms,
     "recurrence": recurrence,
 }
-"""Where the table of each kind of block stands; its docstring says what it follows."""
-
-
-INPUT = "input of the blocks [n', h]"
+"""Where the program of each kind of block stands; its docstring says what it follows."""
 
 
 def tables_of(plan: PytorchPlan) -> Mapping[str, ModuleType]:
-    """The tables that a plan's layers are made of."""
+    """The programs that a plan's layers are made of."""
     return {**TABLES, "moe": conventions_of(plan).experts}
 
 
-def layer_operations(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> tuple[Group, ...]:
-    """The groups of one layer in forward order."""
-    return tuple(
-        group
-        for sublayer in layer.sublayers
-        for group in sublayer_operations(sublayer, sizes, plan)
+class Ran(NamedTuple):
+    """A sublayer, or a layer, that was run: its groups of operations and, in bytes, what its frame
+    holds of the residual stream that no operation saves, what it holds of what its last blocks
+    read, and what a cache of keys and values does.
+    """
+
+    groups: tuple[Group, ...]
+    stream: tuple[int, ...]
+    inputs: int
+    cached: int
+
+    @property
+    def held(self) -> int:
+        """While the last block runs forward: the residual stream before each sublayer, and what the
+        block reads.
+        """
+        return sum(self.stream) + self.inputs
+
+
+def run_layer(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> Ran:
+    """The sublayers of one layer in forward order."""
+    ran = [run_sublayer(sublayer, sizes, plan) for sublayer in layer.sublayers]
+    return Ran(
+        tuple([group for each in ran for group in each.groups]),
+        tuple([bytes_ for each in ran for bytes_ in each.stream]),
+        ran[-1].inputs,
+        sum([each.cached for each in ran]),
     )
 
 
-def held_in_forward(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> int:
-    """Bytes that a layer's frame holds while its last block runs and no norm or product saves: the
-    residual stream before each sublayer, and what the block reads.
-    """
-    last = layer.sublayers[-1]
-    written_out = [_is_written_out(sublayer, sizes, plan) for sublayer in layer.sublayers]
-    reads = bool(last.norms) and not any(_keeps_input(block, sizes, plan) for block in last.blocks)
-    return (sum(written_out) + reads) * sizes.act
-
-
-def holds_its_input(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
-    """Whether what is held in forward has the layer's input in it, which saves it nowhere."""
-    return _is_written_out(layer.sublayers[0], sizes, plan)
-
-
-def held_in_cache(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> int:
-    """Bytes that a cache of keys and values holds of this layer, beside what is saved."""
-    keys = [block for block in layer.blocks if isinstance(block, Attention)]
-    return sum(attention.cached(block, sizes, plan) for block in keys)
-
-
-def _is_written_out(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
-    """Whether the sublayer's norms keep copies of the residual stream and not the stream itself,
-    as they do of one in fp32.
-    """
-    kinds = {each.kind for each in sublayer.norms}
-    plain = plan.model.implementation.layer_norm == "written_out"
-    copies = plain or ("layernorm" not in kinds and sizes.residual_bytes < norms.FP32)
-    return bool(kinds) and not sizes.fused and copies
-
-
-def sublayer_operations(
-    sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan
-) -> Iterator[Group]:
+def run_sublayer(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> Ran:
     """Norms, blocks, norms behind them, residual addition."""
     if not sublayer.trainable:
         sizes = replace(sizes, still=True)
-    yield tuple(_inputs(sublayer, sizes, plan))
-    for block in sublayer.blocks:
-        yield block_operations(block, sizes, plan)
-    behind = [_norm(each, sizes, plan, kept=False) for each in sublayer.post_norms]
-    if plan.step.hidden_dropout:
-        mask = saved("dropout mask [n', h]", len(sublayer.blocks) * sizes.h * sizes.n_shard)
-        behind.append(Operation("dropout", (mask,)))
-    if behind:
-        yield tuple(behind)
-
-
-def _inputs(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> Iterator[Operation]:
-    """What the blocks read: the norm's output, which they keep once for all of them, or what is
-    gathered of it from the tensor-parallel ranks. Without a norm they keep the residual stream.
-    """
-    readers = [block for block in sublayer.blocks if _keeps_input(block, sizes, plan)]
-    kept = bool(readers) and not sizes.narrows
-    for index, each in enumerate(sublayer.norms):
-        alone = kept and not sizes.gathers
-        yield _norm(each, sizes, plan, kept=alone, first=index == 0)
-    if kept and sizes.gathers:
-        gathered = saved(
-            "gathered input of each block [n, h]", len(readers) * sizes.h * sizes.n * sizes.bytes
-        )
-        yield Operation("all_gather", (gathered,))
-    elif kept and not sublayer.norms:
-        yield Operation("residual", (saved(INPUT, sizes.act, Role.BLOCK_INPUT),))
-    yield Operation("residual_addition", (forward("sum [n', h]", sizes.act),))
-
-
-def _norm(
-    norm: Norm, sizes: PytorchLegend, plan: PytorchPlan, *, kept: bool, first: bool = True
-) -> Operation:
-    return norms.norm(
-        norm,
-        sizes.n_shard,
-        sizes,
-        by=plan.model.implementation,
+    step = Modules(sizes, plan)
+    width = sublayer.norms[0].width if sublayer.norms else sizes.h
+    x = step.tensor(
+        "input of the blocks",
+        *(sizes.n_shard, sizes.h if width == sizes.h else width),
         width=sizes.residual_bytes,
-        kept=kept,
-        first=first,
+        role=Role.BLOCK_INPUT,
     )
+    inputs = _inputs(step, x, sublayer)
+    for each, block in zip(inputs, sublayer.blocks, strict=True):
+        _run(step, each, block)
+        step.end_group()
+    _behind(step, sublayer)
+    normed = bool(sublayer.norms)
+    held = normed and not any(map(step.keeps, inputs))
+    stream = sizes.act if normed and not step.saves(x) else 0
+    return Ran(step.groups(), (stream,), sizes.act if held else 0, step.cached)
 
 
-def _keeps_input(block: Block, sizes: PytorchLegend, plan: PytorchPlan) -> bool:
-    """Whether a product of the block keeps what it reads."""
+def _inputs(step: Modules, x: Tensor, sublayer: Sublayer) -> list[Tensor]:
+    """What each block reads: the output of its norm, or of the one norm of all, gathered from the
+    tensor-parallel ranks. Without a norm it is the residual stream.
+    """
+    outputs = [norms.norm(step, x, each) for each in sublayer.norms]
+    if not outputs:
+        step.receives("residual", x)
+        outputs = [x]
+    blocks = len(sublayer.blocks)
+    each_its_own = len(outputs) == blocks
+    read = outputs if each_its_own else outputs[-1:] * blocks
+    inputs = [step.gathered(y) for y in read]
+    total = step.tensor("sum", step.sizes.n_shard, step.sizes.h, width=step.sizes.residual_bytes)
+    step.operation("residual_addition", borrows=(total,))
+    step.end_group()
+    return inputs
+
+
+def _behind(step: Modules, sublayer: Sublayer) -> None:
+    """Norms of what the blocks made, and its dropout."""
+    sizes = step.sizes
+    for each in sublayer.post_norms:
+        y = step.tensor(
+            "output of the blocks", sizes.n_shard, each.width, width=sizes.residual_bytes
+        )
+        norms.norm(step, y, each)
+    if step.plan.step.hidden_dropout:
+        shape = (len(sublayer.blocks), sizes.n_shard, sizes.h)
+        step.operation("dropout", saves=(step.tensor("dropout mask", *shape, width=BYTE),))
+    if sublayer.post_norms or step.plan.step.hidden_dropout:
+        step.end_group()
+
+
+def _run(step: Modules, x: Tensor, block: Block) -> None:
+    """Runs one block's program. A block known by its weights alone keeps its input."""
     match block:
         case Attention():
-            return sizes.keeps_input("q_proj", "k_proj", "v_proj")
+            attention.attention(step, x, block)
         case LatentAttention():
-            return sizes.keeps_input("q_proj", "q_a_proj", "kv_a_proj_with_mqa")
-        case Experts():
-            kept: bool = conventions_of(plan).experts.keeps_input(block, sizes)
-            return kept
+            mla.latent_attention(step, x, block)
         case Mlp():
-            return sizes.keeps_input("gate_proj", "up_proj", "router")
-        case _:
-            return sizes.adapters is None
-
-
-def block_operations(block: Block, sizes: PytorchLegend, plan: PytorchPlan) -> Group:
-    """One block's table. A block known by its weights alone has none."""
-    traits = plan.model.traits
-    match block:
-        case Attention():
-            return attention.operations(block, sizes, plan)
-        case LatentAttention():
-            return mla.operations(block, sizes, plan)
-        case Mlp():
-            return mlp.operations(block, sizes, traits.activation)
+            mlp.mlp(step, x, block)
         case Experts():
-            experts: Group = conventions_of(plan).experts.operations(block, sizes, plan)
-            return experts
+            conventions_of(step.plan).experts.mixture_of_experts(step, x, block)
         case Recurrence():
-            return recurrence.operations(block, sizes)
-        case _:
-            return ()
+            recurrence.recurrence(step, x, block)
+        case Opaque():
+            step.operation(block.name, saves=step.shared(x) if step.sizes.adapters is None else ())

@@ -3,36 +3,33 @@
 Each kind of layer is estimated once per plan, whatever the number of layers that are of it.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from itertools import chain
 from math import ceil
 from types import ModuleType
 
 from trainfit.estimator.blocks.embedding import pytorch as embedding
 from trainfit.estimator.blocks.head import pytorch as head
-from trainfit.estimator.blocks.linear.pytorch import cached_by_autocast
-from trainfit.estimator.blocks.moe.exchanged import ROUTED
-from trainfit.estimator.blocks.norm.pytorch import norm
-from trainfit.estimator.blocks.virtual_tokens import pytorch as virtual_tokens
+from trainfit.estimator.blocks.moe.grouped import ROUTED
+from trainfit.estimator.blocks.norm import pytorch as norms
+from trainfit.estimator.blocks.virtual_tokens.pytorch import virtual_tokens
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
 from trainfit.estimator.frameworks.pytorch.layers import (
-    held_in_cache,
-    held_in_forward,
-    holds_its_input,
-    layer_operations,
-    sublayer_operations,
+    run_layer,
+    run_sublayer,
     tables_of,
 )
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed_share
-from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, Role, saved
-from trainfit.estimator.legend import pytorch_legend_of
+from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, Row
+from trainfit.estimator.legend import in_symbols, pytorch_legend_of
+from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Segment, SegmentName, Sums, add_up, rerun, walk
-from trainfit.estimator.symbols import block_symbols
+from trainfit.estimator.tensors import Role
 from trainfit.resolve.plan import PytorchPlan
-from trainfit.specs.blocks import Attention, Block, Experts, LatentAttention, Layer, Sublayer
+from trainfit.specs.blocks import Attention, Experts, LatentAttention, Sublayer
 
 
 class PytorchLedger:
@@ -41,33 +38,31 @@ class PytorchLedger:
     dropped: frozenset[str] = frozenset()
     """No module drops tensors by itself: layers are checkpointed as a whole."""
 
-    def __init__(self, plan: PytorchPlan) -> None:
+    def __init__(self, plan: PytorchPlan, *, symbolic: bool = False) -> None:
         self.plan = plan
         self.tables: Mapping[str, ModuleType] = {
             **tables_of(plan),
             "embedding": embedding,
             "head": head,
         }
-        self.sizes = pytorch_legend_of(plan)
+        sizes = pytorch_legend_of(plan)
+        self.sizes = in_symbols(sizes) if symbolic else sizes
         self._passing = gradients_pass(plan)
         self._stepped = borrowed_share(plan) if plan.step.optimizer.in_backward else Fraction(0)
-        self.kinds = [layer_operations(k, self.sizes, plan) for k in plan.model.layer_kinds]
-        self.layer_segments = [
-            self._layer(kind, groups)
-            for kind, groups in zip(plan.model.layer_kinds, self.kinds, strict=True)
-        ]
+        self._layers = [run_layer(kind, self.sizes, plan) for kind in plan.model.layer_kinds]
+        self.kinds = [layer.groups for layer in self._layers]
+        kinds = range(len(self.kinds))
+        self.layer_segments = [self._layer(kind, self.kinds[kind]) for kind in kinds]
         self.checkpointed_segments = [
-            self._run_again(kind, segment, groups)
-            for kind, (segment, groups) in enumerate(
-                zip(self.layer_segments, self.kinds, strict=True)
-            )
+            self._run_again(kind, self.layer_segments[kind], self.kinds[kind]) for kind in kinds
         ]
+        self._final_norm_groups, self._head_groups = self._run_end()
         self._input = self._segment("embedding", self.embedding())
         self._final_norm = self._segment("final_norm", self.final_norm(), gradient=0)
         self._head = self._segment("head", self.head(), gradient=0)
 
     def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
-        return tuple(sublayer_operations(sublayer, self.sizes, self.plan))
+        return run_sublayer(sublayer, self.sizes, self.plan).groups
 
     recomputes_mtp = False
 
@@ -75,50 +70,36 @@ class PytorchLedger:
         """No framework of PyTorch's modules trains a multi-token prediction."""
         return ()
 
-    @property
-    def embedding_symbols(self) -> dict[str, int]:
-        """The tables of positions are made with the embedding."""
-        return {"d": self.rotated}
-
-    def block_symbols(self, block: Block) -> dict[str, int]:
-        """Tables have their symbols in words."""
-        return block_symbols(block, self.sizes)
-
     def embedding(self) -> tuple[Group, ...]:
-        model = self.plan.model
-        looked_up = embedding.operation(model.embedding, self.rotated, self.sizes, self.plan)
-        return ((*virtual_tokens.operations(self.sizes, self.plan), looked_up),)
+        step = Modules(self.sizes, self.plan)
+        embedding.lookup(step, self.plan.model.embedding, self.rotated)
+        return ((*virtual_tokens(self.sizes, self.plan), *step.group()),)
 
     @property
     def rotated(self) -> int:
         """Dimensions of a head that positions rotate; 0 where none are."""
         return max(map(_rotated, _attention_blocks(self.plan)), default=0)
 
+    def _run_end(self) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+        """The norm before the head, and the head."""
+        sizes, step = self.sizes, Modules(self.sizes, self.plan)
+        shape, width = (sizes.n_shard, sizes.h), sizes.residual_bytes
+        for each in self.plan.model.final_norms:
+            x = step.tensor("norm input", *shape, width=width, role=Role.BLOCK_INPUT)
+            norms.norm(step, x, each, module="final_norm")
+        x = step.tensor("norm output", *shape, width=width)
+        gathered = step.gathered(x)
+        step.end_group()
+        head.head(step, x, gathered)
+        step.end_group()
+        final_norm, last = step.groups()
+        return (final_norm,), (last,)
+
     def final_norm(self) -> tuple[Group, ...]:
-        """The norm before the head, which keeps what it reads; gathered from tensor-parallel ranks
-        it is kept here.
-        """
-        sizes = self.sizes
-        kept = head.keeps_input(sizes, self.plan)
-        own = replace(sizes, still=not sizes.trains("final_norm"))
-        table = [
-            norm(
-                each,
-                sizes.n_shard,
-                own,
-                by=self.plan.model.implementation,
-                width=sizes.residual_bytes,
-                kept=False,
-            )
-            for each in self.plan.model.final_norms
-        ]
-        if sizes.gathers:
-            gathered = saved("gathered input [n, h]", sizes.h * sizes.n * sizes.bytes * kept)
-            table.append(Operation("all_gather", (gathered,)))
-        return (tuple(table),)
+        return self._final_norm_groups
 
     def head(self) -> tuple[Group, ...]:
-        return (head.operations(self.sizes, self.plan),)
+        return self._head_groups
 
     def segments(self, content: Content) -> Iterator[PlacedSegment]:
         """The chunk in forward order."""
@@ -154,13 +135,12 @@ class PytorchLedger:
 
     def _alone(self, kind: int) -> Segment:
         """A layer before all that is trained: autograd does not see it, and nothing is saved."""
-        groups = tuple([tuple(map(_without_saved, group)) for group in self.kinds[kind]])
-        return self._layer(self.plan.model.layer_kinds[kind], groups)
+        return self._layer(kind, tuple([_without_saved(group) for group in self.kinds[kind]]))
 
     def _first(self, kind: int, *, again: bool) -> Segment:
         """The first layer that is trained, before which no gradient flows."""
         groups = self._before_gradients(kind)
-        segment = self._layer(self.plan.model.layer_kinds[kind], groups)
+        segment = self._layer(kind, groups)
         return self._run_again(kind, segment, groups) if again else segment
 
     def _before_gradients(self, kind: int) -> tuple[Group, ...]:
@@ -171,20 +151,21 @@ class PytorchLedger:
         first, *others = layer.sublayers
         inputs, *blocks = self.sublayer(first)
         if self.sizes.adapters is None:
-            groups = [tuple(map(_without_input_gradient, inputs)), *blocks]
+            groups = [_without_input_gradient(inputs), *blocks]
         else:
-            groups = [tuple(map(_without_saved, inputs)), *map(self._from_first_adapter, blocks)]
+            count = len(first.blocks)
+            inside, behind = blocks[:count], blocks[count:]
+            if not any(each.adapted for group in inside for each in group):
+                behind = [_without_saved(group) for group in behind]
+            groups = [_without_saved(inputs), *map(self._from_first_adapter, inside), *behind]
         return (*groups, *(group for each in others for group in self.sublayer(each)))
 
     def _from_first_adapter(self, group: Group) -> Group:
         """Trained keys and values join in attention."""
         joins = Kind.ATTENTION if self.sizes.prefix else None
-        adapted = [
-            self.sizes.adapts(each.name) or (joins is not None and each.kind is joins)
-            for each in group
-        ]
+        adapted = [each.adapted or (joins is not None and each.kind is joins) for each in group]
         first = adapted.index(True) if True in adapted else len(group)
-        return (*map(_without_saved, group[:first]), *group[first:])
+        return (*_without_saved(group[:first]), *group[first:])
 
     def is_recomputed(self, position: int, kind: int) -> bool:
         """Whether the layer at this position of a chunk runs again in backward."""
@@ -203,12 +184,12 @@ class PytorchLedger:
             table = [[_offloaded(sums) for sums in group] for group in table]
         return walk(name, table, self.sizes.act if gradient is None else gradient)
 
-    def _layer(self, layer: Layer, groups: tuple[Group, ...]) -> Segment:
-        segment = self._segment("moe" if layer.has_experts else "dense", groups)
-        held = held_in_forward(layer, self.sizes, self.plan)
-        cached = held_in_cache(layer, self.sizes, self.plan)
-        forward = segment.forward._replace(borrowed=segment.forward.borrowed + held + cached)
-        return segment._replace(forward=forward, cached=cached)
+    def _layer(self, kind: int, groups: tuple[Group, ...]) -> Segment:
+        name: SegmentName = "moe" if self.plan.model.layer_kinds[kind].has_experts else "dense"
+        segment, ran = self._segment(name, groups), self._layers[kind]
+        borrowed = segment.forward.borrowed + ran.held + ran.cached
+        forward = segment.forward._replace(borrowed=borrowed)
+        return segment._replace(forward=forward, cached=ran.cached)
 
     def around_experts(self, kind: int) -> tuple[Segment, Segment, Segment]:
         """What runs in a layer before its experts, the experts with the exchange of their rows, and
@@ -218,18 +199,20 @@ class PytorchLedger:
         routed = [ROUTED in operation.modules for operation in operations]
         start, end = routed.index(True), len(routed) - routed[::-1].index(True)
         parts = operations[:start], operations[start:end], operations[end:]
-        layer = self.plan.model.layer_kinds[kind]
-        before, experts, behind = (self._layer(layer, (part,)) for part in parts)
+        before, experts, behind = (self._layer(kind, (part,)) for part in parts)
         return before, experts, behind
 
     def until_saved(self, kind: int) -> Segment:
-        """The layer up to the last operation that saves anything: when it runs again, it stops
-        there (torch/utils/checkpoint.py: early_stop).
+        """The layer up to the last operation that saves anything, a product its weight at least:
+        when it runs again, it stops there (torch/utils/checkpoint.py: early_stop).
         """
         operations = self._operations(kind)
-        saves = [any(t.lifetime is Lifetime.SAVED for t in each.tensors) for each in operations]
+        saves = [
+            each.kind is Kind.PRODUCT or any(t.lifetime is Lifetime.SAVED for t in each.tensors)
+            for each in operations
+        ]
         end = len(saves) - saves[::-1].index(True)
-        return self._layer(self.plan.model.layer_kinds[kind], (operations[:end],))
+        return self._layer(kind, (operations[:end],))
 
     def _operations(self, kind: int) -> tuple[Operation, ...]:
         return tuple([operation for group in self.kinds[kind] for operation in group])
@@ -241,8 +224,9 @@ class PytorchLedger:
         act, cached, narrowed = self.sizes.act, 0, 0
         if self._trains(kind):
             operations = [operation for group in groups for operation in group]
-            narrowed = sum(cached_by_autocast(each, self.sizes) for each in operations)
-        if holds_its_input(self.plan.model.layer_kinds[kind], self.sizes, self.plan):
+            rows = chain.from_iterable([each.tensors for each in operations])
+            narrowed = sum([row.bytes for row in rows if row.role is Role.CACHED_BY_AUTOCAST])
+        if self._layers[kind].stream[0]:
             forward = segment.forward._replace(borrowed=segment.forward.borrowed - act)
             segment = segment._replace(forward=forward)
         if self.plan.step.checkpointing.kind == "operations":
@@ -284,14 +268,22 @@ class PytorchLedger:
         return 0
 
 
-def _without_saved(operation: Operation) -> Operation:
-    kept = tuple([each for each in operation.tensors if each.lifetime is not Lifetime.SAVED])
-    return operation._replace(tensors=kept)
+def _without_saved(group: Group) -> Group:
+    return _without(group, lambda row: row.lifetime is Lifetime.SAVED)
 
 
-def _without_input_gradient(operation: Operation) -> Operation:
-    kept = tuple([each for each in operation.tensors if each.role is not Role.FOR_INPUT_GRADIENT])
-    return operation._replace(tensors=kept)
+def _without_input_gradient(group: Group) -> Group:
+    return _without(group, lambda row: row.role is Role.FOR_INPUT_GRADIENT)
+
+
+def _without(group: Group, dropped: Callable[[Row], bool]) -> Group:
+    """The operations without some of their tensors."""
+    return tuple(
+        [
+            each._replace(tensors=tuple([row for row in each.tensors if not dropped(row)]))
+            for each in group
+        ]
+    )
 
 
 def gradients_pass(plan: PytorchPlan) -> bool:

@@ -19,9 +19,9 @@ from trainfit.estimator.frameworks.pytorch.schedules import (
     Direction,
 )
 from trainfit.estimator.frameworks.pytorch.split_backward import Halves, SplitLedger
-from trainfit.estimator.ledger import Role
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content, held_by
+from trainfit.estimator.tensors import Role
 from trainfit.resolve.plan import Layout
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 

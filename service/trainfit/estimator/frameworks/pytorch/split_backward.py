@@ -11,10 +11,11 @@ read waits for the end of the graph. Source: torch/distributed/pipelining/_backw
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
-from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, Role
+from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Moment, Segment, Sums, add_up, walk
+from trainfit.estimator.tensors import Role
 
 
 class Weight(NamedTuple):
@@ -104,7 +105,7 @@ def halves(groups: tuple[Group, ...], plain: Segment, gradient: int, *, recomput
     products, norms = _weights(operations)
     if not recomputed:
         return Halves(inputs, products, norms, 0, 0)
-    again = Moment(plain.forward.operation, 0, plain.forward.total + gradient)
+    again = plain.forward._replace(kept=0, borrowed=plain.forward.total + gradient)
     inputs = max(inputs, again, key=lambda moment: moment.total)
     return Halves(inputs, products, norms, plain.saved, plain.forward.total)
 

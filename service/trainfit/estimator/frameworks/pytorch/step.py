@@ -14,6 +14,7 @@ from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
 from trainfit.estimator.frameworks.pytorch.stretches import Stretch, stretches
 from trainfit.estimator.frameworks.pytorch.units import NONE, Unit
+from trainfit.estimator.ledger import Kind
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.results import Peak
@@ -31,6 +32,8 @@ class Live(NamedTuple):
     peak: Peak
     gathering: int = 0
     """The part of `buffers` into which units are gathered."""
+    kind: Kind | None = None
+    """Of the operation at the peak."""
 
     @property
     def total(self) -> int:
@@ -212,4 +215,5 @@ def _at(
     gathering: int,
 ) -> Live:
     peak = Peak(f"{placed.segment.name}_{direction}", moment.operation, placed.layer, None)
-    return Live(gradients, saved + moment.kept, moment.borrowed, buffers, peak, gathering)
+    kept = saved + moment.kept
+    return Live(gradients, kept, moment.borrowed, buffers, peak, gathering, moment.kind)

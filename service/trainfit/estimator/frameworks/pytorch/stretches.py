@@ -15,7 +15,7 @@ from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares
 from trainfit.estimator.frameworks.pytorch.units import NONE, Unit
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
-from trainfit.estimator.segment import Moment, Segment
+from trainfit.estimator.segment import Segment
 from trainfit.resolve.plan import PytorchPlan
 
 
@@ -139,7 +139,7 @@ def _keeping(parts: list[Stretch], kept: int) -> list[Stretch]:
     made = []
     for part in parts:
         moment = part.placed.segment.forward
-        whole = Moment(moment.operation, kept, moment.total)
+        whole = moment._replace(kept=kept, borrowed=moment.total)
         segment = part.placed.segment._replace(saved=kept, forward=whole)
         made.append(part._replace(placed=part.placed._replace(segment=segment)))
         kept = 0

@@ -1,0 +1,284 @@
+"""The operations of PyTorch's modules: what each makes, saves and borrows.
+
+Symbols: estimator.legend; r the rank of an adapter. A product keeps its input for the gradient of
+its weight: where nothing of it is trained, it keeps nothing. Under autocast it keeps a copy of its
+weight in the narrow type, and of an input that is wider. Sources: torch/csrc/autograd
+(derivatives.yaml: mm, addmm, mul, sigmoid, softplus), aten/src/ATen/autocast_mode.cpp,
+peft/tuners/lora (layer.py, bnb.py), torchao/float8/float8_linear.py; transformers'
+activations.py, liger_kernel/ops/swiglu.py, torch/_functorch/partitioners.py
+(is_materialized_backwards).
+"""
+
+from dataclasses import dataclass, field
+
+from trainfit.estimator.ledger import Kind
+from trainfit.estimator.legend import PytorchLegend
+from trainfit.estimator.program import Program, Tensors, highest
+from trainfit.estimator.tensors import Role, Tensor
+from trainfit.resolve.plan import Adapters, PytorchPlan
+
+FP32 = 4
+"""Bytes of an element; likewise below."""
+INT64 = 8
+BYTE = 1
+
+BESIDE_INPUT = {
+    "gelu_new": 3,
+    "gelu_fast": 5,
+    "quick_gelu": 1,
+    "relu2": 0,
+    "xielu": 4,
+    "clamped_swiglu": 3,
+}
+"""Tensors that a written-out activation keeps besides its input and its output: half of the input,
+tanh and 1 + tanh of gelu_new; the sigmoid of quick_gelu; relu2's relu stands in for its input; the
+clamped gate, its sigmoid and their product of gpt-oss's experts."""
+
+
+@dataclass(slots=True)
+class Parts:
+    """What an operation is found to take, part by part."""
+
+    saves: list[Tensor] = field(default_factory=list)
+    borrows: list[Tensor] = field(default_factory=list)
+    backward: list[Tensor] = field(default_factory=list)
+    leaves: list[Tensor] = field(default_factory=list)
+
+
+class Modules(Program):
+    """Runs programs as modules of PyTorch do, of which some are trained and some are not."""
+
+    sizes: PytorchLegend
+
+    def __init__(self, sizes: PytorchLegend, plan: PytorchPlan) -> None:
+        super().__init__(sizes)
+        self.sizes = sizes
+        self.plan = plan
+        self.by = plan.model.implementation
+        self.cached = 0
+        """Bytes that the forward of the whole model holds beside what is saved."""
+        self._gathered: set[Tensor] = set()
+        self._kept: set[Tensor] = set()
+
+    def gathered(self, x: Tensor) -> Tensor:
+        """[n, h] of the [n', h] that tensor-parallel ranks have each."""
+        if not self.sizes.gathers:
+            return x
+        y = self.tensor("gathered input", self.sizes.n, x.shape[-1], width=x.width)
+        self.operation("all_gather", offers=(y,))
+        self._gathered.add(y)
+        return y
+
+    def cache(self, x: Tensor) -> None:
+        """Held until the forward of the whole model returns."""
+        self.cached += x.bytes
+
+    def receives(self, name: str, x: Tensor) -> None:
+        """What another stretch made is saved here, once for all that read it."""
+        if x not in self._offered:
+            self.operation(name, offers=(x,))
+
+    def keeps(self, x: Tensor) -> bool:
+        """Whether any product keeps this for the gradient of its weight, or a copy of it."""
+        return x in self._kept
+
+    def shared(self, x: Tensor) -> Tensors:
+        """What an operation keeps of its input as it is, and nothing of a wider one."""
+        self._kept.add(x)
+        return () if x.width > self.sizes.bytes else (x,)
+
+    def keep(self, x: Tensor, rows: int) -> Tensor:
+        """What a product keeps of its input: that, or autocast's narrow copy of the rows it reads,
+        one for each product.
+        """
+        self._kept.add(x)
+        if x.width <= self.sizes.bytes:
+            return x
+        return self.tensor(f"{x.name} in the narrow type", rows, x.shape[-1])
+
+    def narrowed(self, x: Tensor) -> Tensor:
+        """What autocast makes of a tensor for whoever reads it in the narrow type."""
+        if x.width <= self.sizes.bytes:
+            return x
+        return self.tensor(f"{x.name} in the narrow type", *x.shape)
+
+    def linear(
+        self,
+        module: str,
+        x: Tensor,
+        features: int,
+        *,
+        bias: bool = False,
+        joins: bool = False,
+        rows: int = 0,
+        beside: Parts | None = None,
+    ) -> Tensor:
+        """[n, features] from x [n, in], or from its last `rows`; `module` is the name that adapters
+        are targeted by. It `joins` where the gradient of its input is added to that of another
+        product, and takes what else happens to its output `beside`.
+        """
+        width = self.sizes.product_bytes(module)
+        y = self.tensor(f"{module}'s output", rows or x.shape[0], features, width=width)
+        parts = beside or Parts()
+        parts.backward.append(self.tensor("output gradient", *y.shape))
+        return self._product(module, x, y, parts, bias=bias, joins=joins)
+
+    def linear_out(self, module: str, x: Tensor, features: int, *, bias: bool = False) -> Tensor:
+        """The product that ends a block: its output goes to the residual stream, whose gradient
+        comes back as it is, or gathered from tensor-parallel ranks and put in order.
+        """
+        sizes, parts = self.sizes, Parts()
+        y = self.tensor(f"{module}'s output", x.shape[0], features)
+        if sizes.gathers or sizes.residual_bytes != sizes.bytes:
+            parts.backward.append(self.tensor("output gradient", *y.shape))
+        if sizes.gathers:
+            parts.backward.append(self.tensor("output gradient, ordered by rank", *y.shape))
+        return self._product(module, x, y, parts, bias=bias, joins=False)
+
+    def _product(
+        self, module: str, x: Tensor, y: Tensor, parts: Parts, *, bias: bool, joins: bool
+    ) -> Tensor:
+        sizes, adapters = self.sizes, self.sizes.adapters
+        (rows, features), inputs = y.shape, x.shape[-1]
+        trained = sizes.trains(module)
+        gradients = 2 if joins else 1
+        if x in self._gathered:
+            name = "input gradient, ordered by rank"
+            parts.backward.append(self.tensor(name, rows, inputs))
+        self._weight(module, (features, inputs), parts, trained=trained)
+        if sizes.float8_casts and module != "lm_head":
+            self._in_fp8((rows, inputs), features, parts)
+        if adapters is not None and not trained and sizes.adapts(module):
+            gradients -= self._adapter(module, x, y, adapters, parts)
+        parts.backward += [self.tensor("input gradient", rows, inputs)] * gradients
+        self.operation(
+            module,
+            saves=parts.saves,
+            for_weight=(self.keep(x, rows),) if self.reads(module, x) else (),
+            borrows=tuple(parts.borrows),
+            backward=tuple(parts.backward),
+            leaves=tuple(parts.leaves),
+            weight=(features, inputs),
+            output=self.narrowed(y),
+            kind=Kind.PRODUCT,
+            bias=bias,
+            adapted=sizes.adapts(module),
+        )
+        return y
+
+    def reads(self, module: str, x: Tensor) -> bool:
+        """Whether a module reads its input again, as it is, for the gradient of a weight."""
+        return self.sizes.trains(module) or self.sizes.shares_input(module, x.width)
+
+    def _weight(self, module: str, shape: tuple[int, int], parts: Parts, *, trained: bool) -> None:
+        """A weight [out, in] with its gradient, its copy by autocast, or what it is stored as."""
+        sizes, quantised = self.sizes, self.sizes.is_quantised(module)
+        if sizes.narrows and not quantised:
+            role = Role.CACHED_BY_AUTOCAST if trained else None
+            parts.saves.append(self.tensor("weight in the narrow type", *shape, role=role))
+        if trained:
+            gradient = self.tensor("weight gradient", *shape, width=sizes.gradient_bytes)
+            parts.leaves.append(gradient)
+            if sizes.narrows:
+                name = "weight gradient in the narrow type"
+                parts.backward.append(self.tensor(name, *shape))
+        elif quantised:
+            weight = self.tensor("weight, dequantised", *shape)
+            parts.borrows.append(weight)
+            parts.backward.append(weight)
+
+    def _in_fp8(self, x: tuple[int, int], features: int, parts: Parts) -> None:
+        """Copies of a byte an element that a product reads; what is kept for backward stays wide.
+        Source: torchao/float8/float8_linear.py (matmul_with_hp_or_float8_args).
+        """
+        rows, inputs = x
+        read = [self.tensor("input in fp8", rows, inputs, width=BYTE)]
+        if not self.sizes.float8_weights:
+            read.append(self.tensor("weight in fp8", features, inputs, width=BYTE))
+        parts.borrows += read
+        casts = self.sizes.float8_casts
+        parts.backward += read
+        parts.backward.append(
+            self.tensor("output gradient in fp8", casts, rows, features, width=BYTE)
+        )
+
+    def _adapter(self, module: str, x: Tensor, y: Tensor, adapters: Adapters, parts: Parts) -> int:
+        """B(A(x)) beside the product. It keeps x in its own type, where a dropout comes first what
+        that leaves and its mask, and A's output; B's output is scaled and added. Answers how many
+        gradients of a copy are gone before that of the product's own input is there.
+        """
+        sizes, rank, width = self.sizes, adapters.rank, adapters.computed_bytes
+        (rows, features), inputs = y.shape, x.shape[-1]
+        copied = not sizes.shares_input(module, x.width)
+        made = self.tensor("adapter's output, scaled output", 2, rows, features, width=width)
+        steps = [(made,)]
+        own = self.tensor("gradient in the adapter's type", rows, inputs, width=width)
+        parts.backward += [own, self.tensor("the same of its output", rows, features, width=width)]
+        if sizes.autocast and adapters.element_bytes > sizes.bytes:
+            wide = self.tensor("input as wide", rows, inputs, width=adapters.element_bytes)
+            narrow = x.width < adapters.element_bytes and not sizes.is_quantised(module)
+            role, name = Role.CACHED_BY_AUTOCAST, "adapter in the narrow type"
+            parts.saves.append(self.tensor(name, rank, inputs + features, role=role))
+            parts.borrows += [wide] * narrow
+            parts.backward += [wide] * bool(narrow or adapters.dropout)
+            steps += [(wide,)] * adapters.dropout
+        if copied:
+            name = "input in the adapter's type"
+            parts.saves.append(self.tensor(name, rows, inputs, width=width))
+            if not self.is_kept_elsewhere(x):
+                name = "input of which a copy is kept"
+                parts.borrows.append(self.tensor(name, rows, inputs))
+        if adapters.dropout:
+            parts.saves.append(self.tensor("dropout mask", rows, inputs, width=BYTE))
+        parts.saves.append(self.tensor("low-rank product", rows, rank, width=width))
+        parts.borrows += highest(*steps).borrowed
+        parts.borrows.append(self.tensor("product without the adapter", rows, features))
+        stored = adapters.element_bytes
+        name = "adapter's gradients"
+        parts.leaves.append(self.tensor(name, rank, inputs + features, width=stored))
+        return int(copied)
+
+    def activation(
+        self, x: Tensor, times: Tensor | None = None, *, name: str = "activation", kind: str = ""
+    ) -> Tensor:
+        """act(x), or act(x) * times, of a `kind` that the model says unless it is given. A function
+        that is one kernel keeps its input; those that transformers writes out keep more. A fused
+        product of activation and gate keeps its two inputs, and the product behind keeps its
+        output: torch.compile makes nothing again that a product in backward has to read from
+        memory.
+        """
+        kind = kind or self.plan.model.traits.activation
+        y = self.tensor("activation output", *x.shape, width=x.width)
+        beside = 0 if self.sizes.fused else BESIDE_INPUT.get(kind, 0)
+        saves: Tensors = (x,)
+        if kind == "relu" and times is None and not self.sizes.fused:
+            saves = ()
+        if beside:
+            name_of = "what its steps make"
+            saves += (self.tensor(name_of, beside, *x.shape, width=x.width),)
+        if times is not None:
+            saves += (times,)
+            if not self.sizes.fused:
+                saves += (self.tensor("activated", *x.shape, width=x.width),)
+        made = 2 + (times is not None) + (beside > 0)
+        name_of = "activation's intermediate results"
+        between = self.tensor(name_of, *x.shape, width=x.width)
+        name_of = "gradients of output and inputs"
+        gradients = self.tensor(name_of, made, *x.shape, width=x.width)
+        borrows = () if self.sizes.fused else (between,)
+        self.operation(name, saves=saves, borrows=borrows, backward=(gradients,))
+        return y
+
+    def gate(self, x: Tensor, features: int, module: str) -> Tensor:
+        """x [n, a d_v / t] times a gate for each head or feature, which `module` projects: both
+        factors are kept. A sigmoid's gradient comes from what it made, a softplus's from what it
+        read in fp32. Sources: transformers' modeling_step3p7.py, modeling_lfm3.py,
+        modeling_laguna.py.
+        """
+        rows, width = x.shape
+        saves = [x, self.tensor("gates", rows, features)]
+        if self.by.gate_activation == "softplus":
+            saves.append(self.tensor("scores of the gates in fp32", rows, features, width=FP32))
+        name = "gradients of product, output and gates"
+        self.operation("gate", saves=saves, backward=(self.tensor(name, 3, rows, width),))
+        return self.tensor("gated", rows, width, width=self.sizes.product_bytes(module))
