@@ -10,10 +10,12 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from trainfit.errors import TrainfitError
+
 MISSING: Final[Any] = object()
 
 
-class ConfigError(ValueError):
+class ConfigError(TrainfitError, ValueError):
     """A config.json does not hold what its architecture needs; `key` is a JSON Pointer into it."""
 
     def __init__(self, key: str, message: str) -> None:

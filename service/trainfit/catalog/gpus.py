@@ -10,6 +10,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
+from trainfit.errors import TrainfitError
+
 Confidence = Literal["sourced", "sourced-by-value", "estimate", "general"]
 
 _SEPARATORS = str.maketrans("", "", " -_")
@@ -73,7 +75,7 @@ class Gpu:
     """Its slices, each a device of its own: "H100 3g.40gb" names one. None where it has none."""
 
 
-class UnknownGpuError(ValueError):
+class UnknownGpuError(TrainfitError, ValueError):
     """No catalogue name or alias reads like this; `close_matches` are names that nearly do."""
 
     def __init__(self, close_matches: tuple[str, ...]) -> None:

@@ -20,7 +20,6 @@ from trainfit.cli.refusals import as_flag, refusal
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.launch.account import Account
 from trainfit.launch.reading import JobFromLaunch
-from trainfit.questions.convert import written
 from trainfit.questions.launches import Asked, read_asked
 from trainfit.questions.problems import Problem
 from trainfit.questions.wire import to_json
@@ -70,6 +69,8 @@ def convert(
 
     What those keys cannot say is refused by name; the number of GPUs is the launcher's to say.
     """
+    from trainfit.questions.convert import written
+
     asked = _read(files, launch, flags)
     with looking_up(online=True) as look_up:
         find = look_up([asked.job.model])

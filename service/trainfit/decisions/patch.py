@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any, TypeVar
 
+from trainfit.errors import TrainfitError
 from trainfit.resolve.findings import Change
 from trainfit.specs.job import Job
 from trainfit.specs.part import Part
@@ -16,7 +17,7 @@ from trainfit.specs.part import Part
 AnyJob = TypeVar("AnyJob", bound=Job)
 
 
-class PatchError(ValueError):
+class PatchError(TrainfitError, ValueError):
     """A path that leads to nothing, or through something that is no object."""
 
     def __init__(self, change: Change, message: str) -> None:

@@ -17,8 +17,10 @@ HubError
     └── MalformedAnswerError    an answer that is not what a Hub sends
 """
 
+from trainfit.errors import TrainfitError
 
-class HubError(Exception):
+
+class HubError(TrainfitError):
     """There is no config.json. `instead` is the repository to ask for, where there is one."""
 
     instead: str | None = None

@@ -18,6 +18,7 @@ from trainfit.launch.account import (
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.fields import as_field, named_as_fields
 from trainfit.launch.fork import Fork
+from trainfit.launch.keys import Keys
 from trainfit.launch.missing import OVERRIDES, asked_for
 from trainfit.launch.overriding import at, replaces, settles
 from trainfit.launch.settings import Setting
@@ -265,17 +266,19 @@ class Reading:
 
     def close(
         self,
-        irrelevant: Container[str],
-        without_effect: Mapping[str, Container[Any]],
-        unsupported: Mapping[str, str],
+        keys: Keys,
+        idle: Container[str] = (),
+        without_effect: Mapping[str, Container[Any]] | None = None,
     ) -> None:
-        """Sort out what was not asked for. `without_effect` are keys that change nothing at these
-        values; `unsupported` says of known keys why they are not read.
+        """Sort out what was not asked for, as the table of the format has it. Others switch `idle`
+        keys off; keys `without_effect` change nothing at these values besides.
         """
         for key, setting in self._left.items():
-            if key in irrelevant or self._values[key] in without_effect.get(key, ()):
+            value = self._values[key]
+            changes = key not in idle and value not in (without_effect or {}).get(key, ())
+            why = keys.why_not(key, value) if changes else None
+            if why is None:
                 self.draft.ignore(setting)
             else:
-                why = unsupported.get(key, "no list of this format has this key")
                 self.draft.leave_out(setting, why)
         self._left = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trainfit.errors import TrainfitError
 from trainfit.launch.missing import OVERRIDES, asked_for
 from trainfit.launch.settings import Setting
 
@@ -32,7 +33,7 @@ class Complaint:
         return tuple(dict.fromkeys((*asked_for(self.message), *field)))
 
 
-class LaunchError(ValueError):
+class LaunchError(TrainfitError, ValueError):
     """The launch cannot be read as a job; every complaint at once."""
 
     def __init__(self, *complaints: Complaint) -> None:

@@ -107,11 +107,8 @@ def recognised(
     programs: Sequence[Program], formats: Sequence[Format] = FORMATS
 ) -> list[tuple[Format, Program]]:
     """The programs that train and their formats; the first format that knows a program counts."""
-    return [
-        (known[0], program)
-        for program in programs
-        if (known := [each for each in formats if each.recognises(program)])
-    ]
+    first = ((next((f for f in formats if f.recognises(each)), None), each) for each in programs)
+    return [(known, program) for known, program in first if known is not None]
 
 
 def _put_gpu(program: Program, draft: Draft) -> None:

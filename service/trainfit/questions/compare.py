@@ -8,10 +8,12 @@ from pydantic import ValidationError
 from trainfit import __version__
 from trainfit.decisions.compare import Candidate, Comparison, compare
 from trainfit.decisions.patch import PatchError, apply
+from trainfit.decisions.quantities import gib, plain
 from trainfit.decisions.room import room_on
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import Needs
 from trainfit.launch.reading import LaunchReading, ReadLaunch
+from trainfit.questions.answers import Sent, html_table
 from trainfit.questions.digest import catalogue_version
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.jobs import not_a_job
@@ -44,7 +46,7 @@ class ComparedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class SideBySide:
+class SideBySide(Sent):
     """Several jobs side by side, in the order of the request, and the baseline that they differ
     from. Differences are null where the baseline itself has a problem.
     """
@@ -53,6 +55,19 @@ class SideBySide:
     catalogue_version: str
     baseline: ComparedJob
     jobs: list[ComparedJob]
+
+    def _repr_html_(self) -> str:
+        """A row for every job, for a notebook."""
+        rows = []
+        for each in self.jobs:
+            beside = each.comparison
+            if beside is None:
+                rows.append([each.id, each.problem.detail if each.problem is not None else "", ""])
+            else:
+                device = beside.binding.device_bytes
+                span = f"{gib(device.low)}–{gib(device.high)}"
+                rows.append([each.id, plain(beside.verdict or ""), span])
+        return html_table("Compared", ["job", "verdict", "GiB on the device"], rows)
 
 
 def read_comparison(request: CompareRequest) -> Opened:

@@ -8,13 +8,14 @@ from weakref import WeakKeyDictionary
 from trainfit.architectures.megatron import from_transformer_config
 from trainfit.architectures.read import ReadConfig, read_config
 from trainfit.catalog.configs import bundled_config, close_bundled_ids
+from trainfit.errors import TrainfitError
 from trainfit.hub.entries import MAIN, Found, HubConfig
 from trainfit.resolve.plan import Default, Source
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.model import Model
 
 
-class UnknownModelError(ValueError):
+class UnknownModelError(TrainfitError, ValueError):
     """There is no config.json of this Hub id; `close_matches` are ids that nearly read alike."""
 
     def __init__(self, why: str, close_matches: tuple[str, ...] = ()) -> None:

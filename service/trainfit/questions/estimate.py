@@ -4,10 +4,12 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any
 
 from trainfit import __version__
+from trainfit.errors import TrainfitError
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.memo import Memos
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
+from trainfit.questions.answers import Sent, stages_table
 from trainfit.questions.digest import catalogue_version, normalised, request_digest
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.releases import estimated
@@ -20,7 +22,7 @@ MEMOS = Memos(max_results=2048)
 """What jobs that were asked about lately have in common: some 15 kB for each result."""
 
 
-class VersionNotServedError(ValueError):
+class VersionNotServedError(TrainfitError, ValueError):
     """The job is to be answered by a version of the estimator that is not this one."""
 
     def __init__(self) -> None:
@@ -28,7 +30,7 @@ class VersionNotServedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class EstimateAnswer(Estimate):
+class EstimateAnswer(Estimate, Sent):
     """An estimate with what it is a function of. Equal digests have equal answers.
 
     `request_digest` is a SHA-256 of what was asked of the normalised `job`, the source of its
@@ -40,6 +42,10 @@ class EstimateAnswer(Estimate):
     request_digest: str
     job: Annotated[dict[str, Any], AS_JOB]
     launch: ReadLaunch | None
+
+    def _repr_html_(self) -> str:
+        """The stages, for a notebook."""
+        return stages_table(self.model.name or self.model.model_type, self)
 
 
 def answer(

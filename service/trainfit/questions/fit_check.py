@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 from trainfit import __version__
 from trainfit.decisions.fit_check import FitCheck, NotModelled, fit_check
+from trainfit.decisions.quantities import plain
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
+from trainfit.questions.answers import Sent, html_table, stages_table
 from trainfit.questions.digest import catalogue_version, normalised, request_digest
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.estimate import fields_of
@@ -23,7 +25,7 @@ those of the first that there are.
 
 
 @dataclass(frozen=True, slots=True)
-class FitCheckAnswer(FitCheck):
+class FitCheckAnswer(FitCheck, Sent):
     """A verdict with what it is a function of. Equal digests have equal answers.
 
     `request_digest` is a SHA-256 of the policy and all else that was asked of the normalised `job`,
@@ -36,6 +38,14 @@ class FitCheckAnswer(FitCheck):
     request_digest: str
     job: Annotated[dict[str, Any], AS_JOB]
     launch: ReadLaunch | None
+
+    def _repr_html_(self) -> str:
+        """The verdict and the stages, for a notebook."""
+        caption = plain(self.verdict)
+        if self.estimate is None:
+            rows = [[each.pointer, each.message] for each in self.not_modelled]
+            return html_table(caption, ["where", "not modelled"], rows)
+        return stages_table(caption, self.estimate)
 
 
 def check_fit(

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from trainfit.errors import TrainfitError
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -29,7 +31,7 @@ class Finding:
     missing: tuple[str, ...] = ()
 
 
-class RefusedError(ValueError):
+class RefusedError(TrainfitError, ValueError):
     """The job does not hold together; every finding at once."""
 
     def __init__(self, findings: tuple[Finding, ...]) -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tests.launch.megatron.command_lines import SMALL, read
-from trainfit.launch.megatron.known import IRRELEVANT, UNSUPPORTED
+from trainfit.launch.keys import table_of
 from trainfit.launch.megatron.options import Option, Parser, release_of, releases
 
 INSTEAD = {
@@ -38,9 +38,8 @@ def words_of(name: str, option: Option) -> str:
     return " ".join((name, *[str(value)] * count))
 
 
-def test_no_option_is_in_two_lists_and_none_is_not_an_option() -> None:
-    assert not IRRELEVANT & set(UNSUPPORTED)
-    assert releases().dests() >= IRRELEVANT | set(UNSUPPORTED)
+def test_every_key_of_the_table_is_an_option() -> None:
+    assert releases().dests() >= table_of("trainfit.launch.megatron", "options").rows.keys()
 
 
 def test_the_shapes_of_an_option_follow_one_another() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.axolotl.freezing import put_frozen
-from trainfit.launch.axolotl.keys import FSDP, KEYS, LAUNCHED, RENAMED
+from trainfit.launch.axolotl.keys import FSDP, LAUNCHED, RENAMED
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
+from trainfit.launch.keys import table_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_stored
@@ -95,7 +96,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     if engine.name == "deepspeed":
         put_zero(run)
     grows_segments(program.environment, draft)
-    finish(run, KEYS)
+    finish(run, table_of(__package__))
 
 
 SHARDING = (

@@ -7,8 +7,9 @@ from dataclasses import replace
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
+from trainfit.launch.keys import table_of
 from trainfit.launch.llama_factory.freezing import put_frozen
-from trainfit.launch.llama_factory.keys import KEYS, RENAMED
+from trainfit.launch.llama_factory.keys import RENAMED
 from trainfit.launch.program import Program
 from trainfit.launch.transformers.adapters import PEFT, put_stored
 from trainfit.launch.transformers.engine import Engine
@@ -79,7 +80,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
         if adapters:
             draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts its weights")
     grows_segments(program.environment, draft)
-    finish(run, KEYS)
+    finish(run, table_of("trainfit.launch.transformers", "trainer") | table_of(__package__))
 
 
 def _staged(run: Run) -> Run:

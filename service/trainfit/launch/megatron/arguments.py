@@ -10,6 +10,7 @@ Sources: validate_args and core_transformer_config_from_args of megatron/trainin
 from __future__ import annotations
 
 from trainfit.launch.draft import Reading
+from trainfit.launch.keys import table_of
 from trainfit.launch.megatron.dimensions import (
     is_of_the_hub,
     leave_out_dimensions,
@@ -17,14 +18,6 @@ from trainfit.launch.megatron.dimensions import (
     read_vocabulary,
 )
 from trainfit.launch.megatron.hybrid import read_hybrid
-from trainfit.launch.megatron.known import (
-    CONFIG_DEFAULTS,
-    CONFIG_IRRELEVANT,
-    CONFIG_UNSUPPORTED,
-    IRRELEVANT,
-    UNSUPPORTED,
-    WITHOUT_EFFECT,
-)
 from trainfit.launch.megatron.layout import read_layout
 from trainfit.launch.megatron.options import Defaults, Parser
 from trainfit.launch.megatron.step import read_step
@@ -49,13 +42,6 @@ def read_arguments(
     if spelled_out:
         read_vocabulary(reading, defaults, tokenizer)
     latest = Parser(None).defaults()
-    without_effect = {
-        name: (defaults.get(name), latest.get(name), *WITHOUT_EFFECT.get(name, ()))
-        for name in UNSUPPORTED
-    }
-    of_configs = {name: (CONFIG_DEFAULTS.get(name, False),) for name in CONFIG_UNSUPPORTED}
-    reading.close(
-        IRRELEVANT | CONFIG_IRRELEVANT,
-        without_effect | of_configs,
-        UNSUPPORTED | CONFIG_UNSUPPORTED,
-    )
+    options = table_of(__package__, "options")
+    at_default = {name: (defaults.get(name), latest.get(name)) for name in options.rows}
+    reading.close(options | table_of(__package__, "fields"), without_effect=at_default)

@@ -13,6 +13,7 @@ from trainfit.launch.allocator import grows_segments
 from trainfit.launch.documents import document_of
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.errors import LaunchError
+from trainfit.launch.keys import table_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.torchtitan.flavors import NO_LANGUAGE_MODELS, Flavor, flavor_of
@@ -23,11 +24,7 @@ from trainfit.launch.torchtitan.keys import (
     DTYPES,
     FLOAT8,
     FLOAT8_RECIPES,
-    IRRELEVANT,
     OPTIMIZERS,
-    QUANTIZATION,
-    UNSUPPORTED,
-    WITHOUT_EFFECT,
 )
 from trainfit.launch.torchtitan.layout import (
     EXPERT_TENSOR,
@@ -112,7 +109,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     _loss(run)
     _validation(run)
     _of_release(run)
-    run.reading.close(IRRELEVANT | QUANTIZATION | run.idle, WITHOUT_EFFECT, UNSUPPORTED)
+    run.reading.close(table_of(__package__), run.idle)
 
 
 def _possible(written: Sequence[Setting], draft: Draft) -> Release:

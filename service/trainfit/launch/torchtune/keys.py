@@ -6,8 +6,7 @@ to v0.6.1 and bd2a0fc (2026-04-23). Keys that decide together are in no table: `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from trainfit.specs.optimizers import choices
 
@@ -63,89 +62,3 @@ OTHER_RECIPES: Mapping[str, str] = {
     "quantize": "trains nothing",
 }
 """Words in the names of other recipes -> why they are refused."""
-
-SECTIONS = (
-    "checkpointer",
-    "dataloader",
-    "dataset",
-    "dataset_val",
-    "lr_scheduler",
-    "metric_logger",
-    "profiler",
-    "tokenizer",
-)
-"""Sections whose keys do not change memory, but for those that `read` asks for."""
-
-IRRELEVANT = {
-    "clip_grad_norm",
-    "collate_fn",
-    "dataset",
-    "datasets",
-    "device",
-    "enable_async_checkpointing",
-    "epochs",
-    "log_every_n_steps",
-    "log_level",
-    "log_peak_memory_stats",
-    "loss.ignore_index",
-    "loss.num_output_chunks",
-    "low_cpu_ram",
-    "max_steps_per_epoch",
-    "metric_logger",
-    "model.lora_alpha",
-    "model.max_seq_len",
-    "optimizer.betas",
-    "optimizer.eps",
-    "optimizer.lr",
-    "optimizer.maximize",
-    "optimizer.momentum_dtype",
-    "optimizer.weight_decay",
-    "output_dir",
-    "profile_memory",
-    "resume_from_checkpoint",
-    "save_adapter_weights_only",
-    "save_every_n_steps",
-    "seed",
-    "shuffle",
-    "context_parallel_rotate_method",
-}
-
-WITHOUT_EFFECT: Mapping[str, Sequence[Any]] = {
-    "ac_mode": (None, "none"),
-    "activation_offloading_use_streams": (True,),
-    "cudnn_deterministic_mode": (None,),
-    "custom_sharded_layers": (None, []),
-    "enable_fp8_training": (False,),
-    "fp8_recipe_name": (None,),
-    "fsdp_cpu_offload": (False,),
-    "fsdp.cpu_offload": (False,),
-    "memory_efficient_fsdp_wrap": (False,),
-    "model.attn_dropout": (0, 0.0),
-    "model.use_dora": (False,),
-    "optimizer.amsgrad": (False,),
-    "optimizer.foreach": (None,),
-    "resize_token_embeddings": (False,),
-    "run_val_every_n_steps": (None,),
-    "tensor_parallel_plan": (None,),
-    "tensor_parallel_plan._component_": ("torchtune.models.llama3.base_llama_tp_plan",),
-}
-
-UNSUPPORTED: Mapping[str, str] = {
-    "ac_mode": "it is read as full and as selective with a number of layers only",
-    "activation_offloading_use_streams": "offloading without streams of its own is not modelled",
-    "cudnn_deterministic_mode": "deterministic kernels take other workspaces",
-    "custom_sharded_layers": "an embedding and a head that are FSDP units of their own are not "
-    "modelled under torchtune",
-    "enable_fp8_training": "float8 of weights in bf16 is not modelled",
-    "fp8_recipe_name": "float8 of weights in bf16 is not modelled",
-    "fsdp_cpu_offload": "weights and optimizer states in host memory are not modelled under FSDP",
-    "fsdp.cpu_offload": "weights and optimizer states in host memory are not modelled under FSDP",
-    "memory_efficient_fsdp_wrap": "embedding and head as units of their own are not modelled",
-    "model.attn_dropout": "dropout within torchtune's attention is not modelled",
-    "model.use_dora": "DoRA's magnitudes and merged weights are not modelled",
-    "optimizer.amsgrad": "a third moment is not modelled",
-    "optimizer.foreach": "give optimizer.fused",
-    "resize_token_embeddings": "how many rows the embedding gets is not said",
-    "tensor_parallel_plan": "a plan is a component: tensor_parallel_plan._component_",
-    "tensor_parallel_plan._component_": "only the plan of Llama 3 is modelled",
-}

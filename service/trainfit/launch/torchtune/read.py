@@ -11,6 +11,7 @@ from trainfit.launch.documents import document_of
 from trainfit.launch.dotlist import assignments, values_of
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.keys import table_of
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.torchtune.keys import (
@@ -18,16 +19,12 @@ from trainfit.launch.torchtune.keys import (
     CHUNKED,
     COPIED,
     HEAD_MODULE,
-    IRRELEVANT,
     LOSSES,
     MLP_MODULES,
     OPTIMIZERS,
     OTHER_RECIPES,
     PRECISIONS,
     RECIPES,
-    SECTIONS,
-    UNSUPPORTED,
-    WITHOUT_EFFECT,
 )
 from trainfit.launch.torchtune.models import builder_named
 from trainfit.launch.values import flag, names, size, whole
@@ -97,8 +94,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     idle = _validation(reading, draft)
     if program.name is not None and not grows_segments(program.environment, draft):
         draft.default("/framework/expandable_segments", False, "PyTorch")
-    of_sections = {key for key in settings if key.partition(".")[0] in SECTIONS}
-    reading.close(IRRELEVANT | of_sections | idle, WITHOUT_EFFECT, UNSUPPORTED)
+    reading.close(table_of(__package__), idle)
 
 
 def _command(program: Program) -> Command:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from trainfit.launch.names import Names, names
+from trainfit.launch.keys import words
 
 Library = Literal["transformers", "trl", "torch"]
 Release = tuple[int, ...]
@@ -77,8 +77,8 @@ class KeysByRelease(NamedTuple):
     """KeysByRelease that a library has not had in every release: since one, or until before one."""
 
     library: Library
-    since: Mapping[Release, Names]
-    until: Mapping[Release, Names]
+    since: Mapping[Release, tuple[str, ...]]
+    until: Mapping[Release, tuple[str, ...]]
 
     def has(self, key: str, release: Release) -> bool:
         """Whether a release has this key; any has one that is not listed."""
@@ -91,28 +91,28 @@ class KeysByRelease(NamedTuple):
 ARGUMENTS_BY_RELEASE = KeysByRelease(
     "transformers",
     {
-        (4, 38): names("dataloader_prefetch_factor"),
-        (4, 39): names("optim_target_modules"),
-        (4, 40): names("eval_do_concat_batches"),
-        (4, 41): names("batch_eval_metrics eval_strategy restore_callback_states_from_checkpoint"),
-        (4, 42): names("eval_on_start"),
-        (4, 43): names("eval_use_gather_object torch_empty_cache_steps"),
-        (4, 45): names("use_liger_kernel"),
-        (4, 46): names("include_for_metrics"),
-        (4, 47): names("average_tokens_across_devices"),
-        (4, 53): names("hub_revision liger_kernel_config"),
-        (4, 56): names("parallelism_config"),
-        (4, 57): names("project trackio_space_id"),
-        (5, 0): names("enable_jit_checkpoint use_cache"),
-        (5, 2): names("train_sampling_strategy"),
-        (5, 6): names("ddp_static_graph trackio_bucket_id trackio_static_space_id"),
-        (5, 15): names("dataloader_in_order dataloader_multiprocessing_context"),
-        (5, 23): names("activation_checkpointing activation_checkpointing_kwargs"),
+        (4, 38): words("dataloader_prefetch_factor"),
+        (4, 39): words("optim_target_modules"),
+        (4, 40): words("eval_do_concat_batches"),
+        (4, 41): words("batch_eval_metrics eval_strategy restore_callback_states_from_checkpoint"),
+        (4, 42): words("eval_on_start"),
+        (4, 43): words("eval_use_gather_object torch_empty_cache_steps"),
+        (4, 45): words("use_liger_kernel"),
+        (4, 46): words("include_for_metrics"),
+        (4, 47): words("average_tokens_across_devices"),
+        (4, 53): words("hub_revision liger_kernel_config"),
+        (4, 56): words("parallelism_config"),
+        (4, 57): words("project trackio_space_id"),
+        (5, 0): words("enable_jit_checkpoint use_cache"),
+        (5, 2): words("train_sampling_strategy"),
+        (5, 6): words("ddp_static_graph trackio_bucket_id trackio_static_space_id"),
+        (5, 15): words("dataloader_in_order dataloader_multiprocessing_context"),
+        (5, 23): words("activation_checkpointing activation_checkpointing_kwargs"),
     },
     {
-        (4, 51): names("dispatch_batches evaluation_strategy split_batches"),
-        (4, 57): names("use_ipex"),
-        (5, 0): names("""
+        (4, 51): words("dispatch_batches evaluation_strategy split_batches"),
+        (4, 57): words("use_ipex"),
+        (5, 0): words("""
 adafactor fp16_backend fp16_opt_level fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap
 half_precision_backend include_inputs_for_metrics include_tokens_per_second jit_mode_eval
 mp_parameters no_cuda overwrite_output_dir past_index per_gpu_eval_batch_size
@@ -120,8 +120,8 @@ per_gpu_train_batch_size push_to_hub_model_id push_to_hub_organization push_to_h
 save_safetensors torchdynamo tpu_metrics_debug tpu_num_cores use_legacy_prediction_loop
 use_mps_device
 """),
-        (5, 2): names("group_by_length"),
-        (5, 15): names("logging_dir warmup_ratio"),
+        (5, 2): words("group_by_length"),
+        (5, 15): words("logging_dir warmup_ratio"),
     },
 )
 """Of TrainingArguments."""
@@ -129,14 +129,14 @@ use_mps_device
 SFT_BY_RELEASE = KeysByRelease(
     "trl",
     {
-        (0, 17): names("completion_only_loss"),
-        (0, 19): names("assistant_only_loss chat_template_path packing_strategy"),
-        (0, 23): names("loss_type"),
-        (0, 26): names("shuffle_dataset"),
+        (0, 17): words("completion_only_loss"),
+        (0, 19): words("assistant_only_loss chat_template_path packing_strategy"),
+        (0, 23): words("loss_type"),
+        (0, 26): words("shuffle_dataset"),
     },
     {
-        (0, 18): names("chars_per_token dataset_batch_size num_of_sequences use_liger"),
-        (0, 20): names("max_seq_length"),
+        (0, 18): words("chars_per_token dataset_batch_size num_of_sequences use_liger"),
+        (0, 20): words("max_seq_length"),
     },
 )
 """Of SFTConfig, those that scripts beside TRL do not have under the same name."""

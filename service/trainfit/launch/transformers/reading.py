@@ -8,16 +8,13 @@ from dataclasses import replace
 from trainfit.launch.accelerate.config import MARKS as ACCELERATES
 from trainfit.launch.accelerate.config import launched
 from trainfit.launch.accelerate.keys import DECIDING as LAUNCHERS
-from trainfit.launch.accelerate.keys import KEYS as ACCELERATE
 from trainfit.launch.allocator import grows_segments
-from trainfit.launch.deepspeed.keys import KEYS as DEEPSPEED
 from trainfit.launch.deepspeed.tensor_parallel import put_tensor_parallel
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.keys import Keys, table_of, words
 from trainfit.launch.models import config_of, put_model
-from trainfit.launch.names import Keys
-from trainfit.launch.names import names as names_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.adapters import has_adapters, put_adapters
@@ -49,7 +46,7 @@ from trainfit.launch.transformers.releases import Releases
 from trainfit.launch.transformers.run import Run, Trainer, need, of_trl
 from trainfit.launch.transformers.source import Source
 from trainfit.launch.transformers.step import put_step
-from trainfit.launch.transformers.trainers import KEYS, check_trainer, trainer_of
+from trainfit.launch.transformers.trainers import check_trainer, keys_of_trainer, trainer_of
 
 MODEL = ("model_name_or_path", "model_id", "config_name")
 """Arguments that name the model, the one that counts first."""
@@ -59,7 +56,7 @@ def read_run(program: Program, draft: Draft, known: Mapping[str, Release]) -> No
     """Read a run into a draft. Raises LaunchError where a file that it names was not sent."""
     run = _of_release(gathered(program, draft, known))
     put_run(run)
-    finish(run, KEYS[run.trainer.kind])
+    finish(run, keys_of_trainer(run.trainer.kind))
 
 
 def _of_release(run: Run) -> Run:
@@ -101,11 +98,11 @@ STEPS = "gradient_accumulation_steps"
 """Of the arguments, which count, and of accelerate's launcher, which scripts copy from these."""
 
 FSDP_CONFIG = "fsdp_config"
-FSDP = names_of("""
+FSDP = words("""
 activation_checkpointing auto_wrap_policy backward_prefetch cpu_offload cpu_ram_efficient_loading
 forward_prefetch limit_all_gathers min_num_params offload_params reshard_after_forward
 state_dict_type sync_module_states transformer_layer_cls_to_wrap use_orig_params version xla
-xla_fsdp_grad_ckpt xla_fsdp_settings. xla_fsdp_v2
+xla_fsdp_grad_ckpt xla_fsdp_settings xla_fsdp_v2
 """)
 """Keys of TrainingArguments' fsdp_config, which may have fsdp_ before them."""
 
@@ -209,16 +206,14 @@ def finish(run: Run, keys: Keys) -> None:
     for name in ARGUMENTS:
         run.arguments.get(name)
     for name in tuple(run.arguments.settings):
-        if (
-            name == FSDP_CONFIG
-            or name.removeprefix(f"{FSDP_CONFIG}.").removeprefix("fsdp_") in FSDP
-        ):
+        key = name.removeprefix(f"{FSDP_CONFIG}.").removeprefix("fsdp_")
+        if name == FSDP_CONFIG or key in FSDP or key.startswith("xla_fsdp_settings."):
             run.arguments.get(name)
     run.draft.releases = str(run.releases)
-    run.arguments.finish(keys)
-    run.accelerate.finish(ACCELERATE)
+    run.arguments.close(keys)
+    run.accelerate.close(table_of("trainfit.launch.accelerate"))
     if run.deepspeed is not None:
-        run.deepspeed.finish(DEEPSPEED)
+        run.deepspeed.close(table_of("trainfit.launch.deepspeed"))
 
 
 def _put_configs(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from trainfit.launch.draft import Reading
-from trainfit.launch.names import Keys
 from trainfit.launch.settings import Setting
 
 TRUE = ("true", "t", "yes", "y", "1", "on")
@@ -49,12 +48,6 @@ class Source(Reading):
         value = self.value(key, [])
         listed = value if isinstance(value, list) else str(value).replace(",", " ").split()
         return [str(each) for each in listed]
-
-    def finish(self, keys: Keys) -> None:
-        """Sort out what was not asked for."""
-        why = {key: keys.why(key) for key in self.settings}
-        known = {key: reason for key, reason in why.items() if reason is not None}
-        self.close(keys.irrelevant, keys.without_effect, known)
 
 
 def as_bool(value: Any) -> bool | None:

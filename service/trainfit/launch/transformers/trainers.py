@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 
-from trainfit.launch.names import Keys
+from trainfit.launch.keys import Keys, table_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.keys import DPO, GENERATING, SCRIPT, SFT, TRAINER
 from trainfit.launch.transformers.run import Kind, Run, Trainer
 
 OTHERS = (
@@ -52,13 +53,14 @@ PREFERENCES = (
     "beside the one that is trained where there is one; the batch is of pairs"
 )
 
-KEYS: Mapping[Kind, Keys] = {
-    "sft": TRAINER | SCRIPT | SFT,
-    "dpo": TRAINER | SCRIPT | DPO,
-    "other": TRAINER | SCRIPT | GENERATING,
-    "trainer": TRAINER | SCRIPT,
-    "script": TRAINER | SCRIPT,
-}
+TABLES: Mapping[Kind, str] = {"sft": "sft", "dpo": "dpo", "other": "generating"}
+"""Tables of keys that only one loop has."""
+
+
+def keys_of_trainer(kind: Kind) -> Keys:
+    """Keys of TrainingArguments, of the scripts beside them and of this loop."""
+    names = ("trainer", "script", *([TABLES[kind]] if kind in TABLES else ()))
+    return reduce(or_, (table_of(__package__, name) for name in names))
 
 
 def trainer_of(program: Program, settings: Mapping[str, Setting]) -> Trainer:

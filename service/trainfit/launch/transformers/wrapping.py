@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from trainfit.launch.keys import words
 from trainfit.launch.models import config_of
-from trainfit.launch.names import names
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.run import Run
 from trainfit.launch.transformers.source import as_int
@@ -32,7 +32,7 @@ NAMED_OTHERWISE: Mapping[str, tuple[str, ...]] = {
     "zamba2": ("Zamba2HybridLayer", "Zamba2MambaDecoderLayer"),
 }
 """model_types whose layers are not called by the type's own name."""
-OTHER_LAYERS = names("""
+OTHER_LAYERS = words("""
 BloomBlock CodeGenBlock DbrxBlock FalconMambaBlock GLMBlock GPT2Block GPTBigCodeBlock GPTJBlock
 GPTNeoBlock GPTNeoXLayer Mamba2Block MambaBlock MptBlock MPTBlock NemotronHBlock QWenBlock
 RwkvBlock xLSTMBlock

@@ -17,7 +17,7 @@ from trainfit.launch.megatron.configs import Field, reading_of
 from trainfit.launch.megatron.options import Defaults, Parser
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import flag, size
-from trainfit.launch.verl.keys import ACTOR, MODEL, OPTIMIZER
+from trainfit.launch.verl.keys import ACTOR, OPTIMIZER
 
 MEGATRON = f"{ACTOR}.megatron"
 REFERENCE = "actor_rollout_ref.ref.megatron.param_offload"
@@ -41,44 +41,6 @@ LAYOUT = (
 WITHIN_A_REPLICA = LAYOUT[:2] + LAYOUT[3:4]
 RECOMPUTE = f"{OVERRIDES[0]}recompute_"
 
-IRRELEVANT = frozenset(
-    f"{section}.{name}"
-    for section, names in (
-        (
-            MEGATRON,
-            "dist_checkpointing_path dist_checkpointing_prefix forward_only grad_offload "
-            "optimizer_offload param_offload seed use_dist_checkpointing use_mbridge",
-        ),
-        (
-            OPTIMIZER,
-            "lr_decay_steps lr_decay_style lr_warmup_init lr_wsd_decay_steps lr_wsd_decay_style "
-            "min_lr use_checkpoint_opt_param_scheduler weight_decay_incr_style",
-        ),
-        (ACTOR, "load_weight"),
-        (MODEL, "enable_gradient_checkpointing lora_alpha use_remove_padding"),
-        (f"{MODEL}.override_config", "model_config.max_position_embeddings"),
-    )
-    for name in names.split()
-)
-WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = {
-    f"{MEGATRON}.override_ddp_config": ({}, None),
-    f"{MEGATRON}.override_mcore_model_config": ({}, None),
-    f"{MEGATRON}.override_transformer_config": ({}, None),
-    f"{MEGATRON}.use_remove_padding": (True,),
-    f"{MEGATRON}.vanilla_mbridge": (True,),
-    f"{MODEL}.lora_rank": (0,),
-    f"{MODEL}.override_config.model_config": ({}, None),
-    f"{MODEL}.override_config.moe_config.freeze_moe_router": (False,),
-}
-UNSUPPORTED: Mapping[str, str] = {
-    f"{MEGATRON}.override_mcore_model_config": "give /model in overrides",
-    f"{MEGATRON}.use_remove_padding": "logits of padded samples are not modelled",
-    f"{MEGATRON}.vanilla_mbridge": "what Megatron-Bridge sets by itself is not known",
-    f"{MODEL}.lora_rank": "adapters under Megatron are not modelled",
-    f"{MODEL}.override_config.moe_config.freeze_moe_router": "freezing under Megatron is not "
-    "modelled",
-    f"{MODEL}.mtp.enable": "multi-token prediction of verl's actor is not modelled",
-}
 DEFAULTS: Mapping[str, Any] = {
     "attention_dropout": None,
     "create_attention_mask_in_dataloader": False,

@@ -11,6 +11,7 @@ from trainfit.launch.documents import document_of
 from trainfit.launch.dotlist import assignments, values_of
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.keys import table_of
 from trainfit.launch.models import put_model
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting, settings_of
@@ -21,18 +22,14 @@ from trainfit.launch.verl.keys import (
     ALWAYS_ENTROPY,
     DTYPES,
     FSDP,
-    IRRELEVANT,
     LATEST,
     MODEL,
     OPTIMIZER,
     PADS,
     RELEASES,
     ROLLOUT,
-    SECTIONS,
     STRATEGIES,
-    UNSUPPORTED,
     WITHOUT_CRITIC,
-    WITHOUT_EFFECT,
 )
 from trainfit.specs.launch import LaunchFile
 
@@ -88,7 +85,7 @@ def _read_fsdp(
     _loss(reading, draft, release)
     _beside_the_actor(reading, draft)
     _segments(program, draft)
-    reading.close(IRRELEVANT | _idle(settings), WITHOUT_EFFECT, UNSUPPORTED)
+    reading.close(table_of(__package__), _targets(settings))
 
 
 def _read_megatron(
@@ -120,17 +117,12 @@ def _read_megatron(
         megatron.keep_reference(reading, draft, f"what the reference model holds {ON_THE_CARD}")
     _beside_the_actor(reading, draft)
     _segments(program, draft)
-    reading.close(
-        IRRELEVANT | megatron.IRRELEVANT | _idle(others),
-        {**WITHOUT_EFFECT, **megatron.WITHOUT_EFFECT},
-        {**UNSUPPORTED, **megatron.UNSUPPORTED},
-    )
+    reading.close(table_of(__package__) | table_of(__package__, "megatron"), _targets(others))
 
 
-def _idle(settings: Mapping[str, Setting]) -> set[str]:
-    """Keys of sections that do not matter."""
-    idle = {key for key in settings if key.startswith(tuple(f"{each}." for each in SECTIONS))}
-    return idle | {key for key in settings if key in SECTIONS or key.endswith("._target_")}
+def _targets(settings: Mapping[str, Setting]) -> set[str]:
+    """Keys that name the dataclass of a section."""
+    return {key for key in settings if key.endswith("._target_")}
 
 
 def _segments(program: Program, draft: Draft) -> None:

@@ -1,0 +1,107 @@
+"""The questions as functions of Python: the same answers as over HTTP, without a service.
+
+A job is a `Job`, or a mapping of what HTTP takes: the fields of a job, or a launch in its place.
+Models are those of the package, and those that the caller describes; the Hub is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias, TypeVar
+
+from pydantic import ValidationError
+
+from trainfit.errors import TrainfitError
+from trainfit.questions.compare import SideBySide, compare_jobs, read_comparison
+from trainfit.questions.dimensions import from_package
+from trainfit.questions.estimate import EstimateAnswer, answer
+from trainfit.questions.fit_check import FitCheckAnswer, check_fit
+from trainfit.questions.jobs import AnyJob, not_a_job
+from trainfit.questions.launches import read_asked
+from trainfit.questions.problems import Problem
+from trainfit.resolve.findings import Finding
+from trainfit.specs.job import Job
+from trainfit.specs.policy import FitCheckRequest
+from trainfit.specs.several import CompareRequest
+
+Answer = TypeVar("Answer")
+AsJob: TypeAlias = Job | Mapping[str, Any]
+
+
+class QuestionError(TrainfitError):
+    """The question has no answer; `problem` is what HTTP would say in its place."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+
+    @property
+    def errors(self) -> list[Finding]:
+        """What is wrong, each with a JSON Pointer into the question and a change that helps."""
+        return self.problem.errors
+
+    def __reduce__(self) -> tuple[type[QuestionError], tuple[Problem]]:
+        return type(self), (self.problem,)
+
+
+def estimate(job: AsJob, *, activations: bool = True) -> EstimateAnswer:
+    """The memory of every pipeline rank of a job; without `activations`, model states only.
+
+    Raises QuestionError where the job is wrong, or holds what is not modelled.
+    """
+    asked = _given(read_asked(_document(job, Job), Job))
+    return _given(
+        asked.answered(lambda each, reading: answer(each, activations=activations, reading=reading))
+    )
+
+
+def fit_check(job: AsJob, **options: Any) -> FitCheckAnswer:
+    """Whether a job fits the card that it names, by how much, and what would help where it does
+    not. The options are those of HTTP beside the job: `gpu`, `policy`, `limits`, `suggest`.
+
+    Raises QuestionError where the job is wrong. What is not modelled is a verdict, `unknown`.
+    """
+    document = {**_document(job, FitCheckRequest), **options}
+    asked = _given(read_asked(document, FitCheckRequest))
+    return _given(asked.answered(lambda each, reading: check_fit(each, reading=reading)))
+
+
+def compare(
+    jobs: Mapping[str, AsJob],
+    *,
+    baseline: str | None = None,
+    policy: Mapping[str, Any] | None = None,
+) -> SideBySide:
+    """Jobs side by side, by their names, beside the baseline; unset, that is the first.
+
+    What is wrong with one of the jobs stands in its place, as `problem`. Raises QuestionError where
+    the question itself is wrong.
+    """
+    named = []
+    for name, job in jobs.items():
+        document = _document(job, Job)
+        launch = document.get("launch")
+        named.append({"id": name, **({"launch": launch} if launch else {"job": document})})
+    question = {"jobs": named, "baseline": baseline, "policy": policy or {}}
+    try:
+        request = CompareRequest.model_validate(question)
+    except ValidationError as error:
+        raise QuestionError(not_a_job(error, CompareRequest)) from None
+    return compare_jobs(request, read_comparison(request), _unheard, find=from_package)
+
+
+def _document(job: AsJob, kind: type[AnyJob]) -> dict[str, Any]:
+    if not isinstance(job, Job):
+        return dict(job)
+    # What a caller left open stays open, so that its defaults are told as such.
+    return job.model_dump(mode="json", exclude_unset=True, include=set(kind.model_fields))
+
+
+def _given(result: Answer | Problem) -> Answer:
+    if isinstance(result, Problem):
+        raise QuestionError(result)
+    return result
+
+
+def _unheard(*_: object) -> None:
+    """Nobody counts what became of each job."""
