@@ -11,7 +11,12 @@ from httpx import AsyncClient
 
 from trainfit.api.examples import DEEPSEEK_V3, LEDGER_EXAMPLES, LORA_8B, TORCHTITAN_8B
 
-QWEN_MOE = {**TORCHTITAN_8B, "model": {"hf_id": "Qwen/Qwen3-30B-A3B"}}
+QWEN_MOE = {
+    **TORCHTITAN_8B,
+    "model": {"hf_id": "Qwen/Qwen3-30B-A3B"},
+    "training": {"micro_batch_size": 1, "num_microbatches": 1, "seq_length": 8192},
+}
+"""Without recomputation, as layers that run again in backward show no more than their input."""
 
 
 def leaves(module: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -31,7 +31,7 @@ def timeline(plan: PytorchPlan, rank: int) -> Timeline | None:
 
 
 def trained_parameters(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> int | None:
-    """Those of adapters, and of what is not frozen."""
+    """Parameters of adapters, and of what is not frozen."""
     partly = plan.step.adapters is not None or bool(plan.step.frozen)
     return _trained(plan, table, memo) if partly else None
 

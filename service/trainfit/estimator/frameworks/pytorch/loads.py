@@ -54,9 +54,9 @@ class Held(NamedTuple):
     added: int = 0
     """Whole gradients, added up."""
     first: int = 0
-    """Those of the first backward for weights, which the next one for inputs turns into `added`."""
+    """Gradients of the first backward for weights: the next one for inputs makes them `added`."""
     fresh: int = 0
-    """Those of the latest backward for weights, which the next one for inputs adds."""
+    """Gradients of the latest backward for weights, which the next one for inputs adds."""
     active: int = 0
     """Weights, or of those that are let go of after forward what stands outside of layers."""
     idle: int = 0
@@ -80,7 +80,7 @@ is from then on, and gradients are there to add to. Where it leaves the first th
 are added up in the second.
 """
 LAST_TIMES = 2
-"""Of a run: the last time that it runs again, and that before which other chunks become whole."""
+"""The last time that a run runs again, and that before which other chunks become whole."""
 
 
 class Load(NamedTuple):

@@ -63,7 +63,7 @@ class Reached(NamedTuple):
 
 
 NOTHING = Reached("", "", None, 0, 0)
-"""Of a chunk without layers."""
+"""A chunk without layers reaches nothing."""
 
 
 class Passes(NamedTuple):
@@ -113,7 +113,7 @@ class ChunkPasses:
         self._split = SplitLedger(ledger) if splits else None
 
     def passes(self, content: Content, ends: Ends, layers: Layers = NO_LAYERS) -> Passes:
-        """Of a chunk, with what its layers have in buffers."""
+        """A chunk's passes, with what its layers have in buffers."""
         return _Chunk(self._ledger, self._split, content, ends, layers).passes()
 
 
@@ -136,7 +136,7 @@ class _Chunk:
         self._saved = sum(placed.segment.saved for placed in self._segments) - self._input
         self._layers = layers
         self._weights = list(accumulate(layers.weights, initial=0))
-        """Of the layers before each, and of all."""
+        """Unsharded weights of the layers before each, and of all."""
         self._fresh = list(accumulate(layers.fresh, initial=0))
 
     def passes(self) -> Passes:

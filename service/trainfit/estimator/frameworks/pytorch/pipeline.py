@@ -155,7 +155,7 @@ class Pipeline:
         return self._units[kind]
 
     def _gradients(self, content: Content) -> tuple[int, int]:
-        """Of a chunk's weights, once reduced and while they are whole."""
+        """Gradients of a chunk's weights, once reduced and while they are whole."""
         states = self._plan.step.states
         numbers = self._shares.chunk(content)[1]
         sharded = self._plan.layout.sharding in ("optim_grads", "optim_grads_params")

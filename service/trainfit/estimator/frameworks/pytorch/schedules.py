@@ -120,7 +120,7 @@ def order(layout: Layout, microbatches: int, rank: int) -> Iterator[Action]:
 
 
 def runs(layout: Layout, microbatches: int, rank: int) -> Iterator[Run]:
-    """The same, by what is run over and over: as many runs as the rank has chunks, many times."""
+    """Runs are what is run over and over: as many as the rank has chunks, many times."""
     p, m = layout.pp, microbatches
     match layout.schedule:
         case "gpipe" | "looped-bfs":

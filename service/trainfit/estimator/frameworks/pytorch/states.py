@@ -37,7 +37,7 @@ BY_NAME = {
     ("norm", "final"): "final_norm",
     ("vision", PROJECTOR): "multi_modal_projector",
 }
-"""Those that have a part of a bucket, by the name of the weight as well."""
+"""Modules that have a part of a bucket, by the name of the weight as well."""
 
 
 class Numbers(NamedTuple):
@@ -170,7 +170,7 @@ def _trained(sizes: PytorchLegend) -> Callable[[Weight], bool]:
 
 
 def _adapter_parameters(groups: Iterable[Group], sizes: PytorchLegend) -> int:
-    """Of the adapters of one layer: r elements for each row and each column of a matrix."""
+    """Adapters of one layer have r elements for each row and each column of a matrix."""
     if sizes.adapters is None:
         return 0
     shapes = [

@@ -56,7 +56,7 @@ class Fsdp(Unsharded):
         return Accumulated(sharded=states.gradients) if self._accumulates else Accumulated()
 
     def _unsharded_gradients(self, numbers: Numbers) -> int:
-        """Those of a unit that earlier micro-batches have added up."""
+        """Gradients of a unit that earlier micro-batches have added up."""
         return self._states.reduced * numbers.trained if self._accumulates_unsharded else 0
 
     def _sharded_gradients(self, part: int, numbers: Numbers) -> int:
