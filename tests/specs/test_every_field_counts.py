@@ -16,7 +16,8 @@ from typing_extensions import TypeAliasType
 from trainfit.architectures.config import ConfigError
 from trainfit.questions.estimate import price
 from trainfit.resolve.findings import RefusedError
-from trainfit.specs.honoured import FrameworkName, Only, limited_fields
+from trainfit.specs.framework import FrameworkName
+from trainfit.specs.honoured import Only, limited_fields
 from trainfit.specs.job import Job
 
 SAYS_SO = "Changes no memory: "

@@ -11,6 +11,7 @@ from trainfit.decisions.room import Room
 from trainfit.estimator.results import Estimate
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.layout import sequence_multiple
+from trainfit.resolve.registry import conventions_of
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
 
@@ -51,7 +52,7 @@ def largest(
         sizes = _micro_batch_sizes(training.global_batch_size, estimate.parallelism.dp)
         micro_batch = search(MICRO_BATCH_SIZE, sizes, training.micro_batch_size)
     if wanted.seq_length:
-        multiple = sequence_multiple(request)
+        multiple = sequence_multiple(request.parallelism, conventions_of(request))
         lengths = range(multiple, LONGEST_SEQUENCE + 1, multiple)
         length = search(SEQ_LENGTH, lengths, training.seq_length)
     return Largest(micro_batch, length)

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from functools import cache
+from math import ceil
 from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from trainfit.resolve.plan import Default, Layout, Origin
+from trainfit.resolve.plan import Batch, Default, Layout, Origin
+from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.job import Job
 from trainfit.specs.part import Part
 
@@ -50,7 +52,47 @@ def _default(field: FieldInfo, pointer: str) -> Default | None:
     return Default(pointer, field.default, "framework", field.description or "")
 
 
-def derived_layout(job: Job, layout: Layout) -> Iterator[tuple[str, Any, Origin, str]]:
+def derived(
+    job: Job, model: ModelSpec, layout: Layout, batch: Batch, mtp_layers: int
+) -> dict[str, tuple[Any, Origin, str]]:
+    """What depends on other values of a job, under any framework."""
+    found = {
+        pointer: (value, origin, why)
+        for pointer, value, origin, why in _derived_layout(job, layout)
+    }
+    training = job.training
+    if training.num_microbatches is None:
+        why = "enough to keep the pipeline full"
+        if training.global_batch_size is not None:
+            why = "global_batch_size / (micro_batch_size * dp)"
+        elif batch.num_microbatches == 1:
+            why = "no accumulation of gradients"
+        found["/training/num_microbatches"] = (batch.num_microbatches, "derived", why)
+    fitted = batch.seq_length == learned_positions(model)
+    if "seq_length" not in training.model_fields_set and fitted:
+        why = "the positions that the model has learned"
+        found["/training/seq_length"] = (batch.seq_length, "config", why)
+    if training.mtp is None and model.mtp is not None:
+        value = {"num_layers": mtp_layers}
+        found["/training/mtp"] = (value, "config", "the depths that the config declares")
+    return found
+
+
+def learned_positions(model: ModelSpec) -> int | None:
+    """Tokens that a model has learned positions of; None where positions are computed."""
+    rows = model.embedding.position_rows
+    return min(rows, model.max_position_embeddings or rows) or None
+
+
+def padded_vocabulary(rows: int, multiple: int, tp: int) -> int:
+    """V rounded up to a multiple of make_vocab_size_divisible_by * tp.
+
+    Sources: vocab_size_with_padding of Megatron-LM and of nanotron's helpers.py.
+    """
+    return ceil(rows / (multiple * tp)) * multiple * tp
+
+
+def _derived_layout(job: Job, layout: Layout) -> Iterator[tuple[str, Any, Origin, str]]:
     """The layout's values where the caller gave none."""
     given = job.parallelism
     if given.num_gpus is None:

@@ -1,13 +1,14 @@
 """Sizes of the parallel groups, and whether the model can be divided by them."""
 
+from functools import partial
 from math import lcm, prod
 
 from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.framework import Conventions
 from trainfit.resolve.pipeline import split, virtual_pipeline_size
 from trainfit.resolve.plan import Layout
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp, Recurrence
-from trainfit.specs.framework import Megatron, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import (
     CHUNKED,
@@ -21,23 +22,25 @@ from trainfit.specs.parallelism import (
 PARALLELISM = "/parallelism"
 
 
-def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findings) -> Layout:
+def resolve_layout(
+    job: Job, model: ModelSpec, mtp_layers: int, conventions: Conventions, findings: Findings
+) -> Layout:
     """The layout, or RefusedError with everything in it that does not hold together."""
     given = job.parallelism
-    etp = default_etp(job) if given.etp is None else given.etp
-    if given.etp is None and _divides_widths(job, model):
-        etp = given.tp
+    etp = given.etp
+    if etp is None:
+        etp = conventions.etp_of_experts if model.has_experts else conventions.etp
     num_gpus = given.num_gpus or smallest_world(given, etp)
-    sequence_parallel = shares_sequence(job)
+    sequence_parallel = shares_sequence(given, conventions)
     _check_world(given, etp, num_gpus, findings)
-    _check_blocks(job, etp, model, sequence_parallel or runs_deepspeed(job), findings)
-    _check_sequence(job, sequence_parallel, findings)
+    _check_blocks(given, etp, model, conventions, findings)
+    _check_sequence(job, conventions, findings)
     _check_levels(given, findings)
     vpp = virtual_pipeline_size(given, model.num_layers, findings)
-    schedule = pipeline_schedule(given, vpp, findings)
-    weighed = isinstance(job.framework, Torchtitan)
-    stages = split(given, model.num_layers, mtp_layers, vpp, findings, weighed=weighed)
-    sharding = sharding_strategy(job, findings)
+    schedule = pipeline_schedule(given, vpp, findings, conventions.schedule)
+    by_stage = None if conventions.split is None else partial(conventions.split, model)
+    stages = split(given, model.num_layers, mtp_layers, vpp, findings, by_stage)
+    sharding = sharding_strategy(given, conventions, findings)
     findings.refuse()
     dp = num_gpus // (given.tp * given.pp * given.cp)
     expert_dp = num_gpus // (given.pp * given.ep * etp)
@@ -56,7 +59,7 @@ def resolve_layout(job: Job, model: ModelSpec, mtp_layers: int, findings: Findin
         dp=dp,
         expert_dp=expert_dp,
         sequence_parallel=sequence_parallel,
-        divides_embedding=not runs_deepspeed(job),
+        divides_embedding=conventions.divides_embedding,
         cp_comm_type=given.cp_comm_type,
         cp_ring=_ring(given),
         schedule=schedule,
@@ -74,51 +77,27 @@ def smallest_world(given: Parallelism, etp: int) -> int:
     return given.pp * lcm(given.tp * given.cp, given.ep * etp)
 
 
-def runs_deepspeed(job: Job) -> bool:
-    framework = job.framework
-    return isinstance(framework, Transformers) and framework.data_parallel_engine == "deepspeed"
-
-
-def shares_sequence(job: Job) -> bool:
-    """Whether tensor-parallel ranks share out the sequence between the blocks. Where nothing is
-    said they do, but not under DeepSpeed.
-    """
-    given = job.parallelism
+def shares_sequence(given: Parallelism, conventions: Conventions) -> bool:
+    """Whether tensor-parallel ranks share out the sequence between the blocks."""
     wanted = given.sequence_parallel
-    return given.tp > 1 and (not runs_deepspeed(job) if wanted is None else wanted)
+    return given.tp > 1 and (conventions.shares_sequence if wanted is None else wanted)
 
 
-def sequence_multiple(job: Job) -> int:
+def sequence_multiple(given: Parallelism, conventions: Conventions) -> int:
     """What a sequence has to be a multiple of: load-balanced context parallelism halves the share
     of each rank, and sequence parallelism shares it out again.
     """
-    given = job.parallelism
     parts = 2 * given.cp if given.cp > 1 else 1
-    return lcm(parts, given.cp * given.tp) if shares_sequence(job) else parts
+    return lcm(parts, given.cp * given.tp) if shares_sequence(given, conventions) else parts
 
 
-def default_etp(job: Job) -> int:
-    """Megatron takes tp where etp is unset; elsewhere experts are not split."""
-    return job.parallelism.tp if isinstance(job.framework, Megatron) else 1
-
-
-def _divides_widths(job: Job, model: ModelSpec) -> bool:
-    """torchtitan divides the width of experts over tensor-parallel ranks where it does not divide
-    the experts (models/common/moe_sharding.py: expert_param_placement_dense).
-    """
-    if not isinstance(job.framework, Torchtitan) or job.parallelism.ep > 1:
-        return False
-    return any(isinstance(block, Experts) for block in model.blocks)
-
-
-def sharding_strategy(job: Job, findings: Findings) -> ShardingStrategy:
-    """What data-parallel ranks share out. Where nothing is said: optimizer states under Megatron,
-    everything under torchtitan and FSDP, nothing under transformers otherwise.
-    """
-    given = job.parallelism
+def sharding_strategy(
+    given: Parallelism, conventions: Conventions, findings: Findings
+) -> ShardingStrategy:
+    """What data-parallel ranks share out."""
     strategy, distributed = given.data_parallel_sharding_strategy, given.use_distributed_optimizer
     if strategy is None:
-        return _usual_strategy(job) if distributed is not False else "no_shard"
+        return conventions.sharding if distributed is not False else "no_shard"
     if distributed is not None and distributed != (strategy != "no_shard"):
         findings.add(
             f"{PARALLELISM}/use_distributed_optimizer",
@@ -128,20 +107,13 @@ def sharding_strategy(job: Job, findings: Findings) -> ShardingStrategy:
     return strategy
 
 
-def _usual_strategy(job: Job) -> ShardingStrategy:
-    match job.framework:
-        case Torchtitan():
-            return "optim_grads_params"
-        case Transformers():
-            engine = job.framework.data_parallel_engine
-            return "no_shard" if engine in (None, "ddp") else "optim_grads_params"
-        case _:
-            return "optim"
-
-
-def pipeline_schedule(given: Parallelism, vpp: int, findings: Findings) -> PipelineSchedule:
-    """The schedule, and whether the number of chunks is one that it runs."""
-    schedule = given.pipeline_schedule or ("interleaved" if vpp > 1 else "1f1b")
+def pipeline_schedule(
+    given: Parallelism, vpp: int, findings: Findings, usual: PipelineSchedule = "1f1b"
+) -> PipelineSchedule:
+    """The schedule, `usual` where none is given for stages of one chunk, and whether the number of
+    chunks is one that it runs.
+    """
+    schedule = given.pipeline_schedule or ("interleaved" if vpp > 1 else usual)
     pointer = f"{PARALLELISM}/vpp"
     if vpp > 1 and given.pp == 1:
         message = "chunks are divided over pipeline stages: vpp > 1 needs pp > 1"
@@ -186,17 +158,15 @@ def _check_world(given: Parallelism, etp: int, num_gpus: int, findings: Findings
 
 
 def _check_blocks(
-    job: Job, etp: int, model: ModelSpec, sequence_parallel: bool, findings: Findings
+    given: Parallelism, etp: int, model: ModelSpec, conventions: Conventions, findings: Findings
 ) -> None:
-    given = job.parallelism
-    repeats_kv = isinstance(job.framework, Megatron) or runs_deepspeed(job)
     blocks = {id(block): block for block in model.blocks}
     experts = [block for block in blocks.values() if isinstance(block, Experts)]
     for block in blocks.values():
         match block:
             case Attention():
                 _check_heads(given.tp, block.heads, findings)
-                _check_kv_heads(given.tp, block.kv_heads, findings, repeats=repeats_kv)
+                _check_kv_heads(given.tp, block.kv_heads, findings, repeats=conventions.repeats_kv)
             case LatentAttention():
                 _check_heads(given.tp, block.heads, findings)
             case Mlp() if block.ffn % given.tp:
@@ -217,7 +187,8 @@ def _check_blocks(
             "this model has no experts to divide: ep is 1",
             put(f"{PARALLELISM}/ep", 1),
         )
-    if experts and given.tp > 1 and not sequence_parallel:
+    whole = not (shares_sequence(given, conventions) or conventions.trains_experts_whole)
+    if experts and given.tp > 1 and whole:
         findings.add(
             f"{PARALLELISM}/sequence_parallel",
             "moe_needs_sequence_parallel",
@@ -284,13 +255,13 @@ def _check_experts(ep: int, etp: int, block: Experts, findings: Findings) -> Non
         )
 
 
-def _check_sequence(job: Job, sequence_parallel: bool, findings: Findings) -> None:
+def _check_sequence(job: Job, conventions: Conventions, findings: Findings) -> None:
     given, length = job.parallelism, job.training.seq_length
-    parts = sequence_multiple(job)
+    parts = sequence_multiple(given, conventions)
     if length % parts:
         nearest = max(1, round(length / parts)) * parts
         why = "2 * cp" if given.cp > 1 else "tp, with sequence parallelism"
-        if given.cp > 1 and sequence_parallel:
+        if given.cp > 1 and shares_sequence(given, conventions):
             why = "2 * cp and cp * tp"
         findings.add(
             "/training/seq_length",

@@ -1,9 +1,10 @@
 """How many layers each virtual stage holds: even, uneven, accounted for, or by layout string.
 
 Sources: megatron/core/transformer/transformer_block.py (get_num_layers_to_build) and
-pipeline_parallel_layer_layout.py; torchtitan/distributed/pipeline_parallel.py
-(generate_llm_fqn_per_model_part).
+pipeline_parallel_layer_layout.py.
 """
+
+from collections.abc import Callable
 
 from trainfit.resolve.findings import Change, Findings, put
 from trainfit.specs.parallelism import V_SHAPED, Parallelism
@@ -12,6 +13,9 @@ from trainfit.specs.pipeline_layout import VirtualStage, parse_layout
 FIRST = "/parallelism/num_layers_in_first_pipeline_stage"
 LAST = "/parallelism/num_layers_in_last_pipeline_stage"
 LAYOUT = "/parallelism/pipeline_model_parallel_layout"
+
+ByStage = Callable[[int], tuple[int, ...] | None]
+"""Layers of each of so many virtual stages; None where they are shared out evenly."""
 
 
 def virtual_pipeline_size(given: Parallelism, layers: int, findings: Findings) -> int:
@@ -56,17 +60,22 @@ def _chunks_of_layout(given: Parallelism, findings: Findings) -> int:
 
 
 def split(
-    given: Parallelism, layers: int, mtp: int, vpp: int, findings: Findings, *, weighed: bool
+    given: Parallelism,
+    layers: int,
+    mtp: int,
+    vpp: int,
+    findings: Findings,
+    by_stage: ByStage | None = None,
 ) -> tuple[VirtualStage, ...]:
-    """The virtual stages in order, pp * vpp of them; empty where something is refused. Where they
-    are `weighed`, embedding and head count as a layer each and no stage has to be like another.
+    """The virtual stages in order, pp * vpp of them; empty where something is refused. Where no
+    field says how layers are shared out, `by_stage` does.
     """
     before = len(findings.found)
     if given.pipeline_model_parallel_layout is not None:
         stages = parse_layout(given.pipeline_model_parallel_layout)
         _check_layout(given, stages, layers, mtp, findings)
     else:
-        counts = _layers_by_stage(given, layers, vpp, findings, weighed=weighed)
+        counts = _layers_by_stage(given, layers, vpp, findings, by_stage)
         last = len(counts) - 1
         stages = tuple(
             VirtualStage(i == 0, count, mtp if i == last else 0, i == last)
@@ -120,15 +129,13 @@ def _accounted(given: Parallelism) -> tuple[int, int]:
 
 
 def _layers_by_stage(
-    given: Parallelism, layers: int, vpp: int, findings: Findings, *, weighed: bool
+    given: Parallelism, layers: int, vpp: int, findings: Findings, by_stage: ByStage | None
 ) -> tuple[int, ...]:
     first = given.num_layers_in_first_pipeline_stage
     last = given.num_layers_in_last_pipeline_stage
     if first is None and last is None:
-        stages = given.pp * vpp
-        if weighed and 1 < stages <= layers:
-            return _weighed(layers, stages)
-        return _even(given, layers, vpp, findings)
+        own = None if by_stage is None else by_stage(given.pp * vpp)
+        return _even(given, layers, vpp, findings) if own is None else own
     if _accounted(given) != (0, 0):
         pointer = FIRST if first is not None else LAST
         findings.add(
@@ -153,14 +160,6 @@ def _even(given: Parallelism, layers: int, vpp: int, findings: Findings) -> tupl
     counts = [total // stages] * stages
     counts[0] -= embedding
     counts[-1] -= loss
-    return tuple(counts)
-
-
-def _weighed(layers: int, stages: int) -> tuple[int, ...]:
-    each, more = divmod(layers + 2, stages)
-    counts = [each + (stage < more) for stage in range(stages)]
-    counts[0] -= 1
-    counts[-1] -= 1
     return tuple(counts)
 
 

@@ -1,10 +1,12 @@
 """The training framework and its own switches."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from trainfit.specs.part import MAX_SAFE_INTEGER, Part
+
+FrameworkName = Literal["megatron", "torchtitan", "transformers"]
 
 Elements = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 """A number of elements of a buffer."""
@@ -13,6 +15,7 @@ Elements = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 class Megatron(Part):
     """Megatron-LM or Megatron-Bridge."""
 
+    called: ClassVar = "Megatron"
     name: Literal["megatron"]
     transformer_impl: Literal["transformer_engine", "local"] = Field(
         "transformer_engine", description="Whose layers run."
@@ -79,6 +82,7 @@ class Megatron(Part):
 class Torchtitan(Part):
     """torchtitan."""
 
+    called: ClassVar = "torchtitan"
     name: Literal["torchtitan"]
     compile: bool = Field(False, description="Compile each transformer block (torch.compile).")
     fsdp_reshard_after_forward: Literal["default", "always", "never"] = Field(
@@ -141,6 +145,7 @@ class DeepSpeed(Part):
 class Transformers(Part):
     """Hugging Face transformers with FSDP, DDP or DeepSpeed, as Trainer and accelerate run it."""
 
+    called: ClassVar = "transformers"
     name: Literal["transformers"]
     data_parallel_engine: Literal["ddp", "fsdp1", "fsdp2", "deepspeed"] | None = Field(
         None,

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-FrameworkName = Literal["megatron", "torchtitan", "transformers"]
+from trainfit.specs.framework import FrameworkName
+
 Frameworks = tuple[FrameworkName, ...]
 
 MEGATRON: Frameworks = ("megatron",)

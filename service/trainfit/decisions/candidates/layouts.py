@@ -10,7 +10,8 @@ from typing import Any
 
 from trainfit.decisions.candidates.candidate import Candidate, Price
 from trainfit.resolve.findings import Findings
-from trainfit.resolve.layout import default_etp, sharding_strategy, smallest_world
+from trainfit.resolve.layout import sharding_strategy, smallest_world
+from trainfit.resolve.registry import conventions_of
 from trainfit.specs.job import Job
 
 
@@ -31,7 +32,7 @@ def sharding(job: Job) -> Iterator[Candidate]:
     """More of the model's states shared out over the data-parallel ranks."""
     layout = job.parallelism
     unsharded = layout.use_distributed_optimizer is False
-    strategy = sharding_strategy(job, Findings())
+    strategy = sharding_strategy(layout, conventions_of(job), Findings())
     path = "/parallelism/data_parallel_sharding_strategy"
     # The short form says the same or the opposite, so it goes where the strategy is set.
     short = {"/parallelism/use_distributed_optimizer": None} if unsharded else {}
@@ -62,7 +63,8 @@ def sizes(job: Job, num_gpus: int) -> Iterator[Candidate]:
     parallelism stays within a node.
     """
     layout = job.parallelism
-    etp = layout.etp if layout.etp is not None else default_etp(job)
+    usual = conventions_of(job).etp
+    etp = layout.etp if layout.etp is not None else usual
     costs = {
         "tp": "an exchange of activations in every layer",
         "cp": "keys and values are exchanged in every layer",
@@ -81,7 +83,7 @@ def sizes(job: Job, num_gpus: int) -> Iterator[Candidate]:
             changed = layout.model_copy(
                 update={path.split("/")[2]: n for path, n in values.items()}
             )
-            world = smallest_world(changed, changed.etp or default_etp(job))
+            world = smallest_world(changed, changed.etp or usual)
             if num_gpus % world == 0:
                 yield Candidate(values, Price.COMMUNICATION, cost)
                 continue

@@ -12,6 +12,7 @@ from trainfit.launch.convert.transformers import engine_of, refuse, trainer_argu
 from trainfit.launch.transformers.engine import Engine
 from trainfit.resolve.findings import Findings
 from trainfit.resolve.layout import sharding_strategy, smallest_world
+from trainfit.resolve.registry import conventions_of
 from trainfit.specs.framework import Transformers
 from trainfit.specs.job import Job
 
@@ -75,7 +76,7 @@ def _fsdp(engine: Engine, framework: Transformers) -> dict[str, Any]:
 def _check(job: Job, engine: Engine, findings: Findings) -> None:
     """What no engine of accelerate does, and what only FSDP2 does."""
     given = job.parallelism
-    strategy = sharding_strategy(job, findings)
+    strategy = sharding_strategy(job.parallelism, conventions_of(job), findings)
     pointer = "/parallelism/data_parallel_sharding_strategy"
     if engine.name in ("fsdp1", "fsdp2") and strategy not in ("optim_grads_params", "no_shard"):
         message = "FSDP shares weights out; reshard_after_forward keeps them for the backward"

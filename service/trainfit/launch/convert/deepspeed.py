@@ -8,6 +8,7 @@ from trainfit.launch.convert.transformers import engine_of, refuse, trainer_argu
 from trainfit.launch.deepspeed.zero import OFFLOADED, SIZES, SWITCHES
 from trainfit.resolve.findings import Findings
 from trainfit.resolve.layout import sharding_strategy
+from trainfit.resolve.registry import conventions_of
 from trainfit.specs.framework import Transformers
 from trainfit.specs.job import Job
 
@@ -38,7 +39,8 @@ def deepspeed_config(job: Job) -> dict[str, Any]:
     engine_of(job, findings)
     assert isinstance(job.framework, Transformers)
     options = job.framework.deepspeed
-    zero: dict[str, Any] = {"stage": STAGES.index(sharding_strategy(job, findings))}
+    strategy = sharding_strategy(job.parallelism, conventions_of(job), findings)
+    zero: dict[str, Any] = {"stage": STAGES.index(strategy)}
     zero |= {name: getattr(options, name) for name in SIZES}
     zero |= {name: value for name in SWITCHES if (value := getattr(options, name)) is not None}
     zero |= {name: {"device": "cpu"} for name in OFFLOADED if getattr(options, name)}

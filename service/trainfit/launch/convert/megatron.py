@@ -19,8 +19,9 @@ from trainfit.launch.megatron.step import MOE, RECOMPUTE
 from trainfit.launch.megatron.switches import FRAMEWORK, FUSIONS
 from trainfit.resolve.findings import Findings, RefusedError, put
 from trainfit.resolve.layout import sharding_strategy
+from trainfit.resolve.megatron.step import PRESETS
 from trainfit.resolve.pipeline import virtual_pipeline_size
-from trainfit.resolve.training import PRESETS
+from trainfit.resolve.registry import conventions_of
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.part import Part
@@ -235,7 +236,7 @@ def _parallelism(job: Job, spec: TransformerConfig, findings: Findings) -> Itera
     sequence = given.tp > 1 if given.sequence_parallel is None else given.sequence_parallel
     yield Said("sequence_parallel", sequence and given.tp > 1, f"{prefix}/sequence_parallel")
     yield Said("cp_comm_type", [given.cp_comm_type], f"{prefix}/cp_comm_type")
-    strategy = sharding_strategy(job, findings)
+    strategy = sharding_strategy(job.parallelism, conventions_of(job), findings)
     pointer = f"{prefix}/data_parallel_sharding_strategy"
     if strategy in ("optim_grads", "optim_grads_params"):
         yield Said("use_megatron_fsdp", True, pointer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
 from math import ceil
 from typing import Any, NamedTuple
@@ -24,6 +24,8 @@ from trainfit.launch.torchtitan.releases import release_named
 from trainfit.resolve.findings import Findings, RefusedError
 from trainfit.resolve.layout import pipeline_schedule, sharding_strategy, smallest_world
 from trainfit.resolve.pipeline import split, virtual_pipeline_size
+from trainfit.resolve.pytorch.pipelining import weighed
+from trainfit.resolve.registry import conventions_of
 from trainfit.specs.framework import Torchtitan
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
@@ -199,7 +201,7 @@ def _degrees(job: Job, findings: Findings) -> Degrees:
     dp = max(1, world // (given.tp * given.pp * given.cp))
     if dp * given.tp * given.pp * given.cp != world:
         _refuse(findings, "/parallelism/num_gpus", f"{world} GPUs are no multiple of the degrees")
-    strategy = sharding_strategy(job, findings)
+    strategy = sharding_strategy(job.parallelism, conventions_of(job), findings)
     pointer = "/parallelism/data_parallel_sharding_strategy"
     replicas = given.data_parallel_replicate_size
     if strategy == "no_shard":
@@ -252,7 +254,7 @@ def _stages(job: Job, layers: int, findings: Findings) -> Iterator[tuple[str, An
     given, section = job.parallelism, "parallelism"
     chunks = virtual_pipeline_size(given, layers, findings)
     schedule = pipeline_schedule(given, chunks, findings)
-    stages = split(given, layers, 0, chunks, findings, weighed=True)
+    stages = split(given, layers, 0, chunks, findings, partial(weighed, layers))
     if given.microbatch_group_size_per_vp_stage not in (None, given.pp):
         pointer = "/parallelism/microbatch_group_size_per_vp_stage"
         _refuse(findings, pointer, "torchtitan interleaves as many micro-batches as stages")
@@ -277,7 +279,7 @@ def _stages(job: Job, layers: int, findings: Findings) -> Iterator[tuple[str, An
             "account_for_loss_in_pipeline_split": False,
         }
     )
-    usual = split(even, layers, 0, chunks, Findings(), weighed=True)
+    usual = split(even, layers, 0, chunks, Findings(), partial(weighed, layers))
     each = ceil((layers + 2) / (given.pp * chunks))
     if stages == usual and chunks == (1 if schedule in single else 2):
         return

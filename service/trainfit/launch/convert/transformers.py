@@ -19,6 +19,7 @@ from trainfit.launch.transformers.step import OPTIMS, TRL_CHUNK
 from trainfit.resolve.findings import Findings, RefusedError
 from trainfit.resolve.layout import sharding_strategy, smallest_world
 from trainfit.resolve.pytorch.precision import base_dtype
+from trainfit.resolve.registry import conventions_of
 from trainfit.specs.framework import Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchFile
@@ -86,7 +87,7 @@ def engine_of(job: Job, findings: Findings) -> Engine:
     if not isinstance(job.framework, Transformers):
         refuse(findings, "/framework/name", f"{job.framework.name} is not transformers")
         raise RefusedError(tuple(findings.found))
-    strategy = sharding_strategy(job, findings)
+    strategy = sharding_strategy(job.parallelism, conventions_of(job), findings)
     named = job.framework.data_parallel_engine
     usual: Name = "ddp" if strategy == "no_shard" else "fsdp2"
     engine = named or usual

@@ -1,4 +1,6 @@
-"""What torch.distributed.pipelining asks of a step (schedules.py)."""
+"""What torch.distributed.pipelining asks of a step (schedules.py), and how torchtitan shares layers
+out (distributed/pipeline_parallel.py: generate_llm_fqn_per_model_part).
+"""
 
 from collections.abc import Iterator
 from math import ceil
@@ -11,6 +13,19 @@ from trainfit.specs.parallelism import SPLIT_BACKWARD
 from trainfit.specs.training import Training
 
 COUNT = "/training/num_microbatches"
+
+
+def weighed(layers: int, stages: int) -> tuple[int, ...] | None:
+    """Layers of each stage where embedding and head count as a layer each, and no stage has to be
+    like another; None of stages that layers have to be shared out evenly over.
+    """
+    if not 1 < stages <= layers:
+        return None
+    each, more = divmod(layers + 2, stages)
+    counts = [each + (stage < more) for stage in range(stages)]
+    counts[0] -= 1
+    counts[-1] -= 1
+    return tuple(counts)
 
 
 def check_pipeline(

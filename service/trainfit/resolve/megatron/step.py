@@ -1,4 +1,4 @@
-"""Batch, precision, recompute and routing of one step."""
+"""Precision, recompute and routing of one step under Megatron."""
 
 from fractions import Fraction
 from math import ceil
@@ -6,7 +6,6 @@ from typing import Literal
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.plan import (
-    Batch,
     Layout,
     RecomputePolicy,
     Routing,
@@ -29,48 +28,7 @@ PRESETS = {
 """Megatron accumulates gradients in fp32 for bf16 only (arguments.py)."""
 
 
-def resolve_batch(job: Job, layout: Layout, findings: Findings) -> Batch:
-    """Micro-batches per step, from either way of saying it; if none, enough to fill the pipeline,
-    and one where there is none under torchtitan and transformers.
-    """
-    training = job.training
-    size = training.micro_batch_size
-    count = training.num_microbatches
-    total = training.global_batch_size
-    if total is not None:
-        per_step = size * layout.dp
-        if total % per_step:
-            nearest = max(1, round(total / per_step)) * per_step
-            findings.add(
-                "/training/global_batch_size",
-                "batch_not_divisible",
-                f"{total} samples are no multiple of micro_batch_size * dp = {per_step}; "
-                f"{nearest} are",
-                put("/training/global_batch_size", nearest),
-            )
-        elif count not in (None, total // per_step):
-            findings.add(
-                "/training/num_microbatches",
-                "conflict",
-                f"global_batch_size {total} makes {total // per_step} micro-batches",
-            )
-        count = max(1, total // per_step)
-    if count is None:
-        single = layout.pp == 1 and not isinstance(job.framework, Megatron)
-        count = 1 if single else steady_microbatches(layout)
-    if isinstance(job.framework, Megatron):
-        _check_interleaving(layout, count, findings)
-    return Batch(size, count, training.seq_length)
-
-
-def steady_microbatches(layout: Layout) -> int:
-    """Enough micro-batches that the pipeline runs full and has begun to drain on every rank."""
-    group = layout.microbatch_group_size
-    warm_up = 2 * (layout.pp - 1) + (layout.vpp - 1) * group + 2
-    return max(2, group * (ceil(warm_up / (group * layout.vpp)) + 1))
-
-
-def _check_interleaving(layout: Layout, count: int, findings: Findings) -> None:
+def check_interleaving(layout: Layout, count: int, findings: Findings) -> None:
     group = layout.microbatch_group_size
     if layout.schedule != "interleaved":
         return
@@ -254,13 +212,15 @@ def _check_mtp_recompute(method: str, count: int, layout: Layout, findings: Find
         )
 
 
-def attention_backend(job: Job, gpu: TargetGpu) -> Literal["flash", "fused", "unfused"]:
+def attention_backend(
+    job: Job, framework: Megatron, gpu: TargetGpu
+) -> Literal["flash", "fused", "unfused"]:
     """The local implementation has unfused attention only. TransformerEngine prefers cuDNN's
     kernel on Hopper and FlashAttention before it (dot_product_attention/utils.py); measured peaks
     on Blackwell fit FlashAttention's.
     """
     backend = job.training.attention.backend
-    if isinstance(job.framework, Megatron) and job.framework.transformer_impl == "local":
+    if framework.transformer_impl == "local":
         return "unfused"
     if backend == "auto":
         return "fused" if gpu.compute_capability in ("", "sm_90") else "flash"
@@ -268,13 +228,15 @@ def attention_backend(job: Job, gpu: TargetGpu) -> Literal["flash", "fused", "un
     return backend
 
 
-def _check_implementation(job: Job, layout: Layout, findings: Findings) -> None:
+def _check_implementation(
+    job: Job, framework: Megatron, layout: Layout, findings: Findings
+) -> None:
     """What only TransformerEngine runs, or only its fused attention.
 
     Source: dot_product_attention.py and transformer_config.py of megatron-core,
     TransformerEngine's dot_product_attention/utils.py.
     """
-    local = isinstance(job.framework, Megatron) and job.framework.transformer_impl == "local"
+    local = framework.transformer_impl == "local"
     backend = job.training.attention.backend
     if local and backend not in ("auto", "unfused"):
         findings.add(
@@ -322,9 +284,16 @@ def _check_narrow_states(job: Job, layout: Layout, findings: Findings) -> None:
         findings.add(aware, "conflict", message, put(aware, False))
 
 
-def resolve_step(job: Job, layout: Layout, layers: int, gpu: TargetGpu, findings: Findings) -> Step:
+def resolve_step(
+    job: Job,
+    framework: Megatron,
+    layout: Layout,
+    layers: int,
+    gpu: TargetGpu,
+    findings: Findings,
+) -> Step:
     training = job.training
-    _check_implementation(job, layout, findings)
+    _check_implementation(job, framework, layout, findings)
     _check_narrow_states(job, layout, findings)
     precision = resolve_precision(training)
     cross_entropy = training.loss.cross_entropy
@@ -337,7 +306,7 @@ def resolve_step(job: Job, layout: Layout, layers: int, gpu: TargetGpu, findings
         states=state_bytes(precision, training.optimizer, gpu),
         optimizer_offload_ratio=float(training.optimizer.cpu_offload_fraction),
         recompute=resolve_recompute(training, layout, layers, findings),
-        attention_backend=attention_backend(job, gpu),
+        attention_backend=attention_backend(job, framework, gpu),
         attention_dropout=bool(training.attention.dropout),
         hidden_dropout=bool(training.hidden_dropout),
         cross_entropy=cross_entropy,
@@ -367,13 +336,14 @@ def resolve_routing(job: Job, findings: Findings) -> Routing:
     )
 
 
-def check_token_overlap(job: Job, layout: Layout, mtp_layers: int, findings: Findings) -> None:
+def check_token_overlap(
+    job: Job, framework: Megatron, layout: Layout, mtp_layers: int, findings: Findings
+) -> None:
     """What exchanging one micro-batch's tokens while another is computed does not go with.
 
     Source: megatron/core/transformer/transformer_config.py, pipeline_parallel/schedules.py.
     """
-    assert isinstance(job.framework, Megatron)
-    if not job.framework.overlap_moe_expert_parallel_comm:
+    if not framework.overlap_moe_expert_parallel_comm:
         return
     moe, recompute = job.training.moe, job.training.recompute
     wrong = [

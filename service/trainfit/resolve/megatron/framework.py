@@ -1,0 +1,107 @@
+"""Megatron-LM and Megatron-Bridge, to whoever resolves a job of them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trainfit.resolve.batch import resolve_batch
+from trainfit.resolve.defaults import derived, padded_vocabulary, resolved_defaults
+from trainfit.resolve.findings import Findings
+from trainfit.resolve.framework import Conventions
+from trainfit.resolve.honoured import remarks
+from trainfit.resolve.layout import resolve_layout
+from trainfit.resolve.megatron.step import (
+    check_interleaving,
+    check_token_overlap,
+    resolve_routing,
+    resolve_step,
+)
+from trainfit.resolve.plan import MegatronPlan, Origin, Source, TargetGpu
+from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.framework import Megatron
+from trainfit.specs.job import Job
+from trainfit.specs.optimizers import OPTIMIZERS
+from trainfit.specs.training import Precision
+
+
+def conventions(job: Job) -> Conventions:
+    """Experts are divided as everything else is, optimizer states are shared out."""
+    tp = job.parallelism.tp
+    return Conventions(
+        sharding="optim", etp=tp, etp_of_experts=tp, repeats_kv=True, accumulates=True
+    )
+
+
+def not_modelled(job: Job) -> Iterator[tuple[str, str]]:
+    precision, optimizer, moe = job.training.precision, job.training.optimizer, job.training.moe
+    if isinstance(precision, Precision):
+        if "fp8" in (precision.params, precision.compute, precision.main_params):
+            yield "/training/precision", "fp8 other than by a recipe"
+    elif precision not in ("bf16", "fp16", "fp32", "fp8"):
+        yield "/training/precision", f"the precision {precision} under Megatron"
+    if not OPTIMIZERS[optimizer.name].megatron:
+        yield "/training/optimizer/name", f"{optimizer.name} under Megatron"
+    if moe.token_dispatcher_type == "flex" and moe.flex_dispatcher_backend != "hybridep":
+        yield "/training/moe/token_dispatcher_type", "the dispatcher flex with DeepEP's own kernels"
+
+
+def plan(
+    job: Job, model: ModelSpec, source: Source, gpu: TargetGpu, findings: Findings
+) -> MegatronPlan:
+    framework = job.framework
+    assert isinstance(framework, Megatron)
+    own = conventions(job)
+    mtp_layers = _mtp_layers(job, model, findings)
+    layout = resolve_layout(job, model, mtp_layers, own, findings)
+    batch = resolve_batch(job, layout, own, findings)
+    check_interleaving(layout, batch.num_microbatches, findings)
+    step = resolve_step(job, framework, layout, model.num_layers, gpu, findings)
+    routing = resolve_routing(job, findings)
+    check_token_overlap(job, framework, layout, mtp_layers, findings)
+    findings.refuse()
+    found = derived(job, model, layout, batch, mtp_layers)
+    multiple = framework.make_vocab_size_divisible_by
+    return MegatronPlan(
+        model=model,
+        source=source,
+        vocabulary_rows=padded_vocabulary(model.embedding.rows, multiple, layout.tp),
+        mtp_layers=mtp_layers,
+        layout=layout,
+        batch=batch,
+        step=step,
+        routing=routing,
+        framework=framework,
+        gpu=gpu,
+        defaults=resolved_defaults(job, found | _defaults(job, step.attention_backend)),
+        remarks=remarks(job),
+    )
+
+
+def _mtp_layers(job: Job, model: ModelSpec, findings: Findings) -> int:
+    declared = model.mtp.num_layers if model.mtp is not None else 0
+    if job.training.mtp is None:
+        return declared
+    wanted = job.training.mtp.num_layers
+    if wanted and not declared:
+        findings.add(
+            "/training/mtp/num_layers",
+            "no_mtp",
+            "the model declares no multi-token-prediction layers",
+        )
+    return wanted
+
+
+def _defaults(job: Job, backend: str) -> dict[str, tuple[Any, Origin, str]]:
+    """Values that frameworks have different defaults for, as Megatron has them."""
+    optimizer = job.training.optimizer
+    found: dict[str, tuple[Any, Origin, str]] = {}
+    for name in ("exp_avg_dtype", "exp_avg_sq_dtype"):
+        if getattr(optimizer, name) is None:
+            found[f"/training/optimizer/{name}"] = ("fp32", "framework", "Megatron's moments")
+    if job.training.hidden_dropout is None:
+        found["/training/hidden_dropout"] = (0.0, "framework", "no dropout")
+    if job.training.attention.dropout is None:
+        found["/training/attention/dropout"] = (0.0, "framework", "no dropout")
+    if job.training.attention.backend == "auto":
+        why = "TransformerEngine's choice for the card; fused where none is named"
+        found["/training/attention/backend"] = (backend, "framework", why)
+    return found
