@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +48,26 @@ def check_trusted(row: Row) -> None:
         raise UnusableRowError("the row says that it is not to be trusted")
 
 
+PLAIN_MODULES = ("torchtune", "llm-foundry", "litgpt", "lit-gpt", "llamafactory", "automodel")
+"""Code bases that run plain PyTorch modules under FSDP or on one card, as transformers does."""
+
+READERS: Mapping[str, Callable[[Row], Job]] = {
+    "megatron": published_runs.job_of,
+    "torchtitan": partial(pytorch_runs.job_of, framework="torchtitan"),
+    **dict.fromkeys(PLAIN_MODULES, partial(pytorch_runs.job_of, framework="transformers")),
+}
+"""Words in a row's framework, and who makes a job of such a row."""
+
+
 def job_of(row: Row) -> Job:
     """The job of a run: from its command line where the row has one, else by its framework."""
     if "raw_args" in row["training"]:
         return command_line.job_of(row)
-    framework = published_runs.framework_of(row)
-    if framework != "megatron":
-        return pytorch_runs.job_of(row, framework)
-    return published_runs.job_of(row)
+    spelled = row["framework"].casefold()
+    for word, reader in READERS.items():
+        if word in spelled:
+            return reader(row)
+    raise UnusableRowError(f"the framework {spelled.split()[0]} is none of the service's")
 
 
 def _pairs(measured: Row, stages: list[Stage]) -> Iterator[tuple[str, float, Interval]]:

@@ -15,19 +15,6 @@ from trainfit.specs.job import Job
 
 Row = dict[str, Any]
 
-FRAMEWORKS = {
-    "megatron": "megatron",
-    "torchtitan": "torchtitan",
-    "torchtune": "transformers",
-    "llm-foundry": "transformers",
-    "litgpt": "transformers",
-    "lit-gpt": "transformers",
-    "llamafactory": "transformers",
-    "automodel": "transformers",
-}
-"""Words in a row's framework -> the service's name. Code bases that run plain PyTorch modules
-under FSDP or on one card go under transformers, which does."""
-
 NO_FIELD = ("cuda_graph", "offload", "activation_cpu_offload")
 """Training options of rows that change memory and that a job has no field for."""
 
@@ -58,14 +45,6 @@ def job_of(row: Row) -> Job:
 
 def _of_recipe(source: str) -> Row:
     return next((facts for recipe, facts in RECIPES.items() if recipe in source), {})
-
-
-def framework_of(row: Row) -> str:
-    spelled = row["framework"].casefold()
-    for word, name in FRAMEWORKS.items():
-        if word in spelled:
-            return name
-    raise UnusableRowError(f"the framework {spelled.split()[0]} is none of the service's")
 
 
 def gpu_of(row: Row) -> str | None:

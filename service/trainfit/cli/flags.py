@@ -16,7 +16,7 @@ from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 from typing_extensions import TypeAliasType
 
-from trainfit.specs.framework import DeepSpeed, Megatron, Torchtitan, Transformers
+from trainfit.specs.framework import DeepSpeed, Framework, FrameworkName
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import Parallelism
 from trainfit.specs.part import Part
@@ -47,6 +47,10 @@ class Section:
     prefix: str = ""
 
 
+FRAMEWORKS = tuple(
+    Section(part.called, "/framework", part) for part in get_args(get_args(Framework)[0])
+)
+
 SECTIONS = (
     Section("Parallelism", "/parallelism", Parallelism),
     Section("Training", "/training", Training),
@@ -60,9 +64,7 @@ SECTIONS = (
     Section("Fine-tuning", "/training/peft", PromptTuning),
     Section("Fine-tuning", "/training/peft", PTuning),
     Section("Fine-tuning", "/training/peft", PrefixTuning),
-    Section("Megatron", "/framework", Megatron),
-    Section("torchtitan", "/framework", Torchtitan),
-    Section("transformers", "/framework", Transformers),
+    *FRAMEWORKS,
     Section("transformers", "/framework/deepspeed", DeepSpeed, "deepspeed_"),
     Section("GPU", "", Job),
 )
@@ -116,7 +118,7 @@ DISCRIMINATORS = (
         pointer="/framework/name",
         names=("--framework",),
         spellings=("name",),
-        kind=Literal["megatron", "torchtitan", "transformers"],
+        kind=FrameworkName,
         help="Who runs the step. Unset: megatron.",
         title="Parallelism",
     ),

@@ -1,18 +1,12 @@
 """What an estimate takes for granted, by an id that the documentation explains."""
 
-from trainfit.estimator.frameworks.registry import framework_of
-from trainfit.estimator.overhead import MEASURED_PYTORCH_RUNS, MEASURED_STAGES
+from trainfit.estimator.frameworks.registry import all_frameworks, framework_of
 from trainfit.estimator.results import Assumption
 from trainfit.resolve.plan import Plan
 from trainfit.specs.blocks import Experts, LatentAttention, Opaque, Recurrence
 
 ASSUMPTIONS = {
-    "interval-basis": f"Low and high are engineering bounds on the ledger's sum. All "
-    f"{MEASURED_STAGES} measured peaks of Megatron-LM and Megatron-Bridge runs whose configuration "
-    "is known completely lie between those of allocated bytes.",
-    "interval-basis-pytorch": f"Low and high are engineering bounds on the ledger's sum. All "
-    f"{MEASURED_PYTORCH_RUNS} measured peaks of torchtitan and torchtune runs whose configuration "
-    "is known completely lie between those of reserved or allocated bytes.",
+    **{name: text for each in all_frameworks() for name, text in each.ASSUMPTIONS.items()},
     "later-step": "The step is a later one: the optimizer's states exist, and gradients were freed "
     "before it (set_to_none).",
     "grouped-experts": "All experts of a rank run in grouped products (transformers' "
@@ -60,8 +54,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
     blocks, experts = plan.model.blocks, plan.model.has_experts
     of_framework = framework_of(plan).assumptions(plan)
     holds = {
-        "interval-basis": "interval-basis" in of_framework,
-        "interval-basis-pytorch": "interval-basis-pytorch" in of_framework,
+        **dict.fromkeys(of_framework, True),
         "later-step": "later-step" in of_framework,
         "grouped-experts": "grouped-experts" in of_framework and experts,
         "balanced-routing": "balanced-routing" in of_framework and experts,
@@ -82,7 +75,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
         SEVERAL_RELEASES.id: False,
         "last-known-revision": plan.source.stale,
     }
-    return [Assumption(name, text) for name, text in ASSUMPTIONS.items() if holds[name]]
+    return [Assumption(name, text) for name, text in ASSUMPTIONS.items() if holds.get(name)]
 
 
 def warnings_of(plan: Plan) -> list[str]:

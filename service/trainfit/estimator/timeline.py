@@ -4,12 +4,12 @@ schedule, and the activations that each leaves behind and has at its highest mom
 The passes and their memory are those of which `peak` takes the maximum.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from trainfit.estimator.peak import Segments, chunk_activations
-from trainfit.estimator.placement import place
+from trainfit.estimator.peak import ChunkActivations, Segments, chunk_activations
+from trainfit.estimator.placement import Content, place
 from trainfit.estimator.schedule import chunk_of, cycle, microbatch_of, warm_up
 from trainfit.resolve.plan import Plan
 
@@ -50,7 +50,10 @@ class Timeline:
     passes: list[Pass]
 
 
-def timeline(ledger: Segments, rank: int) -> Timeline | None:
+OfChunk = Callable[[Segments, Content], ChunkActivations]
+
+
+def timeline(ledger: Segments, rank: int, of_chunk: OfChunk = chunk_activations) -> Timeline | None:
     """The timeline of a rank, None for schedules that are known by their bound alone."""
     plan = ledger.plan
     if plan.layout.schedule not in ("1f1b", "interleaved", "gpipe"):
@@ -58,7 +61,7 @@ def timeline(ledger: Segments, rank: int) -> Timeline | None:
     order = _Order(plan, rank)
     if order.told > MAX_PASSES:
         return None
-    return Timeline(2 * order.total, list(_passes(ledger, rank, order)))
+    return Timeline(2 * order.total, list(_passes(ledger, rank, order, of_chunk)))
 
 
 class _Order:
@@ -96,10 +99,10 @@ class _Order:
         yield from range(first + self._omitted, self.turns)
 
 
-def _passes(ledger: Segments, rank: int, order: _Order) -> Iterator[Pass]:
+def _passes(ledger: Segments, rank: int, order: _Order, of_chunk: OfChunk) -> Iterator[Pass]:
     layout = ledger.plan.layout
     placements = place(ledger.plan)[rank]
-    chunks = [chunk_activations(ledger, each.content) for each in placements]
+    chunks = [of_chunk(ledger, each.content) for each in placements]
     received = ledger.sizes.act if rank < layout.pp - 1 else 0
     sent = ledger.sizes.act if rank > 0 else 0
     live = 0

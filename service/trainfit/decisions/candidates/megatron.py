@@ -11,9 +11,10 @@ from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.training import OffloadModule, Precision, RecomputeModule
 
 
-def switches(job: Job, framework: Megatron) -> Iterator[Candidate]:
+def switches(job: Job) -> Iterator[Candidate]:
     """What gives nothing up, where it is not on already."""
-    training, layout = job.training, job.parallelism
+    training, layout, framework = job.training, job.parallelism, job.framework
+    assert isinstance(framework, Megatron)
     for path, given, wanted, cost in (
         (
             "/training/loss/cross_entropy",
@@ -66,7 +67,15 @@ def switches(job: Job, framework: Megatron) -> Iterator[Candidate]:
         )
 
 
-def precision(job: Job) -> Iterator[Candidate]:
+def trades(job: Job) -> Iterator[Candidate]:
+    """What memory is bought with: precision, time, transfers to the host."""
+    assert isinstance(job.framework, Megatron)
+    yield from _precision(job)
+    yield from _recompute(job, job.framework)
+    yield from _offload(job)
+
+
+def _precision(job: Job) -> Iterator[Candidate]:
     """Moments and gradients in bf16."""
     optimizer, given = job.training.optimizer, job.training.precision
     moments_in = (optimizer.exp_avg_dtype or "fp32", optimizer.exp_avg_sq_dtype or "fp32")
@@ -99,7 +108,7 @@ REMADE: dict[RecomputeModule, tuple[Price, str]] = {
 """What each module costs when it is made again in backward."""
 
 
-def recompute(job: Job, framework: Megatron) -> Iterator[Candidate]:
+def _recompute(job: Job, framework: Megatron) -> Iterator[Candidate]:
     """One module more that runs again in backward, or all of them."""
     given = job.training.recompute
     if given.granularity != "full":
@@ -138,7 +147,7 @@ AWAY: tuple[OffloadModule, ...] = ("core_attn", "qkv_linear", "expert_fc1", "moe
 """Modules whose inputs can wait in host memory each by itself."""
 
 
-def offload(job: Job) -> Iterator[Candidate]:
+def _offload(job: Job) -> Iterator[Candidate]:
     """Megatron's optimizer on the host is the precision-aware one."""
     training = job.training
     aware = OPTIMIZERS[training.optimizer.name].precision_aware

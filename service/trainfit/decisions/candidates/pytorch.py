@@ -10,9 +10,10 @@ from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
 
 
-def switches(job: Job, framework: Torchtitan | Transformers) -> Iterator[Candidate]:
+def switches(job: Job) -> Iterator[Candidate]:
     """What gives next to nothing up under PyTorch, where it is not on already."""
-    training, layout = job.training, job.parallelism
+    training, layout, framework = job.training, job.parallelism, job.framework
+    assert isinstance(framework, Torchtitan | Transformers)
     fused = isinstance(framework, Transformers) and framework.liger_kernel
     if isinstance(framework, Transformers) and not (fused or framework.compile):
         yield Candidate(
@@ -47,7 +48,13 @@ def switches(job: Job, framework: Torchtitan | Transformers) -> Iterator[Candida
         )
 
 
-def precision(job: Job) -> Iterator[Candidate]:
+def trades(job: Job) -> Iterator[Candidate]:
+    """What memory is bought with: precision, time, transfers to the host."""
+    yield from _precision(job)
+    yield from _checkpointing(job)
+
+
+def _precision(job: Job) -> Iterator[Candidate]:
     """Moments in 8 bits, or everything in bf16."""
     narrower = OPTIMIZERS[job.training.optimizer.name].in_8_bits
     if narrower is not None:
@@ -64,7 +71,7 @@ def precision(job: Job) -> Iterator[Candidate]:
         )
 
 
-def checkpointing(job: Job) -> Iterator[Candidate]:
+def _checkpointing(job: Job) -> Iterator[Candidate]:
     """Layers that run again in backward, half of them or all; operations where torchtitan runs."""
     given = job.training.recompute
     if given.granularity == "full" and given.every_nth_layer == 1:

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 from trainfit.decisions.candidates import layouts, megatron, pytorch
 from trainfit.decisions.candidates.candidate import Candidate, Price
-from trainfit.specs.framework import Megatron
+from trainfit.specs.framework import FrameworkName
 from trainfit.specs.job import Job
+
+
+class Offers(Protocol):
+    """What a framework offers to those who want for memory."""
+
+    def switches(self, job: Job) -> Iterator[Candidate]:
+        """What gives next to nothing up."""
+
+    def trades(self, job: Job) -> Iterator[Candidate]:
+        """What memory is bought with."""
+
+
+OFFERS: Mapping[FrameworkName, Offers] = {
+    "megatron": megatron,
+    "torchtitan": pytorch,
+    "transformers": pytorch,
+}
 
 
 def candidates(job: Job, num_gpus: int) -> Iterator[Candidate]:
     """Single changes to a job that runs on `num_gpus` GPUs, the cheapest first."""
-    if isinstance(job.framework, Megatron):
-        yield from megatron.switches(job, job.framework)
-    else:
-        yield from pytorch.switches(job, job.framework)
+    offers = OFFERS[job.framework.name]
+    yield from offers.switches(job)
     yield from layouts.micro_batches(job)
     yield from layouts.sharding(job)
     yield from layouts.sizes(job, num_gpus)
     yield from layouts.pipeline(job)
-    if isinstance(job.framework, Megatron):
-        yield from megatron.precision(job)
-        yield from megatron.recompute(job, job.framework)
-        yield from megatron.offload(job)
-    else:
-        yield from pytorch.precision(job)
-        yield from pytorch.checkpointing(job)
+    yield from offers.trades(job)
     yield Candidate(
         {"/parallelism/num_gpus": 2 * num_gpus},
         Price.GPUS,

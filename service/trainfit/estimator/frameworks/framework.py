@@ -67,6 +67,10 @@ class Ledger(Segments, Protocol):
 class Framework(Protocol[PlanOf]):
     """A framework, to the estimator."""
 
+    @property
+    def ASSUMPTIONS(self) -> Mapping[str, str]:  # noqa: N802
+        """What it alone takes for granted, by an id that the documentation explains."""
+
     def ledger(self, plan: PlanOf, *, symbolic: bool = False) -> Ledger:
         """The ledger of a plan; `symbolic` has shapes in symbols, where programs are known."""
 

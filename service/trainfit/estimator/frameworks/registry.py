@@ -1,6 +1,6 @@
 """The frameworks that are known: a line for each."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trainfit.estimator.frameworks.framework import AnyPlan, Framework
@@ -12,6 +12,11 @@ _FRAMEWORKS: Mapping[type[Plan], Framework[Any]] = {
     MegatronPlan: megatron,
     PytorchPlan: pytorch,
 }
+
+
+def all_frameworks() -> Iterable[Framework[Any]]:
+    """Every framework, in the order of the registry."""
+    return _FRAMEWORKS.values()
 
 
 def framework_of(plan: AnyPlan) -> Framework[AnyPlan]:

@@ -10,6 +10,7 @@ from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.overhead import (
     LEDGER_PERMILLE,
+    MEASURED_STAGES,
     NOTHING,
     UNMEASURED_PERMILLE,
     all_to_all,
@@ -18,6 +19,12 @@ from trainfit.estimator.results import Interval
 from trainfit.estimator.timeline import Timeline
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.blocks import Experts, Recurrence
+
+ASSUMPTIONS = {
+    "interval-basis": f"Low and high are engineering bounds on the ledger's sum. All "
+    f"{MEASURED_STAGES} measured peaks of Megatron-LM and Megatron-Bridge runs whose configuration "
+    "is known completely lie between those of allocated bytes.",
+}
 
 
 def ledger(plan: MegatronPlan, *, symbolic: bool = False) -> MegatronLedger:

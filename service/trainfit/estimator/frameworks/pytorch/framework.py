@@ -10,12 +10,23 @@ from trainfit.estimator.frameworks.pytorch.ranks import ranks as ranks
 from trainfit.estimator.frameworks.pytorch.states import trained_parameters as _trained
 from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.memo import Memo
-from trainfit.estimator.overhead import PYTORCH_PERMILLE, UNMEASURED_PERMILLE, all_to_all
+from trainfit.estimator.overhead import (
+    MEASURED_PYTORCH_RUNS,
+    PYTORCH_PERMILLE,
+    UNMEASURED_PERMILLE,
+    all_to_all,
+)
 from trainfit.estimator.results import Interval
 from trainfit.estimator.timeline import Timeline
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Recurrence
 from trainfit.specs.parallelism import SPLIT_BACKWARD
+
+ASSUMPTIONS = {
+    "interval-basis-pytorch": f"Low and high are engineering bounds on the ledger's sum. All "
+    f"{MEASURED_PYTORCH_RUNS} measured peaks of torchtitan and torchtune runs whose configuration "
+    "is known completely lie between those of reserved or allocated bytes.",
+}
 
 
 def ledger(plan: PytorchPlan, *, symbolic: bool = False) -> PytorchLedger:
