@@ -97,7 +97,7 @@ def test_an_option_that_is_not_modelled_is_named() -> None:
 def test_parts_that_are_not_counted_are_named() -> None:
     answer = fit_check(question(GPT2), lambda _: needing((1, 2), warnings=("the tower",)))
     assert answer.verdict == "unknown"
-    assert answer.not_modelled == [NotModelled("/model", "the tower")]
+    assert answer.not_modelled == [NotModelled("/model", "the tower", direction="raises")]
     assert answer.estimate is not None
 
 

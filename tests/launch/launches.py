@@ -25,6 +25,15 @@ class Read(NamedTuple):
         return {each.key for each in self.account.unsupported}
 
     @property
+    def bounded(self) -> set[str]:
+        return {each.key for each in self.account.bounded}
+
+    @property
+    def left_out(self) -> set[str]:
+        """What is not modelled, bounded or not."""
+        return self.unsupported | self.bounded
+
+    @property
     def irrelevant(self) -> set[str]:
         return {each.key for each in self.account.irrelevant}
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
 import trainfit.launch
-from trainfit.launch.keys import UNKNOWN, Effect, Keys, Row, table_of
+from trainfit.launch.effects import Effect
+from trainfit.launch.fields import as_field
+from trainfit.launch.keys import UNKNOWN, Keys, Row, table_of
 
 TABLES = [
     (f"trainfit.launch.{path.parent.name}", name)
@@ -20,12 +22,12 @@ TABLES = [
 VALUES = TypeAdapter(list[bool | int | float | str | list[str] | dict[str, str] | None])
 KEYS = Keys(
     {
-        "plain": Row("none"),
-        "switch": Row("unmodelled", (False, None), "it is not modelled"),
-        "section.": Row("unmodelled", (), "what is below is not modelled"),
-        "section.of.": Row("none"),
-        "section.of.one": Row("unmodelled", (), "this one is not modelled"),
-        "fp8_*": Row("unmodelled", (), "fp8 is not modelled"),
+        "plain": Row(None),
+        "switch": Row(Effect("it is not modelled"), (False, None)),
+        "section.": Row(Effect("what is below is not modelled"), ()),
+        "section.of.": Row(None),
+        "section.of.one": Row(Effect("this one is not modelled"), ()),
+        "fp8_*": Row(Effect("fp8 is not modelled"), ()),
     }
 )
 
@@ -35,12 +37,17 @@ def test_every_row_says_what_it_has_to(package: str, table: str) -> None:
     rows = table_of(package, table).rows
     assert rows
     for name, row in rows.items():
-        assert row.effect in get_args(Effect), name
-        assert row.effect == "unmodelled" or not row.unless, name
+        assert row.effect is not None or not row.unless, name
         assert not row.unless or not name.endswith((".", "*")), name
-        assert row.note, name
-        assert not row.note.endswith("."), name
         VALUES.validate_python(list(row.unless), strict=True)
+        if row.effect is None:
+            continue
+        assert row.effect.why, name
+        assert not row.effect.why.endswith("."), name
+        told = row.effect.direction != "either" or row.effect.is_bounded
+        assert not told or row.effect.source, f"{name}: who says in which direction?"
+        for pointer, value in row.effect.within.items():
+            as_field(pointer, value)
 
 
 @pytest.mark.parametrize(
@@ -60,13 +67,14 @@ def test_every_row_says_what_it_has_to(package: str, table: str) -> None:
     ],
 )
 def test_the_nearest_name_counts(name: str, value: Any, why: str | None) -> None:
-    assert KEYS.why_not(name, value) == why
+    effect = KEYS.effect_of(name, value)
+    assert (effect.why if effect is not None else None) == why
 
 
 def test_of_two_tables_the_later_counts() -> None:
-    later = KEYS | Keys({"switch": Row("none")})
-    assert later.why_not("switch", True) is None
-    assert later.why_not("plain", 1) is None
+    later = KEYS | Keys({"switch": Row(None)})
+    assert later.effect_of("switch", True) is None
+    assert later.effect_of("plain", 1) is None
 
 
 def test_a_key_that_is_in_a_table_twice_is_refused(

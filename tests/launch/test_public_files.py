@@ -55,13 +55,14 @@ def test_it_becomes_this_job(case: Case) -> None:
     assert fields == expected
     assert sorted(found.defaulted) == case["defaulted"]
     assert sorted(found.unsupported) == case["unsupported"]
+    assert sorted(found.bounded) == case.get("bounded", [])
     Job.model_validate(found.job)
 
 
 @every_case
 def test_every_key_is_in_one_list(case: Case) -> None:
     found = read(launch(case))
-    lists = [found.recognised, found.irrelevant, found.unsupported]
+    lists = [found.recognised, found.irrelevant, found.unsupported, found.bounded]
     for path in case["files"]:
         text = (DATA / path).read_text(encoding="utf-8")
         (document,) = parse_documents(path[path.rindex(".") :], text)

@@ -16,6 +16,7 @@ from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import takes_flags_over_files
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
 from trainfit.cli.lookup import looking_up
+from trainfit.cli.reach import reach
 from trainfit.cli.refusals import as_flag, refusal
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.launch.account import Account
@@ -110,10 +111,15 @@ def _tables(account: Account) -> Iterator[Table]:
         for lost in account.unsupported:
             rows.add_row(lost.where, str(lost.value), lost.why)
         yield rows
+    if account.bounded:
+        rows = table(["bounded", "value", "the peak, at most", "why"])
+        for key in account.bounded:
+            rows.add_row(key.where, str(key.value), reach(key), key.why)
+        yield rows
     rows = table(["decides", "value", "became"])
-    for key in account.recognised:
-        became = ", ".join(f"{each.pointer} {each.value}" for each in key.became)
-        rows.add_row(key.where, str(key.value), became)
+    for known in account.recognised:
+        became = ", ".join(f"{each.pointer} {each.value}" for each in known.became)
+        rows.add_row(known.where, str(known.value), became)
     yield rows
     if account.replaced:
         rows = table(["replaced", "value", "by"])

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainfit.cli.cards import own_card, usual_cards
+from trainfit.cli.reach import reach
 from trainfit.cli.terminal import labelled, print_all, table
 from trainfit.decisions.quantities import count, gib, gib_range, plain, ranges
 from trainfit.estimator.results import Chunk, ComponentName, Estimate, Peak, Stage
@@ -68,6 +69,7 @@ def _launch(launch: ReadLaunch) -> str:
     return (
         f"{plain(launch.format)}: {len(account.recognised)} keys decide, "
         f"{len(account.irrelevant)} do not matter, {len(account.unsupported)} are not modelled, "
+        f"{len(account.bounded)} are bounded, "
         f"{len(account.defaulted)} defaults (`trainfit job from-launch` lists them)"
     )
 
@@ -144,8 +146,10 @@ def _conclusions(
         yield "GPUs (GiB)", usual_cards(result, plan.gpu)
     for warning in result.warnings:
         yield "Warning", Text(warning, "yellow")
-    for place, why in asked.reading.unread() if asked.reading is not None else ():
-        yield "Not modelled", Text(f"{place.words}: {why}", "yellow")
+    for unread in asked.reading.unread() if asked.reading is not None else ():
+        yield "Not modelled", Text(unread.message, "yellow")
+    for bounded in asked.bounded:
+        yield "Bounded", f"{bounded.where}: {reach(bounded)}; {bounded.why}"
     names = ", ".join(assumption.id for assumption in result.assumptions)
     yield "Assumes", f"{names} (--verbose explains)"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from trainfit.decisions.limits import Largest, largest
 from trainfit.decisions.room import Room, room_on
 from trainfit.decisions.suggestions import Suggestion, suggestions
-from trainfit.decisions.verdict import Verdict
-from trainfit.estimator.results import Binding, Estimate, Interval
+from trainfit.decisions.verdict import Verdict, standing
+from trainfit.estimator.results import Binding, Direction, Estimate, Interval
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest, Override, Policy
@@ -41,12 +41,14 @@ class AppliedPolicy:
 @dataclass(frozen=True, slots=True)
 class NotModelled:
     """Something that changes memory and is not counted, and where the job or the launch asks for
-    it. `line` counts from 1 where the pointer leads to a file.
+    it. `line` counts from 1 where the pointer leads to a file. `direction` is that in which it
+    moves the peak, nobody knows how far.
     """
 
     pointer: str
     message: str
     line: int | None = None
+    direction: Direction = "either"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ def fit_check(
 ) -> FitCheck:
     """The verdict on a job. `price` estimates a job or raises RefusedError, which propagates
     unless all that is wrong is that something is not modelled. Of a job that leaves out what is
-    `unread`, nothing certain can be said. `suggesting` prices suggestions, where it is given.
+    `unread`, only that is certain which this cannot change. `suggesting` prices suggestions, where
+    it is given.
     """
     room = room_on(request.gpu, request.policy)
     try:
@@ -87,15 +90,18 @@ def fit_check(
             raise
         missing = [NotModelled(each.pointer, each.message) for each in refused.findings]
         return _answer(request, room, "unknown", [*unread, *missing])
-    verdict = room.verdict(estimate) if not unread else "unknown"
+    verdict = standing(room.verdict(estimate), (each.direction for each in unread))
     helpful: list[Suggestion] = []
-    if request.suggest and verdict in ("tight", "does_not_fit"):
+    if request.suggest and not unread and verdict in ("tight", "does_not_fit"):
         helpful = suggestions(request, estimate, suggesting or price, room)
     return _answer(
         request,
         room,
         verdict,
-        [*unread, *(NotModelled("/model", warning) for warning in estimate.warnings)],
+        [
+            *unread,
+            *(NotModelled("/model", warning, direction="raises") for warning in estimate.warnings),
+        ],
         estimate,
         helpful,
         largest(request, estimate, price, room),

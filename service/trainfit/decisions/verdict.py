@@ -1,8 +1,9 @@
 """Whether a job fits a card: the one rule."""
 
+from collections.abc import Iterable
 from typing import Literal
 
-from trainfit.estimator.results import Estimate, Needs
+from trainfit.estimator.results import Direction, Estimate, Needs
 
 Verdict = Literal["fits", "tight", "does_not_fit", "unknown"]
 
@@ -19,3 +20,18 @@ def verdict(estimate: Estimate | Needs, usable_bytes: int, headroom_bytes: int =
     if all(stage.device_bytes.high <= usable_bytes - headroom_bytes for stage in estimate.stages):
         return "fits"
     return "tight"
+
+
+def standing(found: Verdict, uncounted: Iterable[Direction]) -> Verdict:
+    """What is left of a verdict beside what is not counted, which moves the peak in these
+    directions, nobody knows how far: what fits still does where all of it only lowers the peak, and
+    what does not fit where all of it only raises it.
+    """
+    directions = set(uncounted)
+    if not directions:
+        return found
+    if (directions == {"lowers"} and found == "fits") or (
+        directions == {"raises"} and found == "does_not_fit"
+    ):
+        return found
+    return "unknown"

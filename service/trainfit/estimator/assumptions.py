@@ -33,11 +33,14 @@ ASSUMPTIONS = {
     "config, whose positions are computed and go on.",
     "several-releases": "The launch can be of several releases of its framework: the bounds span "
     "all of them, and what is expected is that of the latest. framework_version narrows it.",
+    "bounded-options": "Options that are not modelled move the peak by at most so much: the bounds "
+    "take it in, and what is expected leaves it out. The launch's account names each.",
     "last-known-revision": "The branch or tag of the model still names the commit that it named "
     "when the Hub was last asked.",
 }
 
 SEVERAL_RELEASES = Assumption("several-releases", ASSUMPTIONS["several-releases"])
+BOUNDED_OPTIONS = Assumption("bounded-options", ASSUMPTIONS["bounded-options"])
 """Of what was read from a launch, which no plan knows of."""
 
 
@@ -73,6 +76,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
         "class-sizes": any(each.pointer in SIZES for each in plan.defaults),
         "longer-than-positions": _is_longer_than_positions(plan),
         SEVERAL_RELEASES.id: False,
+        BOUNDED_OPTIONS.id: False,
         "last-known-revision": plan.source.stale,
     }
     return [Assumption(name, text) for name, text in ASSUMPTIONS.items() if holds.get(name)]

@@ -27,6 +27,10 @@ class Interval:
     high: int
 
 
+Direction = Literal["lowers", "raises", "either"]
+"""In which direction something that is not counted can move a peak."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """Parameters of the model as published: tied weights once, no padding, without MTP.

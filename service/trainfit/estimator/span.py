@@ -1,13 +1,43 @@
-"""The same run by several releases of its framework, as one whose bounds hold for each."""
+"""Several runs as one whose bounds hold for each: the same by several releases of its framework,
+or with options that are not modelled as far as they can move it.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
-from trainfit.estimator.assumptions import SEVERAL_RELEASES
+from trainfit.estimator.assumptions import BOUNDED_OPTIONS, SEVERAL_RELEASES
 from trainfit.estimator.results import Assumption, Estimate, Interval, Needs, Stage, StageNeeds
 
 AnyStage = TypeVar("AnyStage", bound=Stage | StageNeeds)
+Result = TypeVar("Result", Estimate, Needs)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach(Generic[Result]):
+    """How far options that are not modelled can move a peak: to what `below` needs, less so many
+    bytes, and to what `above` needs, and so many bytes more. None is what is meant itself.
+    """
+
+    below: Result | None = None
+    above: Result | None = None
+    less_bytes: int = 0
+    more_bytes: int = 0
+
+    def sizes(self, stage: Stage | StageNeeds, rank: int) -> tuple[Interval, Interval, Interval]:
+        """The bounds of what a stage has allocated and reserved, and needs on the device."""
+        below = self.below.stages[rank] if self.below is not None else stage
+        above = self.above.stages[rank] if self.above is not None else stage
+        return (
+            self._around(stage.allocated_bytes, below.allocated_bytes, above.allocated_bytes),
+            self._around(stage.reserved_bytes, below.reserved_bytes, above.reserved_bytes),
+            self._around(stage.device_bytes, below.device_bytes, above.device_bytes),
+        )
+
+    def _around(self, meant: Interval, below: Interval, above: Interval) -> Interval:
+        low = min(meant.low, below.low) - self.less_bytes
+        high = max(meant.high, above.high) + self.more_bytes
+        return Interval(max(0, low), meant.expected, high)
 
 
 def spanned_estimate(meant: Estimate, others: Mapping[str, Estimate]) -> Estimate:
@@ -46,6 +76,32 @@ def spanned_needs(meant: Needs, others: Sequence[Needs]) -> Needs:
     ]
     device = stages[meant.binding.pp_rank].device_bytes
     return meant._replace(stages=stages, binding=replace(meant.binding, device_bytes=device))
+
+
+def reaching_estimate(meant: Estimate, reach: Reach[Estimate], options: Sequence[str]) -> Estimate:
+    """What is meant, within what these options can make of it."""
+    stages = []
+    for rank, stage in enumerate(meant.stages):
+        allocated, reserved, device = reach.sizes(stage, rank)
+        stages.append(
+            replace(stage, allocated_bytes=allocated, reserved_bytes=reserved, device_bytes=device)
+        )
+    binding = replace(meant.binding, device_bytes=stages[meant.binding.pp_rank].device_bytes)
+    text = f"{BOUNDED_OPTIONS.text} Here: {', '.join(options)}."
+    assumptions = [*meant.assumptions, Assumption(BOUNDED_OPTIONS.id, text)]
+    return replace(meant, stages=stages, binding=binding, assumptions=assumptions)
+
+
+def reaching_needs(meant: Needs, reach: Reach[Needs]) -> Needs:
+    """The same of the part of an estimate that decides."""
+    stages = []
+    for rank, stage in enumerate(meant.stages):
+        allocated, reserved, device = reach.sizes(stage, rank)
+        stages.append(
+            stage._replace(allocated_bytes=allocated, reserved_bytes=reserved, device_bytes=device)
+        )
+    binding = replace(meant.binding, device_bytes=stages[meant.binding.pp_rank].device_bytes)
+    return meant._replace(stages=stages, binding=binding)
 
 
 def _beside(

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from typing import Any
 
+from trainfit.estimator.results import Direction
+
 
 def where(file: str, line: int | None, key: str) -> str:
     """A key and its place, for a message."""
@@ -73,8 +75,9 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A key that may change memory in a way that is not modelled, and why it is not read. `missing`
-    are pointers into the launch: what is given at any of them takes the key's place.
+    """A key that may change memory in a way that is not modelled, and why it is not read. It moves
+    the peak in this direction, and nobody knows how far; `source` says who tells the direction.
+    `missing` are pointers into the launch: what is given at any of them takes the key's place.
     """
 
     file: str
@@ -84,6 +87,31 @@ class Unsupported:
     why: str
     accepted: bool
     missing: list[str] = dataclass_field(default_factory=list)
+    direction: Direction = "either"
+    source: str | None = None
+
+    @property
+    def where(self) -> str:
+        """The place and the key, for a message."""
+        return where(self.file, self.line, self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A key that changes memory in a way that is not modelled, but at most so far: the bounds of an
+    estimate take it in. At the values of `within` the peak is as far as the key can move it in its
+    direction; `bytes` is the most that it moves it besides, on each GPU. `source` says so.
+    """
+
+    file: str
+    line: int | None
+    key: str
+    value: Any
+    why: str
+    direction: Direction
+    source: str | None
+    within: list[Became]
+    bytes: int
 
     @property
     def where(self) -> str:
@@ -102,13 +130,17 @@ class Account:
     defaulted: list[Defaulted]
     unsupported: list[Unsupported]
     replaced: list[Replaced] = dataclass_field(default_factory=list)
+    bounded: list[Bounded] = dataclass_field(default_factory=list)
 
 
 def with_unsupported(account: Account, others: Iterable[Account]) -> Account:
     """The account, with the keys that only other ways to read the same launch leave out."""
-    found = {each.where: each for other in others for each in other.unsupported}
-    for each in account.unsupported:
-        found.pop(each.where, None)
+    others = list(others)
+    lost = {each.where: each for other in others for each in other.unsupported}
+    lost |= {each.where: each for each in account.unsupported}
+    bounded = {each.where: each for other in others for each in other.bounded}
+    bounded |= {each.where: each for each in account.bounded}
+    found = lost.keys() | bounded.keys()
     return replace(
         account,
         recognised=[each for each in account.recognised if each.where not in found],
@@ -117,5 +149,6 @@ def with_unsupported(account: Account, others: Iterable[Account]) -> Account:
             for each in account.irrelevant
             if where(each.file, each.line, each.key) not in found
         ],
-        unsupported=[*account.unsupported, *found.values()],
+        unsupported=list(lost.values()),
+        bounded=[each for name, each in bounded.items() if name not in lost],
     )

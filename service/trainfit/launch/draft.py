@@ -10,11 +10,13 @@ from typing import Any
 from trainfit.launch.account import (
     Account,
     Became,
+    Bounded,
     Defaulted,
     Irrelevant,
     Recognised,
     Unsupported,
 )
+from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.fields import as_field, named_as_fields
 from trainfit.launch.fork import Fork
@@ -49,7 +51,7 @@ class Draft:
         self._recognised: dict[Setting, list[Became]] = {}
         self._irrelevant: list[Setting] = []
         self._defaulted: dict[str, Defaulted] = {}
-        self._unsupported: dict[Setting, str] = {}
+        self._unsupported: dict[Setting, Effect] = {}
         self._complaints: list[Complaint] = []
 
     def put(self, pointer: str, value: Any, *settings: Setting) -> None:
@@ -120,16 +122,18 @@ class Draft:
         if version is not None:
             self.ignore(Setting("framework_version", version, "framework_version", None))
 
-    def leave_out(self, setting: Setting, why: str) -> None:
-        """Note a setting that may change memory in a way that is not modelled. Where `why` asks for
-        a field that the overrides set, that takes its place.
+    def leave_out(self, setting: Setting, effect: Effect | str) -> None:
+        """Note a setting that may change memory in a way that is not modelled; a text says why, and
+        that nobody knows what it does. Where that asks for a field that the overrides set, this
+        takes its place.
         """
-        fields = (each for each in asked_for(why) if each.startswith(OVERRIDES))
+        effect = Effect(effect) if isinstance(effect, str) else effect
+        fields = (each for each in asked_for(effect.why) if each.startswith(OVERRIDES))
         if any(settles(self._overrides, each.removeprefix(OVERRIDES)) for each in fields):
             self.ignore(setting)
             return
         self._recognised.pop(setting, None)
-        self._unsupported[setting] = why
+        self._unsupported[setting] = effect
 
     def complain(self, setting: Setting, message: str, pointer: str | None = None) -> None:
         """Note that a setting is wrong. `close` raises it, with all others.
@@ -159,17 +163,32 @@ class Draft:
                 if not replaces(self._overrides, each.pointer)
             ],
             unsupported=[
-                Unsupported(
-                    each.file,
-                    each.line,
-                    each.key,
-                    _shown(each),
-                    why,
-                    self._accepts(each),
-                    list(asked_for(why)),
-                )
-                for each, why in self._unsupported.items()
+                self._lost(each, effect)
+                for each, effect in self._unsupported.items()
+                if not self._is_bounded(each, effect)
             ],
+            bounded=[
+                _bounded(each, effect)
+                for each, effect in self._unsupported.items()
+                if self._is_bounded(each, effect)
+            ],
+        )
+
+    def _is_bounded(self, setting: Setting, effect: Effect) -> bool:
+        """Whether the bounds take it in; what a caller accepts changes nothing."""
+        return effect.is_bounded and not self._accepts(setting)
+
+    def _lost(self, setting: Setting, effect: Effect) -> Unsupported:
+        return Unsupported(
+            setting.file,
+            setting.line,
+            setting.key,
+            _shown(setting),
+            effect.why,
+            self._accepts(setting),
+            list(asked_for(effect.why)),
+            effect.direction,
+            effect.source,
         )
 
     def _complain_of_unknown(self, setting: Setting, pointer: str | None = None) -> None:
@@ -201,6 +220,20 @@ _SECRET = re.compile(r"(token|secret|password|passwd|credential|(api|access)[-_]
 def _shown(setting: Setting) -> Any:
     """The value as an account repeats it: not what a key keeps secret, known or not."""
     return None if _SECRET.search(setting.key) else setting.value
+
+
+def _bounded(setting: Setting, effect: Effect) -> Bounded:
+    return Bounded(
+        setting.file,
+        setting.line,
+        setting.key,
+        _shown(setting),
+        effect.why,
+        effect.direction,
+        effect.source,
+        [Became(pointer, value) for pointer, value in effect.within.items()],
+        effect.bytes,
+    )
 
 
 class Reading:
@@ -276,9 +309,9 @@ class Reading:
         for key, setting in self._left.items():
             value = self._values[key]
             changes = key not in idle and value not in (without_effect or {}).get(key, ())
-            why = keys.why_not(key, value) if changes else None
-            if why is None:
+            effect = keys.effect_of(key, value) if changes else None
+            if effect is None:
                 self.draft.ignore(setting)
             else:
-                self.draft.leave_out(setting, why)
+                self.draft.leave_out(setting, effect)
         self._left = {}

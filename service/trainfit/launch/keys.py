@@ -1,8 +1,12 @@
 """What is known of the keys of a format that no field of a job is read from, as data.
 
 A table is a list of rows in the `keys.json` of a format. A row names keys, in lines of words, and
-their `effect` on memory: "none", or "unmodelled" but at the values in `unless`; `note` says why. A
-name that ends in a dot stands for that key and every key below it, one that ends in a star for
+their `effect` on the peak of memory: "none", or but at the values in `unless` "lowers", "raises" or
+"either", and "unmodelled" where nobody says which. `note` says why, and `source` who does. `within`
+are fields of a job that move the peak as far as the key can, `bytes` is the most that it moves it:
+without them only the direction is known.
+
+A name that ends in a dot stands for that key and every key below it, one that ends in a star for
 every key that begins so; of several the longest counts, and a dot before a star.
 """
 
@@ -13,19 +17,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
-Effect = Literal["none", "unmodelled"]
+from trainfit.launch.effects import Effect
+
+NONE, UNMODELLED = "none", "unmodelled"
 UNKNOWN = "no list of this format has this key"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The effect of a key; `unless` are values at which it has none."""
+    """The effect of a key, None where it has none; `unless` are values at which it has none."""
 
-    effect: Effect
+    effect: Effect | None
     unless: Sequence[Any] = ()
-    note: str = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +39,12 @@ class Keys:
 
     rows: Mapping[str, Row]
 
-    def why_not(self, name: str, value: Any) -> str | None:
-        """Why a key at this value is not read; None where it changes nothing."""
+    def effect_of(self, name: str, value: Any) -> Effect | None:
+        """What a key that is not read does at this value; None where it changes nothing."""
         row = next((self.rows[each] for each in _names_of(name) if each in self.rows), None)
         if row is None:
-            return UNKNOWN
-        return None if row.effect == "none" or value in row.unless else row.note
+            return Effect(UNKNOWN)
+        return None if value in row.unless else row.effect
 
     def __or__(self, other: Keys) -> Keys:
         """Both; of a key in both the other's row counts."""
@@ -65,10 +70,22 @@ def words(text: str) -> tuple[str, ...]:
 
 def _read(table: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Row]]:
     for entry in table:
-        row = Row(entry["effect"], entry.get("unless", ()), entry.get("note", UNKNOWN))
+        row = Row(_effect(entry), entry.get("unless", ()))
         for line in entry["keys"]:
             for name in line.split():
                 yield name, row
+
+
+def _effect(entry: Mapping[str, Any]) -> Effect | None:
+    if entry["effect"] == NONE:
+        return None
+    return Effect(
+        why=entry.get("note", UNKNOWN),
+        direction="either" if entry["effect"] == UNMODELLED else entry["effect"],
+        source=entry.get("source"),
+        within=entry.get("within", {}),
+        bytes=entry.get("bytes", 0),
+    )
 
 
 def _names_of(name: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
+from trainfit.estimator.results import Direction
 from trainfit.launch.account import Account
 from trainfit.launch.fields import named_as_fields
 from trainfit.launch.overriding import replaces
@@ -56,6 +57,21 @@ class Place(NamedTuple):
     words: str
 
 
+class Unread(NamedTuple):
+    """What is not modelled and was not accepted: where it stands, why, and in which direction it
+    moves the peak, nobody knows how far.
+    """
+
+    place: Place
+    why: str
+    direction: Direction
+
+    @property
+    def message(self) -> str:
+        """In the words of who wrote the launch."""
+        return f"{self.place.words}: {self.why}"
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchReading:
     """A job as it was read from `source`, not yet checked. `origins` are the settings that its
@@ -81,10 +97,14 @@ class LaunchReading:
             nearest = nearest.rpartition("/")[0]
         return Place(f"/overrides{pointer}", None, f"{pointer or '/'} of the job")
 
-    def unread(self) -> list[tuple[Place, str]]:
+    def unread(self) -> list[Unread]:
         """What is not modelled and was not accepted, and why."""
         return [
-            (Place(place_in(self.source, each.file), each.line, each.where), each.why)
+            Unread(
+                Place(place_in(self.source, each.file), each.line, each.where),
+                each.why,
+                each.direction,
+            )
             for each in self.launch.account.unsupported
             if not each.accepted
         ]

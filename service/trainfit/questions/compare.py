@@ -10,10 +10,11 @@ from trainfit.decisions.compare import Candidate, Comparison, compare
 from trainfit.decisions.patch import PatchError, apply
 from trainfit.decisions.quantities import gib, plain
 from trainfit.decisions.room import room_on
-from trainfit.decisions.verdict import Verdict
+from trainfit.decisions.verdict import Verdict, standing
 from trainfit.estimator.results import Needs
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.questions.answers import Sent, html_table
+from trainfit.questions.bounds import bounded_needs
 from trainfit.questions.digest import catalogue_version
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.jobs import not_a_job
@@ -126,14 +127,17 @@ def compare_jobs(
 def _needs(
     asked: Asked[Job] | Problem, pricing: Pricing, job: Job, _: LaunchReading | None
 ) -> Needs:
-    return needed(job, asked.variants if isinstance(asked, Asked) else (), pricing.needs)
+    if isinstance(asked, Problem):
+        return pricing.needs(job)
+    variants = asked.variants
+    return bounded_needs(job, asked.bounded, lambda each: needed(each, variants, pricing.needs))
 
 
 def _verdict(asked: Asked[Job] | Problem, needs: Needs, policy: Headroom) -> Verdict | None:
     """The verdict on the card that the job names."""
     if isinstance(asked, Problem) or asked.job.gpu is None:
         return None
-    return "unknown" if asked.unread else room_on(asked.job.gpu, policy).verdict(needs)
+    return standing(room_on(asked.job.gpu, policy).verdict(needs), asked.unread)
 
 
 def _changed(base: Asked[Job] | Problem, change: NamedChange) -> Asked[Job] | Problem:
@@ -142,7 +146,7 @@ def _changed(base: Asked[Job] | Problem, change: NamedChange) -> Asked[Job] | Pr
     operations = [Change(each.op, each.path, each.value) for each in change.patch]
     try:
         changed = apply(base.job, operations)
-        return Asked(changed, unread=base.unread, variants=base.variants)
+        return Asked(changed, unread=base.unread, variants=base.variants, bounded=base.bounded)
     except PatchError as error:
         pointer = f"/patch/{operations.index(error.change)}/path"
         return problem(

@@ -10,6 +10,7 @@ from trainfit.estimator.memo import Memos
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.questions.answers import Sent, stages_table
+from trainfit.questions.bounds import bounded_estimate
 from trainfit.questions.digest import catalogue_version, normalised, request_digest
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.releases import estimated
@@ -71,7 +72,7 @@ def estimate_over_releases(
     find: Find = from_package,
 ) -> Estimate:
     """The estimate of the plan of a job, within the bounds of every release that the launch which
-    it was read from can be of.
+    it was read from can be of, and of its options that are not modelled.
     """
     memo = MEMOS.current()
 
@@ -79,7 +80,12 @@ def estimate_over_releases(
         known = plan if each is job else plan_of(each, find)
         return estimate(known, activations=activations, memo=memo)
 
-    return estimated(job, reading.launch.variants if reading is not None else [], price)
+    if reading is None:
+        return price(job)
+    variants = reading.launch.variants
+    return bounded_estimate(
+        job, reading.launch.account.bounded, lambda each: estimated(each, variants, price)
+    )
 
 
 def signed(
@@ -96,7 +102,7 @@ def signed(
     launch = reading.launch if reading is not None else None
     if reading is not None:
         options["launch"] = asdict(reading.launch)
-        unread = [f"{place.words}: {why}" for place, why in reading.unread()]
+        unread = [each.message for each in reading.unread()]
         result = replace(result, warnings=[*result.warnings, *unread])
     return EstimateAnswer(
         **fields_of(result),

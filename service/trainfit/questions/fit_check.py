@@ -10,6 +10,7 @@ from trainfit.decisions.quantities import plain
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.questions.answers import Sent, html_table, stages_table
+from trainfit.questions.bounds import bounded_estimate
 from trainfit.questions.digest import catalogue_version, normalised, request_digest
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.estimate import fields_of
@@ -62,9 +63,12 @@ def check_fit(
     """
     pricing = pricing or Pricing(find)
     variants = reading.launch.variants if reading is not None else []
+    options = reading.launch.account.bounded if reading is not None else []
 
     def spanning(each: Callable[[Job], Estimate]) -> Callable[[Job], Estimate]:
-        return lambda job: estimated(job, variants, each)
+        return lambda job: bounded_estimate(
+            job, options, lambda other: estimated(other, variants, each)
+        )
 
     decision = fit_check(
         request,
@@ -74,16 +78,16 @@ def check_fit(
     )
     plan = pricing.plan_of(request) if decision.estimate is not None else None
     document = normalised(request, plan)
-    options = request.model_dump(mode="json", include=set(FitCheckOptions.model_fields))
+    said = request.model_dump(mode="json", include=set(FitCheckOptions.model_fields))
     launch = reading.launch if reading is not None else None
     if launch is not None:
-        options["launch"] = asdict(launch)
+        said["launch"] = asdict(launch)
     source = plan.source if plan is not None else find(request.model).source
     return FitCheckAnswer(
         **fields_of(decision),
         estimator_version=__version__,
         catalogue_version=catalogue_version(),
-        request_digest=request_digest("fit-check", document, options, source),
+        request_digest=request_digest("fit-check", document, said, source),
         job=document,
         launch=launch,
     )
@@ -94,6 +98,6 @@ def _unread(reading: LaunchReading | None) -> list[NotModelled]:
     if reading is None:
         return []
     return [
-        NotModelled(f"/launch{place.pointer}", f"{place.words}: {why}", place.line)
-        for place, why in reading.unread()
+        NotModelled(f"/launch{each.place.pointer}", each.message, each.place.line, each.direction)
+        for each in reading.unread()
     ]

@@ -6,6 +6,8 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
+from trainfit.estimator.results import Direction
+from trainfit.launch.account import Bounded
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.reading import LaunchReading, ReadLaunch, place_in
 from trainfit.launch.variants import Variant
@@ -30,16 +32,18 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[AnyJob]):
-    """A job, and how it was read where a launch stood in its place. Of one that leaves `unread`
-    what changes memory, nothing certain can be said.
+    """A job, and how it was read where a launch stood in its place. `unread` says in which
+    directions that moves the peak which is not modelled, nobody knows how far.
     """
 
     job: AnyJob
     reading: LaunchReading | None = None
     prefix: str = LAUNCH
-    unread: bool = False
+    unread: Sequence[Direction] = ()
     variants: Sequence[Variant] = ()
     """What the job would be under other releases that the launch can be of."""
+    bounded: Sequence[Bounded] = ()
+    """Options of the launch that are not modelled, and how far they move the peak."""
 
     @property
     def launch(self) -> ReadLaunch | None:
@@ -93,7 +97,9 @@ def _read(
     job = read_job({**reading.job, **beside}, kind)
     if isinstance(job, Problem):
         return _placed(job, reading, prefix)
-    return Asked(job, reading, prefix, bool(reading.unread()), reading.launch.variants)
+    unread = [each.direction for each in reading.unread()]
+    read = reading.launch
+    return Asked(job, reading, prefix, unread, read.variants, read.account.bounded)
 
 
 def _finding(complaint: Complaint, launch: Launch, prefix: str) -> Finding:

@@ -79,18 +79,18 @@ def test_a_key_is_taken_away() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "loss", "unsupported"),
+    ("words", "loss", "left_out"),
     [
         (("compile=True",), "fused", set()),
-        (("compile=False",), None, {"loss._component_"}),
+        (("compile=False",), "fused", {"loss._component_"}),
         (("compile=False", "loss=torch.nn.CrossEntropyLoss"), "unfused", set()),
         (("compile=True", "loss=my.Loss"), None, {"loss"}),
     ],
 )
-def test_losses(words: tuple[str, ...], loss: str | None, unsupported: set[str]) -> None:
+def test_losses(words: tuple[str, ...], loss: str | None, left_out: set[str]) -> None:
     found = tune(*words)
     assert found.field("/training/loss/cross_entropy") == loss
-    assert found.unsupported == unsupported
+    assert found.left_out == left_out
 
 
 def test_compiling_one_of_model_and_loss_is_unsupported() -> None:
@@ -124,14 +124,14 @@ def test_recompute(words: tuple[str, ...], granularity: str | None, every: int |
 
 def test_validation_matters_where_it_reads_more_than_training() -> None:
     words = ("run_val_every_n_steps=100",)
-    assert "run_val_every_n_steps" not in tune(*words, config=LORA).unsupported
+    assert "run_val_every_n_steps" not in tune(*words, config=LORA).left_out
     found = tune(*words, "batch_size_val=16", config=LORA)
-    assert {"run_val_every_n_steps", "batch_size_val"} <= found.unsupported
+    assert {"run_val_every_n_steps", "batch_size_val"} <= found.bounded
 
 
 def test_a_reference_means_the_other_key() -> None:
     found = tune("run_val_every_n_steps=100", "batch_size_val=${batch_size}", config=LORA)
-    assert not found.unsupported & {"run_val_every_n_steps", "batch_size_val"}
+    assert not found.left_out & {"run_val_every_n_steps", "batch_size_val"}
 
 
 @pytest.mark.parametrize(

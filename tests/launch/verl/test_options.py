@@ -46,7 +46,7 @@ EXAMPLES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "grpo_qwen3_8b": ({"/training/micro_batch_size": 32}, ENGINE),
     "grpo_seed_oss_36b": (
         {"/framework/data_parallel_engine": "fsdp2"},
-        ENGINE | {f"{MODEL}.use_fused_kernels", "actor_rollout_ref.rollout.free_cache_engine"},
+        ENGINE | {f"{MODEL}.use_fused_kernels"},
     ),
     "ppo_deepseek_7b_sp2": (
         {"/parallelism/cp": 2, "/parallelism/cp_comm_type": "a2a"},
@@ -83,7 +83,7 @@ def test_an_example_is_read(name: str) -> None:
     fields, unsupported = EXAMPLES[name]
     found = trained(example=name)
     assert {pointer: found.field(pointer) for pointer in fields} == fields
-    assert found.unsupported == unsupported
+    assert found.left_out == unsupported
     assert Job.model_validate(found.job).framework.name == "transformers"
 
 
@@ -93,6 +93,7 @@ def test_every_key_of_an_example_is_accounted_for_once(name: str) -> None:
     told = [each.key for each in account.recognised]
     told += [each.key for each in account.irrelevant]
     told += [each.key for each in account.unsupported]
+    told += [each.key for each in account.bounded]
     assert sorted(told) == sorted(word.partition("=")[0] for word in words_of(name))
 
 
@@ -114,7 +115,7 @@ def test_every_key_of_a_release_stands_in_a_list() -> None:
             continue
         said = {each.key: each.why for each in found.account.unsupported}
         assert "no list" not in said.get(key, ""), key
-        assert key in found.recognised | found.irrelevant | found.unsupported
+        assert key in found.recognised | found.irrelevant | found.left_out
 
 
 def test_the_rollout_engine_is_given_in_bytes() -> None:
@@ -198,7 +199,7 @@ def test_a_yaml_file_is_read_with_its_references() -> None:
         trainer: {nnodes: 2, n_gpus_per_node: 8}
     """
     found = read(launch_of({"conf/trainer.yaml": text}))
-    assert found.unsupported == ENGINE
+    assert found.left_out == ENGINE
     assert found.field("/training/micro_batch_size") == 2
     assert found.field("/parallelism/num_gpus") == 16
     over = read(launch_of({"conf/trainer.yaml": text}, [TRAINER, "trainer.nnodes=4"]))
@@ -211,3 +212,12 @@ def test_a_value_of_another_kind_breaks_nothing(value: str) -> None:
         if key.startswith((ACTOR, MODEL)):
             with suppress(LaunchError):
                 trained(f"{key}={value}")
+
+
+def test_an_engine_that_sleeps_holds_at_most_so_much() -> None:
+    (engine,) = trained().account.bounded
+    assert (engine.direction, engine.bytes) == ("raises", 8 * 2**30)
+    kept = trained("actor_rollout_ref.rollout.free_cache_engine=False")
+    assert not kept.bounded
+    assert "actor_rollout_ref.rollout.free_cache_engine" in kept.unsupported
+    assert not trained("actor_rollout_ref.rollout.name=sglang").bounded

@@ -11,6 +11,7 @@ from trainfit.launch.axolotl.freezing import put_frozen
 from trainfit.launch.axolotl.keys import FSDP, LAUNCHED, RENAMED
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
+from trainfit.launch.effects import Effect
 from trainfit.launch.keys import table_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
@@ -155,18 +156,24 @@ def _put_recompute(run: Run) -> None:
     setting = run.arguments.get("gradient_checkpointing")
     offloading = run.arguments.get("activation_offloading")
     if offloading is not None and as_bool(offloading.value) is None:
-        run.draft.leave_out(offloading, "activations on a disk or in other ways are not modelled")
+        run.draft.leave_out(offloading, ELSEWHERE)
     elif offloading is not None and as_bool(offloading.value):
         run.draft.put("/training/offload_activations", True, offloading)
     if setting is None:
         return
     switch = as_bool(setting.value)
     if switch is None:
-        run.draft.leave_out(setting, "checkpoints that wait on the host are not modelled")
+        run.draft.put(RECOMPUTE, "full", setting)
+        run.draft.leave_out(setting, ELSEWHERE)
     elif switch:
         run.draft.put(RECOMPUTE, "full", setting)
 
 
+ELSEWHERE = Effect(
+    "what is kept for backward waits on the host or on a disk, which is not modelled",
+    "lowers",
+    "axolotl/monkeypatch/gradient_checkpointing",
+)
 ATTENTION: Mapping[str, str] = {
     "flash_attention": "flash",
     "sdp_attention": "sdpa",
@@ -175,6 +182,7 @@ ATTENTION: Mapping[str, str] = {
 OTHER_ATTENTION = ("xformers_attention", "flex_attention", "sage_attention")
 PLUGINS = {"LigerPlugin", "SwanLabPlugin", "LMEvalPlugin"}
 """Those that are modelled or change no memory of a step."""
+CUT = "CutCrossEntropyPlugin"
 LIGER = ("liger_rms_norm", "liger_fused_linear_cross_entropy")
 LIGER_GLU = ("liger_glu_activation", "liger_swiglu")
 LIGER_REST = ("liger_rope", "liger_layer_norm", "liger_cross_entropy", "liger_rms_norm_gated")
@@ -193,7 +201,10 @@ def _put_kernels(run: Run) -> None:
             run.draft.leave_out(setting, "what this kernel of attention keeps is not modelled")
     plugins = run.arguments.get("plugins")
     listed = [each.rpartition(".")[2] for each in run.arguments.words("plugins")]
-    if plugins is not None and (others := sorted(set(listed) - PLUGINS)):
+    others = sorted(set(listed) - PLUGINS)
+    if plugins is not None and others == [CUT]:
+        run.draft.leave_out(plugins, CUT_LOSS)
+    elif plugins is not None and others:
         run.draft.leave_out(plugins, f"not modelled: {', '.join(others)}")
     _put_liger(run, loaded="LigerPlugin" in listed)
 
@@ -213,7 +224,20 @@ def _put_liger(run: Run, *, loaded: bool) -> None:
         run.draft.put("/training/loss/cross_entropy", "liger", loss)
     for key in ("liger_rms_norm", *LIGER_GLU, "liger_cross_entropy"):
         if key in on:
-            run.draft.leave_out(on[key], "Liger's kernels are modelled all together only")
+            run.draft.leave_out(on[key], LIGER_ALONE)
+
+
+CUT_LOSS = Effect(
+    "Cut Cross-Entropy makes no logits, and is not modelled",
+    "lowers",
+    "cut_cross_entropy/linear_cross_entropy.py: logits of one tile at a time",
+)
+LIGER_ALONE = Effect(
+    "Liger's kernels are modelled all together only; each keeps less than what it takes the place "
+    "of",
+    "lowers",
+    "liger_kernel/ops/rms_norm.py, swiglu.py and cross_entropy.py: what save_for_backward has",
+)
 
 
 def _put_adapters(run: Run, engine: Engine) -> bool:
@@ -273,9 +297,11 @@ def _put_targets(run: Run) -> None:
 
 
 KERNEL_KEYS = ("lora_mlp_kernel", "lora_qkv_kernel", "lora_o_kernel", "lora_embedding_kernel")
-KERNELS = (
-    "axolotl turns its kernels for LoRA on where nothing says otherwise (lora_mlp_kernel: false), "
-    "and they are not modelled"
+KERNELS = Effect(
+    "axolotl turns its kernels for LoRA on where nothing says otherwise (lora_mlp_kernel: false); "
+    "they keep fewer activations, and are not modelled",
+    "lowers",
+    "axolotl/kernels/lora.py: what save_for_backward has; docs/lora_optims.qmd",
 )
 
 

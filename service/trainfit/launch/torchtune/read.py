@@ -10,6 +10,7 @@ from trainfit.launch.allocator import grows_segments
 from trainfit.launch.documents import document_of
 from trainfit.launch.dotlist import assignments, values_of
 from trainfit.launch.draft import Draft, Reading
+from trainfit.launch.effects import Effect, evaluation
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.program import Program, Word
@@ -364,12 +365,21 @@ def _loss(reading: Reading, draft: Draft, compiled: bool) -> None:
     if loss is None:
         draft.leave_out(setting, f"the loss {setting.value} is not modelled")
     elif loss == CHUNKED and not compiled:
-        why = "a loss of chunks that is not compiled keeps more of them than is modelled"
-        draft.leave_out(setting, why)
+        draft.default("/training/loss/cross_entropy", CHUNKED, WHOSE)
+        draft.leave_out(setting, UNCOMPILED)
     else:
         draft.put("/training/loss/cross_entropy", loss, setting)
         if reading.settings.get("tensor_parallel_dim") is not None and loss != CHUNKED:
             draft.default("/framework/loss_parallel", False, WHOSE)
+
+
+UNCOMPILED = Effect(
+    "a loss of chunks that is not compiled keeps the logarithms of the softmax of all chunks in "
+    "fp32, as one over all logits does, and works on one chunk at a time",
+    "raises",
+    "torchtune/modules/loss/cross_entropy_loss.py, loss_protocols.py",
+    within={"/training/loss/cross_entropy": "unfused"},
+)
 
 
 def _validation(reading: Reading, draft: Draft) -> set[str]:
@@ -382,6 +392,5 @@ def _validation(reading: Reading, draft: Draft) -> set[str]:
     if isinstance(read_at_once, int) and isinstance(trained, int) and read_at_once > trained:
         for setting in (reading.get(key), reading.get(batch_key)):
             if setting is not None:
-                why = "validation reads more samples at once than training, which is not modelled"
-                draft.leave_out(setting, why)
+                draft.leave_out(setting, evaluation(read_at_once, WHOSE))
     return set()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Literal, NamedTuple
 
+from trainfit.launch.effects import Effect
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.changes import FSDP2_BY_DEFAULT
@@ -28,6 +29,12 @@ RAY_WORKERS = "ray_num_workers"
 
 STRATEGIES = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2")
 """accelerate takes their numbers, from 1, as well."""
+
+ON_THE_HOST = Effect(
+    "weights on the host under FSDP are not modelled: a unit's come to the card where it runs",
+    "lowers",
+    "torch/distributed/fsdp: CPUOffload, CPUOffloadPolicy",
+)
 
 
 class Engine(NamedTuple):
@@ -160,7 +167,7 @@ def _trainers_fsdp(run: Run, named: Setting, options: list[str]) -> Engine:
     strategy = next((each.upper() for each in options if each.upper() in STRATEGIES), "FULL_SHARD")
     reshard = _fsdp_key(run, "reshard_after_forward")
     if "offload" in options or _on(run, "cpu_offload") or _on(run, "offload_params"):
-        draft.leave_out(named, "weights on the host under FSDP are not modelled")
+        draft.leave_out(named, ON_THE_HOST)
     if _on(run, "xla"):
         draft.leave_out(named, "FSDP of XLA is not modelled")
     wraps = "auto_wrap" in options or modern or _fsdp_key(run, "transformer_layer_cls_to_wrap")
@@ -191,7 +198,7 @@ def _launched_fsdp(run: Run, named: Setting) -> Engine:
     if accelerate.is_on("fsdp_offload_params"):
         offload = accelerate.get("fsdp_offload_params")
         assert offload is not None
-        draft.leave_out(offload, "weights on the host under FSDP are not modelled")
+        draft.leave_out(offload, ON_THE_HOST)
     policy = accelerate.get("fsdp_auto_wrap_policy")
     if policy is None:
         draft.leave_out(

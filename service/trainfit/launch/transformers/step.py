@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
+from trainfit.launch.effects import evaluation
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.changes import (
@@ -343,9 +344,14 @@ def check_evaluation(run: Run, size: int | None) -> None:
     given = run.arguments.get("per_device_eval_batch_size")
     batch: Any = TRAINERS_BATCH if given is None else as_int(given.value)
     setting = given or strategy
-    if evaluates and setting is not None and (size is None or batch is None or batch > size):
+    if not evaluates or setting is None:
+        return
+    if size is None or batch is None:
         words = f"evaluates {batch} samples at once and trains {size}: not modelled"
         run.draft.leave_out(setting, words)
+    elif batch > size:
+        source = "transformers/trainer.py (prediction_step, under no_grad)"
+        run.draft.leave_out(setting, evaluation(batch, source))
 
 
 def put_step(run: Run, num_gpus: int | None) -> None:

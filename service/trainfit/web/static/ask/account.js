@@ -33,6 +33,7 @@ export function Refused({ problem, pointers }) {
  */
 export function Account({ read, use, pointers }) {
   const { recognised, irrelevant, defaulted, unsupported, replaced } = read.account;
+  const bounded = read.account.bounded ?? [];
   return html`<div class="account" aria-live="polite">
     <p class="note">Read as ${read.format.replaceAll("_", " ")}.</p>
     ${unsupported.length > 0 &&
@@ -43,6 +44,18 @@ export function Account({ read, use, pointers }) {
       <ul>${unsupported.map((each, index) => html`<${Key} key=${index} of=${each}>
         ${below(each.why, each.missing ?? [], pointers)}</${Key}>`)}</ul>
       ${use && !read.variants.length &&
+      html`<button type="button" onClick=${() => use(read.job)}>
+        Use the run without them</button>`}
+    </details>`}
+    ${bounded.length > 0 &&
+    html`<details open>
+      <summary class="wrong">
+        ${counted(bounded.length, "key")} not modelled, but bounded:
+        ${" "}the bounds of an answer to the files take them in, those of the form do not</summary>
+      <ul>${bounded.map((each, index) => html`<${Key} key=${index} of=${each}>
+        ${each.direction === "either" ? "moves" : each.direction} the peak: ${each.why}
+        </${Key}>`)}</ul>
+      ${use && !read.variants.length && !unsupported.length &&
       html`<button type="button" onClick=${() => use(read.job)}>
         Use the run without them</button>`}
     </details>`}

@@ -122,7 +122,8 @@ function useReading(context, show) {
 
 /** Whether files tell of one run, all of which is modelled. @param {JobFromLaunch} read */
 function isCertain({ account, variants }) {
-  return account.unsupported.length === 0 && variants.length === 0;
+  const open = account.unsupported.length + (account.bounded ?? []).length + variants.length;
+  return open === 0;
 }
 
 /** @typedef {import("../job/schema.js").JobSchema["launch"]} Bounds */

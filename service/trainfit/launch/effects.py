@@ -1,0 +1,49 @@
+"""What a key that is not modelled can do to the memory of a run, and at most how much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainfit.estimator.results import Direction
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Why a key is not modelled, in which direction it can move the peak, and who says so.
+
+    `within` are fields of a job, by pointer: at these values the peak is moved as far as the key
+    can move it. `bytes` is the most that it adds or takes on each GPU. With neither, nothing is
+    known of how far. A field that is null there is taken away.
+    """
+
+    why: str
+    direction: Direction = "either"
+    source: str | None = None
+    within: Mapping[str, Any] = field(default_factory=dict)
+    bytes: int = 0
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it is known how far the peak can move."""
+        return bool(self.within) or self.bytes > 0
+
+
+def evaluation(samples: int, source: str) -> Effect:
+    """What evaluation of so many samples at once does. Nothing is kept for backward, so that it
+    needs less than a step on as many, whose layers are made again in backward; the logits are
+    whole, even where training has a kernel that does without.
+    """
+    return Effect(
+        f"evaluates {samples} samples at once: at most what a step on as many needs, with every "
+        "layer made again",
+        "raises",
+        source,
+        within={
+            "/training/micro_batch_size": samples,
+            "/training/num_microbatches": 1,
+            "/training/recompute/granularity": "full",
+            "/training/loss/cross_entropy": "unfused",
+        },
+    )
