@@ -51,6 +51,10 @@ test: check ## Run every check and every test
 	$(BIN)/python -m pytest -m "not alone" --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
 	$(BIN)/python -m pytest -m alone
 
+.PHONY: coverage
+coverage: $(TEST_READY) ## Run the tests of `make test`, and say which lines none of them reaches
+	$(BIN)/python -m pytest -m "not alone" --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder --cov
+
 .PHONY: check
 check: $(TEST_READY) ## Lint, formatting, types and import contracts
 	$(BIN)/ruff check

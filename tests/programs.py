@@ -12,12 +12,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def needed(program: str, *, package: str) -> str:
-    """Where the program is. The test skips where it is not installed, and fails in CI."""
-    found = shutil.which(program)
-    if found is None:
-        _missing(f"{program} is not installed; it is in the Debian package {package}")
-    return found
+def needed(*programs: str, package: str) -> str:
+    """Where the first of these programs is that is installed. The test skips where none is, and
+    fails in CI.
+    """
+    for found in map(shutil.which, programs):
+        if found is not None:
+            return found
+    _missing(f"{' or '.join(programs)} is not installed; it is in the Debian package {package}")
 
 
 def needed_folder(folder: Path, *, package: str) -> None:

@@ -312,8 +312,8 @@ def _effect(index: int, framework: str) -> Effect:
 def test_a_field_changes_an_estimate_or_says_that_it_does_not(leaf: Leaf) -> None:
     said = SAYS_SO in (leaf.field.description or "")
     assert said == (leaf.pointer in CHANGES_NOTHING)
-    effects = {effect(leaf, framework) for framework in get_args(FrameworkName)}
-    assert ("counts" in effects) != said
+    counts = any(effect(leaf, framework) == "counts" for framework in get_args(FrameworkName))
+    assert counts != said
 
 
 LIMITED = {each.pointer: each.only for each in limited_fields(Job)}
