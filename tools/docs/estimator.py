@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 from itertools import chain
+from textwrap import dedent
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
@@ -26,6 +27,9 @@ from trainfit.estimator.blocks.mlp import pytorch as mlp_of_modules
 from trainfit.estimator.blocks.mlp.transformer_engine import mlp
 from trainfit.estimator.frameworks.megatron import buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
+from trainfit.estimator.frameworks.pytorch.engines.ddp import Ddp
+from trainfit.estimator.frameworks.pytorch.engines.fsdp import Fsdp
+from trainfit.estimator.frameworks.pytorch.units import Unit
 from trainfit.estimator.ledger import Lifetime
 from trainfit.estimator.legend import legend_of
 from trainfit.estimator.results import Interval
@@ -198,9 +202,9 @@ def layer_ledger() -> str:
     return f"Sizes: {words}; {sizes.bytes} bytes an element.\n\n{table(heads, rows, numbers=1)}"
 
 
-def program(of: Callable[..., None]) -> Callable[[], str]:
-    """A block's program, as it stands in the code."""
-    return lambda: listing(inspect.getsource(of), "python")
+def program(of: Callable[..., object]) -> Callable[[], str]:
+    """A block's program, an engine or one of its methods, as it stands in the code."""
+    return lambda: listing(dedent(inspect.getsource(of)), "python")
 
 
 def lifetimes() -> str:
@@ -265,6 +269,9 @@ BLOCKS = {
     "layer-ledger": layer_ledger,
     "lifetimes": lifetimes,
     "model-types": model_types,
+    "engine-ddp": program(Ddp),
+    "engine-fsdp-unit": program(Fsdp.unit),
+    "engine-unit": program(Unit),
     "moments": moments,
     "overhead-constants": overhead_constants,
     "program-attention": program(attention),
