@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 OptimizerName = Literal["adam", "adamw8bit", "adafactor", "lion", "lion8bit", "muon", "sgd"]
 Implementation = Literal["fused", "foreach", "for-loop"]
+Moments = Literal[0, 1, 2]
 LaunchFormat = Literal["transformers", "deepspeed", "torchtune", "torchtitan", "megatron"]
 
 IN_8_BITS = 1 + Fraction(4, 256)
@@ -49,12 +50,12 @@ class Called(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Optimizer:
     """What is known of an optimizer. `moments` are tensors that it keeps for a parameter, with
-    `matrix_moments` for a matrix.
+    `matrix_moments` for a matrix: as many as a job has types for, `exp_avg` and `exp_avg_sq`.
     """
 
     about: str
-    moments: int
-    matrix_moments: int
+    moments: Moments
+    matrix_moments: Moments
     moment_bytes: Fraction | None = None
     """Bytes of an element of each moment, where no job says."""
     keeps_momentum: bool = False
