@@ -17,8 +17,14 @@ from trainfit.specs.framework import FrameworkName
 
 Frameworks = tuple[FrameworkName, ...]
 
+ALL: Frameworks = get_args(FrameworkName)
 MEGATRON: Frameworks = ("megatron",)
 PYTORCH: Frameworks = ("torchtitan", "transformers")
+
+
+def all_but(*names: FrameworkName) -> Frameworks:
+    """Every framework but these."""
+    return tuple([name for name in ALL if name not in names])
 
 
 @dataclass(frozen=True, slots=True)
