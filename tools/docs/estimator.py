@@ -35,15 +35,21 @@ from trainfit.estimator.legend import legend_of
 from trainfit.estimator.results import Interval
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
+from trainfit.specs.framework import Framework, FrameworkName
 from trainfit.specs.job import Job
 
 MIB, GIB = 2**20, 2**30
 
 MOE = {"model": {"hf_id": "Qwen/Qwen3-30B-A3B"}, "parallelism": {"num_gpus": 8}}
-JOBS: Mapping[str, Mapping[str, Any]] = {
-    "Megatron": {**DEEPSEEK_V3, "parallelism": {**DEEPSEEK_V3["parallelism"], "cp": 2}},
+RICH: Mapping[str, Mapping[str, Any]] = {
+    "megatron": {**DEEPSEEK_V3, "parallelism": {**DEEPSEEK_V3["parallelism"], "cp": 2}},
     "torchtitan": {**TORCHTITAN_8B, **MOE},
     "transformers": {**LORA_8B, **MOE},
+}
+PLAIN = {"model": {"hf_id": "meta-llama/Llama-3.1-8B"}, "parallelism": {"num_gpus": 8}}
+JOBS: Mapping[str, Mapping[str, Any]] = {
+    part.called: RICH.get(name, {**PLAIN, "framework": {"name": name}})
+    for name, part in zip(get_args(FrameworkName), get_args(get_args(Framework)[0]), strict=True)
 }
 """A job of each framework, to which options are given."""
 

@@ -53,15 +53,19 @@ class Timeline:
 OfChunk = Callable[[Segments, Content], ChunkActivations]
 
 
-def timeline(ledger: Segments, rank: int, of_chunk: OfChunk = chunk_activations) -> Timeline | None:
-    """The timeline of a rank, None for schedules that are known by their bound alone."""
+def timeline(
+    ledger: Segments, rank: int, act: int, of_chunk: OfChunk = chunk_activations
+) -> Timeline | None:
+    """The timeline of a rank, None for schedules that are known by their bound alone. `act` are the
+    bytes that the schedule keeps for each neighbour once a backward has run.
+    """
     plan = ledger.plan
     if plan.layout.schedule not in ("1f1b", "interleaved", "gpipe"):
         return None
     order = _Order(plan, rank)
     if order.told > MAX_PASSES:
         return None
-    return Timeline(2 * order.total, list(_passes(ledger, rank, order, of_chunk)))
+    return Timeline(2 * order.total, list(_passes(ledger, rank, act, order, of_chunk)))
 
 
 class _Order:
@@ -99,12 +103,14 @@ class _Order:
         yield from range(first + self._omitted, self.turns)
 
 
-def _passes(ledger: Segments, rank: int, order: _Order, of_chunk: OfChunk) -> Iterator[Pass]:
+def _passes(
+    ledger: Segments, rank: int, act: int, order: _Order, of_chunk: OfChunk
+) -> Iterator[Pass]:
     layout = ledger.plan.layout
     placements = place(ledger.plan)[rank]
     chunks = [of_chunk(ledger, each.content) for each in placements]
-    received = ledger.sizes.act if rank < layout.pp - 1 else 0
-    sent = ledger.sizes.act if rank > 0 else 0
+    received = act if rank < layout.pp - 1 else 0
+    sent = act if rank > 0 else 0
     live = 0
     backwards = 0
     for ordinal, phase, direction, index in order:

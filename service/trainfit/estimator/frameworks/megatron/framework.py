@@ -36,7 +36,8 @@ def timeline(plan: MegatronPlan, rank: int) -> Timeline | None:
     """The turns of the schedule, unless forwards and backwards run at the same time."""
     if plan.framework.overlap_moe_expert_parallel_comm:
         return None
-    return turns.timeline(MegatronLedger(plan), rank)
+    own = MegatronLedger(plan)
+    return turns.timeline(own, rank, own.sizes.act)
 
 
 def trained_parameters(plan: MegatronPlan, table: ParameterTable, memo: Memo) -> None:

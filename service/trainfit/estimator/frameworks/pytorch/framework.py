@@ -36,9 +36,10 @@ def ledger(plan: PytorchPlan, *, symbolic: bool = False) -> PytorchLedger:
 
 def timeline(plan: PytorchPlan, rank: int) -> Timeline | None:
     """The actions of torch.distributed.pipelining, or the micro-batches of a rank alone."""
+    own = PytorchLedger(plan)
     if plan.layout.pp > 1:
-        return actions.timeline(PytorchLedger(plan), rank)
-    return turns.timeline(PytorchLedger(plan), rank)
+        return actions.timeline(own, rank)
+    return turns.timeline(own, rank, own.sizes.act)
 
 
 def trained_parameters(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> int | None:
