@@ -48,6 +48,7 @@ DENSE: dict[str, Any] = {
     "untie_embeddings_and_output_weights": True,
 }
 WIDE = DENSE | {"vocab_size": 32_003}
+LLAMA = WIDE | {"normalization": "RMSNorm"}
 SPARSE = DENSE | {"num_moe_experts": 8, "moe_shared_expert_intermediate_size": 512}
 LATENT = SPARSE | {"multi_latent_attention": True, "kv_lora_rank": 64, "mtp_num_layers": 1}
 LEARNED = DENSE | {
@@ -96,6 +97,10 @@ def torchtitan(*parts: Any, **more: Any) -> dict[str, Any]:
 
 def transformers(*parts: Any, **more: Any) -> dict[str, Any]:
     return job("transformers", *parts, **more)
+
+
+def nanotron(*parts: Any, **more: Any) -> dict[str, Any]:
+    return job("nanotron", *parts, **more)
 
 
 HYBRID_EP = {"token_dispatcher_type": "flex", "flex_dispatcher_backend": "hybridep"}
@@ -167,6 +172,8 @@ JOBS = [
             ({"quantization": "nf4"}, {}),
         )
     ],
+    nanotron(LLAMA, {"num_gpus": 16, "tp": 2, "pp": 2, "sequence_parallel": True}),
+    nanotron(LLAMA, ZERO_1, {"seq_length": 16}),
     transformers(WIDE, {"num_gpus": 1}, {"peft": ENCODED | LSTM}),
     transformers(WIDE, {"num_gpus": 1}, {"recompute": FULL, "num_frozen_layers": 4}),
 ]

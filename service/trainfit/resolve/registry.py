@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from trainfit.resolve.framework import Conventions, Framework
 from trainfit.resolve.megatron import framework as megatron
+from trainfit.resolve.nanotron import framework as nanotron
 from trainfit.resolve.pytorch import framework as pytorch
 from trainfit.specs.framework import FrameworkName
 from trainfit.specs.job import Job
@@ -12,6 +13,7 @@ _FRAMEWORKS: Mapping[FrameworkName, Framework] = {
     "megatron": megatron,
     "torchtitan": pytorch,
     "transformers": pytorch,
+    "nanotron": nanotron,
 }
 
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from trainfit.specs.part import MAX_SAFE_INTEGER, Part
 
-FrameworkName = Literal["megatron", "torchtitan", "transformers"]
+FrameworkName = Literal["megatron", "torchtitan", "transformers", "nanotron"]
 
 Elements = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 """A number of elements of a buffer."""
@@ -178,4 +178,32 @@ class Transformers(Part):
     )
 
 
-Framework = Annotated[Megatron | Torchtitan | Transformers, Field(discriminator="name")]
+class Nanotron(Part):
+    """Hugging Face nanotron. Its other keys are fields that all frameworks have: pp_engine is the
+    pipeline schedule (afab is gpipe), tp_mode REDUCE_SCATTER is sequence parallelism, zero_stage
+    the sharding strategy, recompute_layer full recompute; accumulate_grad_in_fp32 is what bf16
+    says and bf16-pure does not.
+    """
+
+    called: ClassVar = "nanotron"
+    name: Literal["nanotron"]
+    make_vocab_size_divisible_by: Annotated[int, Field(ge=1, le=1_048_576)] = Field(
+        1, description="The vocabulary is padded to a multiple of this times tp."
+    )
+    tp_linear_async_communication: bool = Field(
+        False, description="Communicate beside the products of tensor-parallel linears."
+    )
+    tp_recompute_allgather: bool = Field(
+        True,
+        description="With sequence parallelism: gather the inputs of column-parallel linears again "
+        "in backward rather than keep them gathered.",
+    )
+    torch_adam_is_fused: bool = Field(
+        True, description="PyTorch's fused AdamW; else its foreach one, which borrows more."
+    )
+    expandable_segments: bool = Field(
+        False, description="PyTorch's allocator grows segments rather than caching blocks."
+    )
+
+
+Framework = Annotated[Megatron | Torchtitan | Transformers | Nanotron, Field(discriminator="name")]

@@ -12,7 +12,9 @@ from trainfit.specs.honoured import (
     OF_MEGATRON,
     PYTORCH,
     Frameworks,
+    Only,
     OnlyValues,
+    all_but,
 )
 from trainfit.specs.part import Part
 from trainfit.specs.pipeline_layout import parse_layout
@@ -44,10 +46,15 @@ CHUNKED: tuple[PipelineSchedule, ...] = ("interleaved", "looped-bfs", "interleav
 CpCommType = Literal["p2p", "all_gather", "a2a", "a2a+p2p"]
 LevelSizes = tuple[StageSize, ...] | None
 SCHEDULES: Mapping[str, Frameworks] = {
+    **dict.fromkeys(("interleaved", "zb-v", "dualpipe-v"), all_but("nanotron")),
     **dict.fromkeys(("looped-bfs", "interleaved-zb"), PYTORCH),
     **dict.fromkeys(("zb-h1", "zb-h2", "dualpipe"), MEGATRON),
 }
 ShardingStrategy = Literal["no_shard", "optim", "optim_grads", "optim_grads_params"]
+STRATEGIES: Mapping[str, Frameworks] = dict.fromkeys(
+    ("optim_grads", "optim_grads_params"), all_but("nanotron")
+)
+NOT_IN_NANOTRON = Only(all_but("nanotron"))
 
 
 class Parallelism(Part):
@@ -68,7 +75,7 @@ class Parallelism(Part):
         validation_alias=AliasChoices("pp", "pipeline_model_parallel_size"),
         description="Pipeline-parallel size: the number of pipeline ranks.",
     )
-    vpp: Annotated[int, Field(ge=1, le=256)] | None = Field(
+    vpp: Annotated[Annotated[int, Field(ge=1, le=256)] | None, NOT_IN_NANOTRON] = Field(
         None,
         validation_alias=AliasChoices(
             "vpp",
@@ -77,20 +84,20 @@ class Parallelism(Part):
         ),
         description="Model chunks per pipeline rank. Unset: 1, or what the layout says.",
     )
-    num_layers_per_virtual_pipeline_stage: Annotated[int, Field(ge=1, le=2048)] | None = Field(
-        None, description="Layers per model chunk, in place of vpp."
-    )
-    cp: StageSize = Field(
+    num_layers_per_virtual_pipeline_stage: Annotated[
+        Annotated[int, Field(ge=1, le=2048)] | None, NOT_IN_NANOTRON
+    ] = Field(None, description="Layers per model chunk, in place of vpp.")
+    cp: Annotated[StageSize, NOT_IN_NANOTRON] = Field(
         1,
         validation_alias=AliasChoices("cp", "context_parallel_size"),
         description="Context-parallel size: ranks that share one sequence.",
     )
-    ep: Annotated[int, Field(ge=1, le=4096)] = Field(
+    ep: Annotated[int, Field(ge=1, le=4096), NOT_IN_NANOTRON] = Field(
         1,
         validation_alias=AliasChoices("ep", "expert_model_parallel_size"),
         description="Expert-parallel size: ranks that share the experts.",
     )
-    etp: StageSize | None = Field(
+    etp: Annotated[StageSize | None, NOT_IN_NANOTRON] = Field(
         None,
         validation_alias=AliasChoices("etp", "expert_tensor_parallel_size"),
         description="Tensor-parallel size within an expert. Unset: tp under Megatron, and of "
@@ -99,7 +106,7 @@ class Parallelism(Part):
     sequence_parallel: bool | None = Field(
         None,
         description="Split activations outside attention and MLP over tp. Unset: tp > 1, but not "
-        "under DeepSpeed.",
+        "under DeepSpeed, nor under nanotron, whose tp_mode is ALL_REDUCE then.",
     )
     cp_comm_type: Annotated[CpCommType, IGNORED_OUTSIDE_MEGATRON] = Field(
         "p2p", description="How context-parallel ranks exchange keys and values."
@@ -107,14 +114,14 @@ class Parallelism(Part):
     hierarchical_context_parallel_sizes: Annotated[LevelSizes, OF_MEGATRON] = Field(
         None, strict=False, description="Sizes of the a2a and p2p levels of cp_comm_type a2a+p2p."
     )
-    num_layers_in_first_pipeline_stage: LayerCount | None = Field(
+    num_layers_in_first_pipeline_stage: Annotated[LayerCount | None, NOT_IN_NANOTRON] = Field(
         None,
         validation_alias=AliasChoices(
             "num_layers_in_first_pipeline_stage", "decoder_first_pipeline_num_layers"
         ),
         description="Layers of pipeline rank 0; the other ranks share the rest evenly.",
     )
-    num_layers_in_last_pipeline_stage: LayerCount | None = Field(
+    num_layers_in_last_pipeline_stage: Annotated[LayerCount | None, NOT_IN_NANOTRON] = Field(
         None,
         validation_alias=AliasChoices(
             "num_layers_in_last_pipeline_stage", "decoder_last_pipeline_num_layers"
@@ -127,7 +134,9 @@ class Parallelism(Part):
     account_for_loss_in_pipeline_split: Annotated[bool, IGNORED_OUTSIDE_MEGATRON] = Field(
         False, description="Count the head and the loss as one layer when layers are split."
     )
-    pipeline_model_parallel_layout: Annotated[str, Field(max_length=4096)] | None = Field(
+    pipeline_model_parallel_layout: Annotated[
+        Annotated[str, Field(max_length=4096)] | None, NOT_IN_NANOTRON
+    ] = Field(
         None,
         description="Layers of every virtual stage, as E (embedding), t (decoder layer), m "
         "(multi-token prediction), L (loss), stages divided by |, with (...)*n and x*n: "
@@ -136,9 +145,10 @@ class Parallelism(Part):
     )
     pipeline_schedule: Annotated[PipelineSchedule | None, OnlyValues(SCHEDULES)] = Field(
         None,
-        description="Unset: interleaved where vpp > 1, else 1f1b. Under torchtitan each is run as "
-        "PyTorch runs it: gpipe, looped-bfs, interleaved-zb, zb-v and dualpipe-v too. Elsewhere "
-        "other schedules are priced by the bound on activations in their papers.",
+        description="Unset: interleaved where vpp > 1, else 1f1b; gpipe under nanotron. Under "
+        "torchtitan each is run as PyTorch runs it: gpipe, looped-bfs, interleaved-zb, zb-v and "
+        "dualpipe-v too. Elsewhere other schedules are priced by the bound on activations in their "
+        "papers.",
     )
     microbatch_group_size_per_vp_stage: Annotated[Size | None, IGNORED_WITHOUT_PIPELINES] = Field(
         None,
@@ -153,12 +163,14 @@ class Parallelism(Part):
         description="Shard optimizer states over the data-parallel ranks; the short form of "
         "data_parallel_sharding_strategy optim (true) or no_shard (false).",
     )
-    data_parallel_sharding_strategy: ShardingStrategy | None = Field(
-        None,
-        description="What data-parallel ranks share out: nothing, optimizer states, also "
-        "gradients, also weights (ZeRO 0, 1, 2, 3). Unset: optim.",
+    data_parallel_sharding_strategy: Annotated[ShardingStrategy | None, OnlyValues(STRATEGIES)] = (
+        Field(
+            None,
+            description="What data-parallel ranks share out: nothing, optimizer states, also "
+            "gradients, also weights (ZeRO 0, 1, 2, 3). Unset: optim.",
+        )
     )
-    data_parallel_replicate_size: Size = Field(
+    data_parallel_replicate_size: Annotated[Size, NOT_IN_NANOTRON] = Field(
         1,
         validation_alias=AliasChoices(
             "data_parallel_replicate_size", "num_distributed_optimizer_instances"

@@ -16,6 +16,7 @@ from trainfit.specs.honoured import (
     OnlyValues,
 )
 from trainfit.specs.optimizers import OPTIMIZERS, Implementation, OptimizerName
+from trainfit.specs.parallelism import NOT_IN_NANOTRON
 from trainfit.specs.part import Count, Part
 
 Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
@@ -72,10 +73,10 @@ class Optimizer(Part):
         + ", ".join(f"{name} {each.about}" for name, each in OPTIMIZERS.items())
         + ".",
     )
-    exp_avg_dtype: Dtype | None = Field(
+    exp_avg_dtype: Annotated[Dtype | None, NOT_IN_NANOTRON] = Field(
         None, description="First moment. Unset: fp32 under Megatron, else as the parameters."
     )
-    exp_avg_sq_dtype: Dtype | None = Field(
+    exp_avg_sq_dtype: Annotated[Dtype | None, NOT_IN_NANOTRON] = Field(
         None, description="Second moment. Unset: fp32 under Megatron, else as the parameters."
     )
     momentum: Annotated[Probability | None, IGNORED_UNDER_MEGATRON] = Field(
@@ -202,7 +203,7 @@ class MoeOptions(Part):
     pad_expert_input_to_capacity: Annotated[bool, IGNORED_OUTSIDE_MEGATRON] = Field(
         False, description="Fill every expert up to its capacity."
     )
-    imbalance_factor: Annotated[float, Field(ge=1.0, le=1024.0)] = Field(
+    imbalance_factor: Annotated[float, Field(ge=1.0, le=1024.0), NOT_IN_NANOTRON] = Field(
         1.0, description="Rows on the most loaded rank / rows when routing is balanced."
     )
     router_dtype: Annotated[Literal["fp32", "bf16"] | None, IGNORED_OUTSIDE_MEGATRON] = Field(

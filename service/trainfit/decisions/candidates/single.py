@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from trainfit.decisions.candidates import layouts, megatron, pytorch
+from trainfit.decisions.candidates import layouts, megatron, nanotron, pytorch
 from trainfit.decisions.candidates.candidate import Candidate, Price
 from trainfit.specs.framework import FrameworkName
 from trainfit.specs.job import Job
@@ -25,6 +25,7 @@ OFFERS: Mapping[FrameworkName, Offers] = {
     "megatron": megatron,
     "torchtitan": pytorch,
     "transformers": pytorch,
+    "nanotron": nanotron,
 }
 
 

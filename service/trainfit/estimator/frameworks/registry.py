@@ -5,12 +5,15 @@ from typing import Any
 
 from trainfit.estimator.frameworks.framework import AnyPlan, Framework
 from trainfit.estimator.frameworks.megatron import framework as megatron
+from trainfit.estimator.frameworks.nanotron import framework as nanotron
 from trainfit.estimator.frameworks.pytorch import framework as pytorch
+from trainfit.resolve.nanotron.plan import NanotronPlan
 from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
 
 _FRAMEWORKS: Mapping[type[Plan], Framework[Any]] = {
     MegatronPlan: megatron,
     PytorchPlan: pytorch,
+    NanotronPlan: nanotron,
 }
 
 

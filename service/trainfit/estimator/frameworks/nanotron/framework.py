@@ -1,0 +1,65 @@
+"""Hugging Face nanotron, as the estimator asks it."""
+
+from trainfit.estimator import timeline as turns
+from trainfit.estimator.frameworks.framework import Costs
+from trainfit.estimator.frameworks.nanotron.ledger import NanotronLedger
+from trainfit.estimator.frameworks.nanotron.ranks import activations_of
+from trainfit.estimator.frameworks.nanotron.ranks import ranks as ranks
+from trainfit.estimator.local_parameters import ParameterTable
+from trainfit.estimator.memo import Memo
+from trainfit.estimator.overhead import NOTHING, UNMEASURED_PERMILLE
+from trainfit.estimator.results import Interval
+from trainfit.estimator.timeline import Timeline
+from trainfit.resolve.nanotron.plan import NanotronPlan
+
+MEASURED_PEAKS, HELD_PEAKS = 17, 15
+"""Reserved peaks of first stages in nanotron's benchmark, of revisions that it does not name, and
+those of them that the interval of reserved bytes holds.
+"""
+
+ASSUMPTIONS = {
+    "interval-basis-nanotron": f"Low and high are engineering bounds on the ledger's sum. Of "
+    f"{MEASURED_PEAKS} published peaks of reserved bytes, of revisions of nanotron that are not "
+    f"known, {HELD_PEAKS} lie between those of reserved bytes.",
+}
+
+
+def ledger(plan: NanotronPlan, *, symbolic: bool = False) -> NanotronLedger:
+    """nanotron's programs, in numbers or in symbols."""
+    return NanotronLedger(plan, symbolic=symbolic)
+
+
+def timeline(plan: NanotronPlan, rank: int) -> Timeline | None:
+    """The turns of 1f1b, or all forwards before all backwards. What was sent is kept by nobody:
+    parallel/pipeline_parallel (engine.py, state.py).
+    """
+    return turns.timeline(NanotronLedger(plan), rank, 0, activations_of)
+
+
+def trained_parameters(plan: NanotronPlan, table: ParameterTable, memo: Memo) -> None:
+    """All are trained."""
+
+
+def stray_permille(plan: NanotronPlan) -> int:  # noqa: ARG001
+    """No run is known completely."""
+    return UNMEASURED_PERMILLE
+
+
+def expert_groups(plan: NanotronPlan) -> list[int]:  # noqa: ARG001
+    """Of its models Llama is known, which has no experts."""
+    return []
+
+
+def exchange(plan: NanotronPlan) -> Interval:  # noqa: ARG001
+    """No tokens travel to experts."""
+    return NOTHING
+
+
+def assumptions(plan: NanotronPlan) -> frozenset[str]:  # noqa: ARG001
+    """Gradients that were added up are freed before the next step, where they are no buffer."""
+    return frozenset({"interval-basis-nanotron", "later-step"})
+
+
+def costs(plan: NanotronPlan) -> Costs:  # noqa: ARG001
+    """Measured over the models of tests/bench."""
+    return Costs(kind=500, layer=20, rank=80, chunk=35)
