@@ -35,12 +35,15 @@ ASSUMPTIONS = {
     "all of them, and what is expected is that of the latest. framework_version narrows it.",
     "bounded-options": "Options that are not modelled move the peak by at most so much: the bounds "
     "take it in, and what is expected leaves it out. The launch's account names each.",
+    "open-facts": "The launch leaves facts open: the verdict is the same at every value that they "
+    "can have, and the figures are those of the one that is named.",
     "last-known-revision": "The branch or tag of the model still names the commit that it named "
     "when the Hub was last asked.",
 }
 
 SEVERAL_RELEASES = Assumption("several-releases", ASSUMPTIONS["several-releases"])
 BOUNDED_OPTIONS = Assumption("bounded-options", ASSUMPTIONS["bounded-options"])
+OPEN_FACTS = Assumption("open-facts", ASSUMPTIONS["open-facts"])
 """Of what was read from a launch, which no plan knows of."""
 
 
@@ -77,6 +80,7 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
         "longer-than-positions": _is_longer_than_positions(plan),
         SEVERAL_RELEASES.id: False,
         BOUNDED_OPTIONS.id: False,
+        OPEN_FACTS.id: False,
         "last-known-revision": plan.source.stale,
     }
     return [Assumption(name, text) for name, text in ASSUMPTIONS.items() if holds.get(name)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.fork import Fork, every_way
 from trainfit.launch.formats import FORMATS, Format
+from trainfit.launch.open_facts import OpenFact, Values, cases_of, open_facts
 from trainfit.launch.overriding import overridden
 from trainfit.launch.program import Program
 from trainfit.launch.reading import LaunchReading, ReadLaunch
@@ -44,6 +45,24 @@ def read_launch(launch: Launch) -> LaunchReading:
     releases = draft.releases if among else None
     read = ReadLaunch(found.name, launch.framework_version, releases or None, among, account)
     return LaunchReading(launch, read, job, draft.origins)
+
+
+def read_open(launch: Launch, error: LaunchError) -> LaunchReading | None:
+    """A launch that lacks nothing but facts whose values can be tried, as it is read with the first
+    that makes it whole. None where `error` says that something else is wrong, or none does.
+    """
+    facts = tuple(open_facts(error))
+    first = next(read_cases(launch, facts), None) if facts else None
+    return None if first is None else replace(first[1], left_open=launch, open=facts)
+
+
+def read_cases(launch: Launch, facts: Sequence[OpenFact]) -> Iterator[tuple[Values, LaunchReading]]:
+    """A launch with each value of the facts that it leaves open, where it can be read."""
+    for values, given in cases_of(launch, facts):
+        try:
+            yield values, read_launch(given)
+        except LaunchError:
+            continue
 
 
 class Read(NamedTuple):

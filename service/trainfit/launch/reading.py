@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 from trainfit.estimator.results import Direction
 from trainfit.launch.account import Account
 from trainfit.launch.fields import named_as_fields
+from trainfit.launch.open_facts import OpenFact
 from trainfit.launch.overriding import replaces
 from trainfit.launch.settings import Setting
 from trainfit.launch.variants import Variant
@@ -75,13 +76,16 @@ class Unread(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class LaunchReading:
     """A job as it was read from `source`, not yet checked. `origins` are the settings that its
-    fields came from, by their pointers.
+    fields came from, by their pointers. Where `left_open` is what was sent, that lacks the facts
+    that are `open`, and `source` has a value for each.
     """
 
     source: Launch
     launch: ReadLaunch
     job: dict[str, Any]
     origins: dict[str, Setting]
+    open: tuple[OpenFact, ...] = ()
+    left_open: Launch | None = None
 
     def place_of(self, pointer: str) -> Place:
         """Where the launch says what this field of the job is, or where it could be given."""

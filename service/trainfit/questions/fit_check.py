@@ -1,12 +1,14 @@
 """From a job and a card to the verdict that is sent: one path, for HTTP and the terminal."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 from trainfit import __version__
 from trainfit.decisions.fit_check import FitCheck, NotModelled, fit_check
 from trainfit.decisions.quantities import plain
+from trainfit.decisions.room import room_on
+from trainfit.decisions.verdict import Verdict, standing
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.questions.answers import Sent, html_table, stages_table
@@ -14,6 +16,7 @@ from trainfit.questions.bounds import bounded_estimate
 from trainfit.questions.digest import catalogue_version, normalised, request_digest
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.estimate import fields_of
+from trainfit.questions.open_facts import asked_for, same_verdict, shown, told, tried
 from trainfit.questions.pricing import Pricing
 from trainfit.questions.releases import estimated
 from trainfit.specs.job import AS_JOB, Job
@@ -62,19 +65,63 @@ def check_fit(
     place of `pricing`, which makes its plan once.
     """
     pricing = pricing or Pricing(find)
-    variants = reading.launch.variants if reading is not None else []
-    options = reading.launch.account.bounded if reading is not None else []
+    if reading is not None and reading.left_open is not None:
+        return _whatever_is_open(request, reading, find, pricing, price)
+    return _check(request, find, pricing, reading, price)
 
-    def spanning(each: Callable[[Job], Estimate]) -> Callable[[Job], Estimate]:
-        return lambda job: bounded_estimate(
-            job, options, lambda other: estimated(other, variants, each)
-        )
+
+def _whatever_is_open(
+    request: FitCheckRequest,
+    reading: LaunchReading,
+    find: Find,
+    pricing: Pricing,
+    price: Callable[[Job], Estimate] | None,
+) -> FitCheckAnswer:
+    """The verdict that holds at every value of the facts that a launch leaves open; `unknown`,
+    with what they decide, where there is none.
+    """
+
+    def decided(asked: FitCheckRequest, case: LaunchReading) -> Verdict:
+        estimate = _spanning(case, price or pricing.estimate)(asked)
+        found = room_on(asked.gpu, asked.policy).verdict(estimate)
+        return standing(found, (each.direction for each in case.unread()))
+
+    cases = tried(request, reading, pricing.plan_of, decided)
+    one = shown(cases)
+    missing = [] if same_verdict(cases) else list(asked_for(reading.open, cases))
+    answer = _check(one.request, find, pricing, one.reading, price, missing)
+    if missing or answer.estimate is None:
+        return answer
+    return replace(answer, estimate=told(answer.estimate, reading.open, one.values))
+
+
+def _spanning(
+    reading: LaunchReading | None, price: Callable[[Job], Estimate]
+) -> Callable[[Job], Estimate]:
+    """What prices a job within the bounds of all that its launch leaves open."""
+    if reading is None:
+        return price
+    read = reading.launch
+    return lambda job: bounded_estimate(
+        job, read.account.bounded, lambda each: estimated(each, read.variants, price)
+    )
+
+
+def _check(
+    request: FitCheckRequest,
+    find: Find,
+    pricing: Pricing,
+    reading: LaunchReading | None,
+    price: Callable[[Job], Estimate] | None,
+    missing: Sequence[NotModelled] = (),
+) -> FitCheckAnswer:
+    """The verdict on a job of which so much is not known."""
 
     decision = fit_check(
         request,
-        spanning(price or pricing.estimate),
-        _unread(reading),
-        suggesting=spanning(price or pricing.within(SUGGESTING_WORK)),
+        _spanning(reading, price or pricing.estimate),
+        [*missing, *_unread(reading)],
+        suggesting=_spanning(reading, price or pricing.within(SUGGESTING_WORK)),
     )
     plan = pricing.plan_of(request) if decision.estimate is not None else None
     document = normalised(request, plan)

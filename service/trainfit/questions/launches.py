@@ -87,13 +87,17 @@ def _read(
     launch: Launch, kind: type[AnyJob], beside: dict[str, Any], prefix: str
 ) -> Asked[AnyJob] | Problem:
     # A command about a job in its own words does without the tables of all formats.
-    from trainfit.launch.read import read_launch
+    from trainfit.launch.read import read_launch, read_open
 
     try:
         reading = read_launch(launch)
     except LaunchError as error:
-        findings = [_finding(each, launch, prefix) for each in error.complaints[:MAX_ERRORS]]
-        return problem(INVALID_LAUNCH, summary(findings), findings)
+        # A verdict may be the same whatever an open fact is; a figure is not.
+        tried = read_open(launch, error) if issubclass(kind, FitCheckRequest) else None
+        if tried is None:
+            findings = [_finding(each, launch, prefix) for each in error.complaints[:MAX_ERRORS]]
+            return problem(INVALID_LAUNCH, summary(findings), findings)
+        reading = tried
     job = read_job({**reading.job, **beside}, kind)
     if isinstance(job, Problem):
         return _placed(job, reading, prefix)

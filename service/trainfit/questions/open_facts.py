@@ -1,0 +1,121 @@
+"""A verdict on a launch that leaves facts open: the one that it has whatever they are, if any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
+
+from pydantic import ValidationError
+
+from trainfit.decisions.fit_check import NotModelled
+from trainfit.decisions.quantities import plain
+from trainfit.decisions.verdict import Verdict
+from trainfit.estimator.assumptions import OPEN_FACTS
+from trainfit.estimator.results import Assumption, Estimate
+from trainfit.launch.open_facts import SEQ_LENGTH, OpenFact, Values
+from trainfit.launch.reading import LaunchReading
+from trainfit.resolve.findings import RefusedError
+from trainfit.resolve.plan import Plan
+from trainfit.specs.policy import FitCheckOptions, FitCheckRequest
+
+Decide: TypeAlias = Callable[[FitCheckRequest, LaunchReading], Verdict]
+
+
+class Tried(NamedTuple):
+    """A value for each open fact, the launch with it, and the verdict on that."""
+
+    values: Values
+    request: FitCheckRequest
+    reading: LaunchReading
+    verdict: Verdict
+
+
+def tried(
+    request: FitCheckRequest,
+    reading: LaunchReading,
+    plan_of: Callable[[FitCheckRequest], Plan],
+    decide: Decide,
+) -> list[Tried]:
+    """Each case that holds together; of several facts none any more once verdicts differ. Raises
+    RefusedError of the last where none holds together.
+    """
+    # A command about a job in its own words does without the tables of all formats.
+    from trainfit.launch.read import read_cases
+
+    assert reading.left_open is not None
+    found: list[Tried] = []
+    refused: Exception | None = None
+    for values, case in read_cases(reading.left_open, reading.open):
+        try:
+            asked = _asked(request, case)
+            if _is_too_long(values, plan_of(asked)):
+                continue
+            found.append(Tried(values, asked, case, decide(asked, case)))
+        except (RefusedError, ValidationError) as error:
+            refused = error
+        if len(reading.open) > 1 and found and found[-1].verdict != found[0].verdict:
+            break
+    if not found and refused is not None:
+        raise refused
+    return found
+
+
+def shown(cases: Sequence[Tried]) -> Tried:
+    """The case whose figures stand for all: of what fits the one that needs most, else the last."""
+    return cases[0] if cases[0].verdict == "fits" else cases[-1]
+
+
+def same_verdict(cases: Sequence[Tried]) -> Verdict | None:
+    """The verdict that all have; None where they differ."""
+    verdicts = {each.verdict for each in cases}
+    return cases[0].verdict if len(verdicts) == 1 else None
+
+
+def told(estimate: Estimate, facts: Sequence[OpenFact], values: Values) -> Estimate:
+    """The estimate of one case, with the assumption that names it."""
+    of_it = " and ".join(f"{values[fact.pointer]:,} {fact.unit}" for fact in facts)
+    assumption = Assumption(OPEN_FACTS.id, f"{OPEN_FACTS.text} Here: {of_it}.")
+    return replace(estimate, assumptions=[*estimate.assumptions, assumption])
+
+
+def asked_for(facts: Sequence[OpenFact], cases: Sequence[Tried]) -> Iterator[NotModelled]:
+    """Each open fact, how it is given, and what is known meanwhile."""
+    for fact in facts:
+        meanwhile = f": {_ranges(fact, cases)}" if len(facts) == 1 else ""
+        yield NotModelled(f"/launch/overrides{fact.pointer}", f"{fact.asks}{meanwhile}")
+
+
+def _ranges(fact: OpenFact, cases: Sequence[Tried]) -> str:
+    """Each verdict with the values that have it, in a row."""
+    runs: list[tuple[Verdict, list[int]]] = []
+    for each in cases:
+        value = each.values[fact.pointer]
+        if runs and runs[-1][0] == each.verdict:
+            runs[-1][1].append(value)
+        else:
+            runs.append((each.verdict, [value]))
+    said = []
+    for verdict, values in runs:
+        span = f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
+        said.append(f"{plain(verdict)} with {span} {fact.unit}")
+    return ", ".join(said)
+
+
+def _asked(request: FitCheckRequest, case: LaunchReading) -> FitCheckRequest:
+    """The same question about a case."""
+    options: Mapping[str, object] = {
+        name: getattr(request, name)
+        for name in (*FitCheckOptions.model_fields, "estimator_version")
+        if name in request.model_fields_set and name not in case.job
+    }
+    return FitCheckRequest.model_validate({**case.job, **options})
+
+
+def _is_too_long(values: Values, plan: Plan) -> bool:
+    """Whether a length that is tried is more than the model has positions for, and not the first
+    that is.
+    """
+    positions = plan.model.max_position_embeddings
+    length = values.get(SEQ_LENGTH)
+    return length is not None and positions is not None and length >= 2 * positions
