@@ -21,6 +21,7 @@ from trainfit.api.metrics import METHODS, PEAK_BYTES
 from trainfit.api.settings import Settings
 from trainfit.decisions.verdict import Verdict
 from trainfit.questions.digest import catalogue_version
+from trainfit.specs.framework import FrameworkName
 
 
 async def samples(client: AsyncClient) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -140,7 +141,7 @@ async def test_no_label_takes_a_value_outside_its_set(client: AsyncClient) -> No
         "operation": operations,
         "method": METHODS | {"other"},
         "outcome": KINDS.keys() | {"answered"},
-        "framework": {"megatron", "torchtitan", "transformers"},
+        "framework": set(get_args(FrameworkName)),
         "verdict": set(get_args(Verdict)),
     }
     for name, labels in await samples(client):

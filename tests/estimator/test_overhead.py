@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.overhead import COMMUNICATOR, CONTEXT, NOTHING, context_and_communicators
 from trainfit.questions.estimate import plan_of
+from trainfit.specs.framework import FrameworkName
 from trainfit.specs.job import Job
 
-DENSE = "Qwen/Qwen3-14B"
+DENSE = "meta-llama/Llama-3.1-8B"
 EXPERTS = "Qwen/Qwen3-30B-A3B"
 
 
@@ -28,7 +29,7 @@ def communicators(model: str, framework: str, **parallelism: Any) -> float:
     return (needed.low - CONTEXT.low) / COMMUNICATOR.low
 
 
-@pytest.mark.parametrize("framework", ["megatron", "torchtitan", "transformers"])
+@pytest.mark.parametrize("framework", get_args(FrameworkName))
 def test_a_dense_model_has_no_groups_of_experts(framework: str) -> None:
     """The world, dp, tp and the ranks of a model; etp defaults to tp and means nothing."""
     assert communicators(DENSE, framework, num_gpus=8, tp=4) == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -13,6 +13,7 @@ from trainfit.estimator.estimate import estimate
 from trainfit.estimator.work import CHEAP, is_cheap, work
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.plan import Plan
+from trainfit.specs.framework import FrameworkName
 from trainfit.specs.job import Job
 
 SPEC = {
@@ -21,6 +22,9 @@ SPEC = {
     "num_attention_heads": 4,
     "vocab_size": 128,
     "position_embedding_type": "rope",
+    "normalization": "RMSNorm",
+    "swiglu": True,
+    "add_bias_linear": False,
 }
 SCHEDULES = [
     ("megatron", "1f1b", 1),
@@ -33,6 +37,8 @@ SCHEDULES = [
     ("torchtitan", "interleaved-zb", 4),
     ("torchtitan", "zb-v", 2),
     ("torchtitan", "dualpipe-v", 2),
+    ("nanotron", "gpipe", 1),
+    ("nanotron", "1f1b", 1),
 ]
 
 
@@ -103,7 +109,7 @@ def test_micro_batches_beyond_the_steady_state_take_none(
     assert work(many) == work(few)
 
 
-@pytest.mark.parametrize("framework", ["megatron", "torchtitan", "transformers"])
+@pytest.mark.parametrize("framework", get_args(FrameworkName))
 @pytest.mark.parametrize("granularity", [None, "full"])
 def test_twice_the_layers_take_twice_the_steps(framework: str, granularity: str | None) -> None:
     training = {"recompute": {"granularity": granularity}} if granularity else {}

@@ -113,6 +113,10 @@ def test_one_forward_one_backward_has_to_be_filled() -> None:
     [
         ({"parallelism": {"pp": 2, "vpp": 2}}, "/parallelism/vpp"),
         ({"parallelism": {"etp": 2}}, "/parallelism/etp"),
+        (
+            {"parallelism": {"pp": 2, "num_layers_in_first_pipeline_stage": 1}},
+            "/parallelism/num_layers_in_first_pipeline_stage",
+        ),
         ({"parallelism": {"ep": 2}}, "/parallelism/ep"),
         ({"parallelism": {"cp": 2}}, "/parallelism/cp"),
         (
@@ -139,6 +143,10 @@ def test_what_nanotron_cannot_do_is_refused(parts: dict[str, Any], pointer: str)
     found = findings(**parts)
     assert {each.pointer for each in found} == {pointer}
     assert {each.code for each in found} == {"not_modelled"}
+
+
+def test_what_asks_for_nothing_is_no_option() -> None:
+    assert resolved(parallelism={"vpp": 1, "etp": 1, "ep": 1, "cp": 1}).layout.vpp == 1
 
 
 def test_kv_heads_have_to_divide() -> None:

@@ -39,7 +39,7 @@ def _unhonoured(job: Job) -> Iterator[tuple[Limited, object]]:
             continue
         only = field.only
         if isinstance(only, Only):
-            if framework not in only.frameworks:
+            if framework not in only.frameworks and value != only.neutral:
                 yield field, value
         elif framework not in only.frameworks.get(value, (framework,)):
             yield field, value

@@ -31,11 +31,12 @@ def all_but(*names: FrameworkName) -> Frameworks:
 class Only:
     """Metadata of a field that these frameworks alone honour. Under another one a value that is not
     the default is refused as not modelled or, where it is `ignored` since it changes no memory
-    there, remarked on in the answer.
+    there, remarked on in the answer. So is not a `neutral` value, which asks for nothing.
     """
 
     frameworks: Frameworks
     ignored: bool = False
+    neutral: int | None = None
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler

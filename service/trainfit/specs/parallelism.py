@@ -55,6 +55,7 @@ STRATEGIES: Mapping[str, Frameworks] = dict.fromkeys(
     ("optim_grads", "optim_grads_params"), all_but("nanotron")
 )
 NOT_IN_NANOTRON = Only(all_but("nanotron"))
+ONE_IN_NANOTRON = Only(all_but("nanotron"), neutral=1)
 
 
 class Parallelism(Part):
@@ -75,7 +76,7 @@ class Parallelism(Part):
         validation_alias=AliasChoices("pp", "pipeline_model_parallel_size"),
         description="Pipeline-parallel size: the number of pipeline ranks.",
     )
-    vpp: Annotated[Annotated[int, Field(ge=1, le=256)] | None, NOT_IN_NANOTRON] = Field(
+    vpp: Annotated[Annotated[int, Field(ge=1, le=256)] | None, ONE_IN_NANOTRON] = Field(
         None,
         validation_alias=AliasChoices(
             "vpp",
@@ -97,7 +98,7 @@ class Parallelism(Part):
         validation_alias=AliasChoices("ep", "expert_model_parallel_size"),
         description="Expert-parallel size: ranks that share the experts.",
     )
-    etp: Annotated[StageSize | None, NOT_IN_NANOTRON] = Field(
+    etp: Annotated[StageSize | None, ONE_IN_NANOTRON] = Field(
         None,
         validation_alias=AliasChoices("etp", "expert_tensor_parallel_size"),
         description="Tensor-parallel size within an expert. Unset: tp under Megatron, and of "
