@@ -20,6 +20,7 @@ LaunchFormat = Literal[
     "axolotl",
     "torchtitan",
     "torchtune",
+    "nanotron",
     "verl",
 ]
 """Whose keys a launch is written in."""

@@ -1,0 +1,196 @@
+"""A config of nanotron -> a draft of a job.
+
+Sources: nanotron's config/config.py, config/parallelism_config.py and config/models_config.py, and
+run_train.py, at 2411b022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+from trainfit.launch.allocator import grows_segments
+from trainfit.launch.documents import document_of
+from trainfit.launch.draft import Draft, Reading
+from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.keys import table_of
+from trainfit.launch.program import Program
+from trainfit.launch.settings import settings_of
+from trainfit.launch.values import flag, size, whole, word
+from trainfit.specs.launch import LaunchFile
+
+WHOSE = "nanotron"
+CONFIG_FILE = "--config-file"
+OWN_KEYS = ("tokens.batch_accumulation_per_replica", "parallelism.pp")
+"""What no other format has."""
+
+COPIED: Mapping[str, str] = {
+    "parallelism.tp": "/parallelism/tp",
+    "parallelism.pp": "/parallelism/pp",
+    "parallelism.context_parallel_size": "/parallelism/cp",
+    "parallelism.expert_parallel_size": "/parallelism/ep",
+    "parallelism.tp_linear_async_communication": "/framework/tp_linear_async_communication",
+    "parallelism.tp_recompute_allgather": "/framework/tp_recompute_allgather",
+    "model.make_vocab_size_divisible_by": "/framework/make_vocab_size_divisible_by",
+    "tokens.micro_batch_size": "/training/micro_batch_size",
+    "tokens.batch_accumulation_per_replica": "/training/num_microbatches",
+    "tokens.sequence_length": "/training/seq_length",
+    "optimizer.optimizer_factory.torch_adam_is_fused": "/framework/torch_adam_is_fused",
+}
+ENGINES = {"1f1b": "1f1b", "afab": "gpipe"}
+MODES = {"ALL_REDUCE": False, "REDUCE_SCATTER": True}
+OPTIMIZERS = {"adamW": "adam", "sgd": "sgd"}
+DTYPES = ("bfloat16", "bf16")
+
+LLAMA = "model.model_config.is_llama_config"
+MODEL: Mapping[str, Any] = {
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_attention_heads": 32,
+    "num_key_value_heads": None,
+    "num_hidden_layers": 32,
+    "vocab_size": 32000,
+    "max_position_embeddings": 2048,
+    "hidden_act": "silu",
+    "tie_word_embeddings": False,
+}
+"""Keys of LlamaConfig, by Llama's own names in a config.json, with their defaults."""
+
+
+def recognises(program: Program) -> bool:
+    """By a config with nanotron's own keys, which a program names by --config-file."""
+    named = any(word.text.partition("=")[0] == CONFIG_FILE for word in program.arguments)
+    if program.name is not None and not named:
+        return False
+    return any(_is_config(file) for file in program.files.values())
+
+
+def _is_config(file: LaunchFile) -> bool:
+    if not file.path.endswith((".yaml", ".yml")) or OWN_KEYS[0].split(".")[1] not in file.content:
+        return False
+    try:
+        settings = settings_of(document_of(file, ".yaml"), file.path)
+    except LaunchError:
+        return False
+    return all(key in settings for key in OWN_KEYS)
+
+
+def read(program: Program, draft: Draft, version: str | None) -> None:
+    """Keys mean the same in every release that has them."""
+    draft.ignore_version(version)
+    file = _config(program)
+    reading = Reading(settings_of(document_of(file, ".yaml"), file.path), draft)
+    draft.default("/framework/name", "nanotron", WHOSE)
+    for key, pointer in COPIED.items():
+        if reading.value(key) is not None:
+            reading.copy(key, pointer)
+    _world(reading, draft, program)
+    _model(reading, draft)
+    _one_of(reading, draft, "parallelism.pp_engine", "/parallelism/pipeline_schedule", ENGINES)
+    _one_of(reading, draft, "parallelism.tp_mode", "/parallelism/sequence_parallel", MODES)
+    name = "optimizer.optimizer_factory.name"
+    _one_of(reading, draft, name, "/training/optimizer/name", OPTIMIZERS)
+    _precision(reading, draft)
+    _zero(reading, draft)
+    _recompute(reading, draft)
+    if program.name is not None and not grows_segments(program.environment, draft):
+        draft.default("/framework/expandable_segments", False, "PyTorch")
+    reading.close(table_of(__package__))
+
+
+def _config(program: Program) -> LaunchFile:
+    """The file that --config-file names; without a command, that with nanotron's own keys."""
+    words = [each.text for each in program.arguments]
+    for text, behind in pairwise([*words, ""]):
+        option, equals, path = text.partition("=")
+        if option == CONFIG_FILE:
+            file = program.file(path if equals else behind)
+            if file is None:
+                raise LaunchError(Complaint(f"the config {path or behind} was not sent"))
+            return file
+    found = next((file for file in program.files.values() if _is_config(file)), None)
+    if found is None:
+        raise LaunchError(Complaint(f"no file has nanotron's {' and '.join(OWN_KEYS)}"))
+    return found
+
+
+SIZES = ("dp", "tp", "pp", "context_parallel_size", "expert_parallel_size")
+
+
+def _world(reading: Reading, draft: Draft, program: Program) -> None:
+    """The product of all sizes; what starts the run must say the same. Source: ParallelContext."""
+    keys = [f"parallelism.{name}" for name in SIZES]
+    given = [setting for key in keys if (setting := reading.get(key)) is not None]
+    world = prod(reading.value(key, 1, size) for key in keys)
+    pointer = "/parallelism/num_gpus"
+    if reading.get(keys[0]) is not None:
+        draft.put(pointer, world, *given)
+    draft.require(pointer, "parallelism.dp is not said; give it, or /parallelism/num_gpus")
+    if not program.num_gpus or any(each.unknown is not None for each in program.num_gpus):
+        return
+    for each in program.num_gpus:
+        draft.recognise(each)
+    started = prod(whole(each.value) for each in program.num_gpus)
+    if given and started != world:
+        message = f"the sizes of parallelism make {world} GPUs, {started} are started"
+        draft.complain(program.num_gpus[0], message)
+
+
+def _model(reading: Reading, draft: Draft) -> None:
+    """LlamaConfig's keys are those of a config.json of Llama."""
+    llama = reading.get(LLAMA)
+    keys = {name: f"model.model_config.{name}" for name in MODEL}
+    given = [setting for key in keys.values() if (setting := reading.get(key)) is not None]
+    if draft.overridden("/model") is not None:
+        return
+    if llama is None or not reading.value(LLAMA, False, flag):
+        message = "of nanotron's models Llama is read (is_llama_config)"
+        draft.require("/model", message, next(iter(given), None))
+        return
+    config = {name: reading.value(key, MODEL[name]) for name, key in keys.items()}
+    config["num_key_value_heads"] = config["num_key_value_heads"] or config["num_attention_heads"]
+    draft.put("/model/hf_config", {"model_type": "llama"} | config, llama, *given)
+
+
+def _one_of(
+    reading: Reading, draft: Draft, key: str, pointer: str, meanings: Mapping[str, Any]
+) -> None:
+    """A word that stands for a value of a field; null stands for the default."""
+    setting = reading.get(key)
+    if setting is None or setting.value is None:
+        return
+    said = reading.value(key, "", word)
+    meaning = {text.casefold(): value for text, value in meanings.items()}.get(said.casefold())
+    if meaning is None:
+        draft.complain(setting, f"must be one of {', '.join(meanings)}")
+    else:
+        draft.put(pointer, meaning, setting)
+
+
+def _precision(reading: Reading, draft: Draft) -> None:
+    key, dtype = "optimizer.accumulate_grad_in_fp32", reading.get("model.dtype")
+    if dtype is not None and dtype.value not in (None, *DTYPES):
+        draft.leave_out(dtype, "training in another type than bfloat16 is not modelled")
+    setting = reading.get(key)
+    if setting is None:
+        draft.require("/training/precision", f"{key} is not said; give it, or /training/precision")
+        return
+    in_fp32 = reading.value(key, True, flag)
+    draft.put("/training/precision", "bf16" if in_fp32 else "bf16-pure", setting)
+
+
+def _zero(reading: Reading, draft: Draft) -> None:
+    """Any stage above 0 is that of 1. Source: helpers.py (init_optimizer_and_grad_accumulator)."""
+    setting = reading.get("optimizer.zero_stage")
+    if setting is not None:
+        shares = reading.value("optimizer.zero_stage", 0, whole) > 0
+        strategy = "optim" if shares else "no_shard"
+        draft.put("/parallelism/data_parallel_sharding_strategy", strategy, setting)
+
+
+def _recompute(reading: Reading, draft: Draft) -> None:
+    setting = reading.get("parallelism.recompute_layer")
+    if setting is not None and reading.value("parallelism.recompute_layer", False, flag):
+        draft.put("/training/recompute/granularity", "full", setting)
