@@ -75,7 +75,10 @@ class Draft:
         self._set(pointer, value)
         self.origins[pointer] = settings[0]
         self._defaulted.pop(pointer, None)
-        for setting in settings:
+        written = [each for each in settings if each.whose is None]
+        if not written and settings[0].whose is not None:
+            self._defaulted[pointer] = Defaulted(pointer, value, settings[0].whose)
+        for setting in written:
             self._recognised.setdefault(setting, []).append(Became(pointer, value))
 
     def default(self, pointer: str, value: Any, whose: str) -> None:
@@ -109,13 +112,14 @@ class Draft:
         """Note a setting that decides memory but changes no field as it stands."""
         if setting.unknown is not None:
             self.complain(setting, setting.unknown)
-        elif setting not in self._unsupported:
+        elif setting not in self._unsupported and setting.whose is None:
             self._recognised.setdefault(setting, [])
 
     def ignore(self, setting: Setting) -> None:
         """Note a setting that is known not to change memory."""
         self._recognised.pop(setting, None)
-        self._irrelevant.append(setting)
+        if setting.whose is None:
+            self._irrelevant.append(setting)
 
     def ignore_version(self, version: str | None) -> None:
         """Note that nothing that is read depends on the release of the framework."""
@@ -219,7 +223,9 @@ _SECRET = re.compile(r"(token|secret|password|passwd|credential|(api|access)[-_]
 
 def _shown(setting: Setting) -> Any:
     """The value as an account repeats it: not what a key keeps secret, known or not."""
-    return None if _SECRET.search(setting.key) else setting.value
+    if _SECRET.search(setting.key):
+        return None
+    return setting.value if setting.written is None else setting.written
 
 
 def _bounded(setting: Setting, effect: Effect) -> Bounded:

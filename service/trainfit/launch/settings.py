@@ -16,7 +16,9 @@ from trainfit.launch.shell.piece import Piece
 class Setting:
     """One key as it is written: of a file and its line, or of `argv` or `env`, without a line.
 
-    `unknown` says why the value is not known, and what to give. Two that say the same are two.
+    `unknown` says why the value is not known, and what to give. `written` is what is written where
+    the value is what that means; `whose` default it is where nobody wrote it. Two that say the same
+    are two.
     """
 
     key: str
@@ -24,6 +26,8 @@ class Setting:
     file: str
     line: int | None
     unknown: str | None = None
+    written: Any = None
+    whose: str | None = None
 
     @classmethod
     def of(cls, key: str, word: Piece, value: Any = None) -> Setting:

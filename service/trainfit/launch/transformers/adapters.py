@@ -57,12 +57,14 @@ NOT_KNOWN = (
 ASSUMED = "an assumption, which costs memory, where the script does not say"
 
 
-def _switch(run: Run) -> Setting | None:
-    """What says whether there are adapters: TRL's switch, or one of a script that is not TRL's."""
-    if (switch := run.arguments.get(SWITCH)) is not None or _is_trls(run):
-        return switch
-    given = (run.arguments.get(name) for name in SYNONYMS)
-    return next((each for each in given if each is not None), None)
+def _switch(run: Run) -> tuple[str, Setting] | None:
+    """What says whether there are adapters, by its name and where it stands: TRL's switch, or one
+    of a script that is not TRL's.
+    """
+    for name in (SWITCH,) if _is_trls(run) else (SWITCH, *SYNONYMS):
+        if (switch := run.arguments.get(name)) is not None:
+            return name, switch
+    return None
 
 
 def _is_trls(run: Run) -> bool:
@@ -72,7 +74,7 @@ def _is_trls(run: Run) -> bool:
 def has_adapters(run: Run) -> bool:
     """Whether the run trains adapters in place of weights."""
     switch = _switch(run)
-    return switch is not None and run.arguments.is_on(switch.key.replace("-", "_"))
+    return switch is not None and run.arguments.is_on(switch[0])
 
 
 def put_adapters(run: Run, engine: Engine) -> None:
@@ -80,16 +82,17 @@ def put_adapters(run: Run, engine: Engine) -> None:
     what another script makes of them is not known.
     """
     arguments, draft = run.arguments, run.draft
-    switch = _switch(run)
-    if switch is None or not has_adapters(run):
+    found = _switch(run)
+    if found is None or not has_adapters(run):
         given = [each for key in OF_ADAPTERS if (each := arguments.get(key)) is not None]
-        known = switch is not None or _is_trls(run)
+        known = found is not None or _is_trls(run)
         told = draft.overridden("/training/peft") is not None
         for setting in given if not (known or told) else ():
             draft.leave_out(setting, NOT_KNOWN)
         _refuse_quantised(run)
         return
-    trls = switch.key == SWITCH
+    name, switch = found
+    trls = name == SWITCH
     draft.put(f"{PEFT}/method", "lora", switch)
     if not arguments.copy("lora_r", f"{PEFT}/r") and trls:
         draft.default(f"{PEFT}/r", TRL_RANK, "TRL")
@@ -142,10 +145,10 @@ def _put_quantised(run: Run, engine: Engine) -> bool:
         if engine.sharded and engine.name != "deepspeed" and storage is None:
             draft.leave_out(four, "FSDP shares nothing out that is stored in bytes: not modelled")
         return True
+    arguments.get("use_bnb_nested_quant")
     if eight is not None and arguments.is_on("load_in_8bit"):
         draft.put(f"{PEFT}/quantization", "int8", eight)
         return True
-    arguments.get("use_bnb_nested_quant")
     return False
 
 

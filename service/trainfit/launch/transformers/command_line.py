@@ -28,6 +28,7 @@ SUBCOMMANDS = {
     "lmf": ("train",),
     "llamafactory": ("train",),
     "axolotl": ("train",),
+    "swift": ("sft", "pt"),
 }
 """Commands of tools that train."""
 

@@ -21,6 +21,7 @@ TRAINERS = (
     "model_name_or_path",
     "gradient_checkpointing",
     "output_dir",
+    "tuner_type",
 )
 """Keys of which every run of Trainer has one."""
 

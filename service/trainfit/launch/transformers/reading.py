@@ -44,6 +44,7 @@ from trainfit.launch.transformers.keys import RENAMED
 from trainfit.launch.transformers.precision import put_precision
 from trainfit.launch.transformers.releases import Releases
 from trainfit.launch.transformers.run import Run, Trainer, need, of_trl
+from trainfit.launch.transformers.scripts import script_of, translated
 from trainfit.launch.transformers.source import Source
 from trainfit.launch.transformers.step import put_step
 from trainfit.launch.transformers.trainers import check_trainer, keys_of_trainer, trainer_of
@@ -129,6 +130,10 @@ def gathered(
     from no key.
     """
     arguments = arguments_of(program, draft, dotlist=dotlist)
+    script = script_of(program, arguments)
+    if script is not None:
+        arguments = translated(script, arguments, draft)
+        trainer = Trainer("trainer")
     accelerate = launched(program, draft)
     if (program.name or "").endswith("trl"):
         accelerate |= {key: arguments.pop(key) for key in LAUNCHERS if key in arguments}

@@ -1,0 +1,105 @@
+"""What public scripts of Trainer call their own arguments, and what they do where these are absent.
+
+A row of `scripts.json` names the programs, `marks` of which the launch has to have one, and their
+`source`. `same` are other names of arguments, `means` arguments that stand for others at each
+value, `sums` those that are added up, `none` those that change no memory, `defaults` the values of
+what is not given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from trainfit.launch.draft import Draft
+from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.source import as_bool, as_int
+
+Arguments = dict[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script that is known by its program, and what its arguments mean."""
+
+    program: str
+    source: str
+    command: str | None = None
+    marks: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    same: Mapping[str, str] = field(default_factory=dict)
+    means: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    sums: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    none: str = ""
+
+    def is_run_by(self, program: Program, arguments: Arguments) -> bool:
+        """Whether a program with these arguments is this script."""
+        name = program.name or ""
+        named = name.rpartition("/")[2] in self.program.split()
+        if self.command is not None:
+            first = program.arguments[0].text if program.arguments else None
+            return named and first == self.command
+        return named and any(mark in arguments for mark in self.marks)
+
+
+def script_of(program: Program, arguments: Arguments) -> Script | None:
+    """The script that a program is, if it is known."""
+    return next((each for each in _scripts() if each.is_run_by(program, arguments)), None)
+
+
+def translated(script: Script, arguments: Arguments, draft: Draft) -> Arguments:
+    """The arguments of a script under the names that Trainer and TRL have for them."""
+    given = {script.same.get(name, name): each for name, each in arguments.items()}
+    for name, value in script.defaults.items():
+        key = script.same.get(name, name)
+        given.setdefault(key, Setting(name, value, script.source, None, whose=script.source))
+    for name in script.none.split():
+        if name in given:
+            draft.ignore(given.pop(name))
+    for name, parts in script.sums.items():
+        given |= _added_up(name, parts, given, draft)
+    for name, values in script.means.items():
+        if name in given:
+            given |= dict(_meant(given.pop(name), values, draft))
+    return given
+
+
+def _added_up(name: str, parts: tuple[str, ...], given: Arguments, draft: Draft) -> Arguments:
+    """One argument in the place of those that it is the sum of."""
+    settings = [given.pop(each) for each in parts]
+    numbers = [as_int(each.value) for each in settings]
+    told = next((each for each in settings if each.line is not None), settings[0])
+    for setting, number in zip(settings, numbers, strict=True):
+        if number is None:
+            draft.complain(setting, f"{setting.value!r} is no whole number")
+        elif setting is not told:
+            draft.recognise(setting)
+    total = sum(each or 0 for each in numbers)
+    return {name: replace(told, value=total, written=told.value)}
+
+
+def _meant(
+    setting: Setting, values: Mapping[str, Mapping[str, Any]], draft: Draft
+) -> Iterator[tuple[str, Setting]]:
+    """The arguments that one stands for."""
+    switch = as_bool(setting.value) if {"true", "false"} & values.keys() else None
+    value = str(setting.value) if switch is None else str(switch).lower()
+    if setting.unknown is None and value not in values:
+        draft.leave_out(setting, f"of this argument {' and '.join(values)} are known")
+        return
+    if setting.unknown is not None or not values[value]:
+        draft.recognise(setting)
+        return
+    for name, meant in values[value].items():
+        yield name, replace(setting, value=meant, written=setting.value)
+
+
+@cache
+def _scripts() -> tuple[Script, ...]:
+    rows = json.loads((files(__package__) / "scripts.json").read_text("utf-8"))["scripts"]
+    return tuple(Script(**row) for row in rows)

@@ -1,0 +1,198 @@
+"""Scripts of Trainer with arguments of their own: what each becomes, derived from its source."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.launch.launches import launch_of, read
+from tests.launch.mutations import check_every_key
+from trainfit.specs.job import Job
+
+COMMON = (
+    "--model_name_or_path meta-llama/Llama-2-7b-hf --output_dir out --num_train_epochs 1 "
+    "--per_device_train_batch_size 2 --gradient_accumulation_steps 4 --learning_rate 1e-4"
+)
+PEFT = "/training/peft"
+
+
+class Case(NamedTuple):
+    """A command line, and the fields of the job that it is."""
+
+    command: str
+    fields: dict[str, Any]
+
+
+CASES = {
+    "FastChat, adapters by default": Case(
+        f"torchrun --nproc_per_node 4 fastchat/train/train_lora.py {COMMON} --bf16 True "
+        "--model_max_length 1024 --q_lora False --flash_attn True --lazy_preprocess True",
+        {
+            f"{PEFT}/method": "lora",
+            f"{PEFT}/r": 8,
+            f"{PEFT}/dropout": 0.05,
+            f"{PEFT}/target_modules": ["q_proj", "v_proj"],
+            f"{PEFT}/quantization": None,
+            "/training/attention/backend": "flash",
+            "/training/seq_length": 1024,
+            "/training/micro_batch_size": 2,
+        },
+    ),
+    "FastChat, quantised": Case(
+        f"torchrun --nproc_per_node 4 fastchat/train/train_lora.py {COMMON} --bf16 True "
+        "--q_lora True --lora_r 32",
+        {
+            f"{PEFT}/r": 32,
+            f"{PEFT}/quantization": "nf4",
+            f"{PEFT}/double_quantization": True,
+            "/training/attention/backend": None,
+            "/training/seq_length": 512,
+        },
+    ),
+    "MedicalGPT": Case(
+        f"torchrun --nproc_per_node 2 training/pretraining.py {COMMON} --bf16 --packing True "
+        "--train_file_dir data --lora_rank 16 --torch_dtype bfloat16",
+        {
+            f"{PEFT}/method": "lora",
+            f"{PEFT}/r": 16,
+            f"{PEFT}/target_modules": "all-linear",
+            "/training/loss/cross_entropy": None,
+            "/training/seq_length": 1024,
+        },
+    ),
+    "MedicalGPT, whole": Case(
+        f"torchrun --nproc_per_node 2 training/pretraining.py {COMMON} --bf16 "
+        "--train_file_dir data --use_peft False --torch_dtype bfloat16 --block_size 256",
+        {PEFT: None, "/training/seq_length": 256},
+    ),
+    "qlora": Case(
+        "python qlora.py --model_name_or_path meta-llama/Llama-2-7b-hf --output_dir out --bf16 "
+        "--bits 4 --source_max_len 16 --target_max_len 512 --lora_modules all --do_mmlu_eval",
+        {
+            f"{PEFT}/r": 64,
+            f"{PEFT}/dropout": 0.0,
+            f"{PEFT}/target_modules": "all-linear",
+            f"{PEFT}/quantization": "nf4",
+            f"{PEFT}/double_quantization": True,
+            "/training/seq_length": 528,
+            "/training/micro_batch_size": 1,
+            "/training/num_microbatches": 16,
+            "/training/optimizer/paged": True,
+            "/training/recompute/granularity": "full",
+            "/parallelism/num_gpus": 1,
+        },
+    ),
+    "qlora, eight bits": Case(
+        "python qlora.py --model_name_or_path meta-llama/Llama-2-7b-hf --output_dir out --bf16 "
+        "--bits 8 --target_max_len 1000 --lora_r 8",
+        {f"{PEFT}/quantization": "int8", f"{PEFT}/r": 8, "/training/seq_length": 2024},
+    ),
+    "Chinese-LLaMA-Alpaca": Case(
+        f"torchrun --nproc_per_node 1 run_clm_pt_with_peft.py {COMMON} --fp16 --block_size 512 "
+        "--lora_rank 64 --trainable q_proj,v_proj --modules_to_save embed_tokens,lm_head "
+        "--load_in_kbits 16 --torch_dtype float16 --dataset_dir data",
+        {
+            f"{PEFT}/r": 64,
+            f"{PEFT}/dropout": 0.1,
+            f"{PEFT}/target_modules": ["q_proj", "v_proj"],
+            f"{PEFT}/modules_to_save": ["embed_tokens", "lm_head"],
+            "/training/seq_length": 512,
+        },
+    ),
+    "LMFlow": Case(
+        f"torchrun --nproc_per_node 8 examples/finetune.py {COMMON} --bf16 --block_size 256 "
+        "--dataset_path data --conversation_template llama2 --use_lora 1 --torch_dtype bfloat16",
+        {
+            f"{PEFT}/r": 8,
+            f"{PEFT}/dropout": 0.1,
+            f"{PEFT}/target_modules": ["q_proj", "v_proj"],
+            "/training/seq_length": 256,
+        },
+    ),
+    "ms-swift": Case(
+        "NPROC_PER_NODE=2 swift sft --model Qwen/Qwen2.5-7B-Instruct --tuner_type lora "
+        "--dataset a b --torch_dtype bfloat16 --max_length 2048 --lora_rank 4 --deepspeed zero3",
+        {
+            "/model/hf_id": "Qwen/Qwen2.5-7B-Instruct",
+            f"{PEFT}/r": 4,
+            f"{PEFT}/dropout": 0.05,
+            f"{PEFT}/target_modules": "all-linear",
+            "/parallelism/num_gpus": 2,
+            "/parallelism/data_parallel_sharding_strategy": "optim_grads_params",
+            "/training/recompute/granularity": "full",
+            "/training/loss/cross_entropy": None,
+            "/training/micro_batch_size": 1,
+        },
+    ),
+    "ms-swift, whole": Case(
+        "NPROC_PER_NODE=8 swift sft --model Qwen/Qwen2.5-7B-Instruct --train_type full "
+        "--dataset a --torch_dtype bfloat16 --max_length 4096 --deepspeed zero2 "
+        "--gradient_checkpointing false --attn_impl flash_attention_2",
+        {
+            PEFT: None,
+            "/parallelism/data_parallel_sharding_strategy": "optim_grads",
+            "/training/recompute/granularity": None,
+            "/training/attention/backend": "flash",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_script_becomes_this_job(name: str) -> None:
+    command, fields = CASES[name]
+    found = read(launch_of({"run.sh": command}))
+    assert {pointer: found.field(pointer) for pointer in fields} == fields
+    assert not found.left_out
+    Job.model_validate(found.job)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_key_goes_unnoticed(name: str) -> None:
+    words = re.sub(r"torchrun --nproc_per_node \d+|NPROC_PER_NODE=\d+", "", CASES[name].command)
+    swift = words.split()[0] == "swift"
+    argv = words.split() if swift else ["python", *words.removeprefix("python").split()]
+    assert check_every_key(launch_of(argv=argv, overrides={"parallelism": {"num_gpus": 1}})) > 3
+
+
+def test_the_account_says_what_is_written_and_who_has_a_default() -> None:
+    account = read(launch_of({"run.sh": CASES["qlora"].command})).account
+    said = {each.key: (each.file, each.value) for each in account.recognised}
+    assert said["bits"] == ("run.sh", "4")
+    assert said["source_max_len"] == ("run.sh", "16")
+    defaulted = {each.pointer: (each.value, each.whose) for each in account.defaulted}
+    assert defaulted[f"{PEFT}/r"] == (64, "artidoro/qlora qlora.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "key"),
+    [
+        ("qlora", "--bits 3", "bits"),
+        ("ms-swift", "--freeze_vit false", "freeze_vit"),
+        ("ms-swift, whole", "--tuner_type adalora", "tuner_type"),
+        ("FastChat, quantised", "--magic 1", "magic"),
+    ],
+)
+def test_what_is_not_known_of_a_script_is_unsupported(name: str, more: str, key: str) -> None:
+    command = CASES[name].command.replace("--train_type full ", "")
+    assert key in read(launch_of({"run.sh": f"{command} {more}"})).unsupported
+
+
+def test_another_script_of_that_name_is_not_taken_for_it() -> None:
+    command = f"torchrun --nproc_per_node 2 finetune.py {COMMON} --bf16 --model_max_length 512"
+    assert not any(
+        "LMFlow" in each.file for each in read(launch_of({"a.sh": command})).account.recognised
+    )
+
+
+def test_rows_say_who_says_so_and_tell_scripts_apart() -> None:
+    rows = json.loads((files("trainfit.launch.transformers") / "scripts.json").read_text("utf-8"))
+    for row in rows["scripts"]:
+        assert "/" in row["source"]
+        assert row.get("marks") or row.get("command"), row["program"]
+        for part in row.get("sums", {}).values():
+            assert set(part) <= row["defaults"].keys()
