@@ -11,6 +11,7 @@ from typing import NamedTuple
 from trainfit.documents.document import Document, FileError, parse_documents
 from trainfit.launch.commands import launchers, slurm
 from trainfit.launch.commands.compose import Compose, is_compose
+from trainfit.launch.commands.functional_tests import FunctionalTest, is_functional_test
 from trainfit.launch.commands.interfaces import SLURM
 from trainfit.launch.commands.manifests import Manifest, files_of, is_manifest
 from trainfit.launch.commands.wrappers import WRAPPERS
@@ -30,8 +31,8 @@ MAX_WRAPPED = 20
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
 _SHEBANG = re.compile(r"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:ba|z|da)?sh\b")
 _SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm")
-_MARKS = re.compile(r"\bapiVersion\b|\bservices\b")
-"""What manifests and compose files have in them, and few others."""
+_MARKS = re.compile(r"\bapiVersion\b|\bservices\b|\bMODEL_ARGS\b")
+"""What manifests, compose files and functional tests have in them, and few others."""
 _DOCUMENTS = (".yaml", ".yml", ".json")
 _PYTHON = re.compile(r"python[\d.]*")
 
@@ -153,7 +154,9 @@ class _Unwrapping:
         files = {each.path: each for each in (*held, *self._launch.files)}
         self._bare = replace(self._bare, files=files)
         for file, document in read:
-            if is_compose(document.value):
+            if is_functional_test(document.value):
+                yield FunctionalTest(document, file.path).program(self._bare)
+            elif is_compose(document.value):
                 yield from self._of_document(Compose(document, file.path))
             elif (file, document) in manifests:
                 yield from self._of_document(Manifest(document, file.path))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from trainfit.launch.allocator import VARIABLES, grows_segments
 from trainfit.launch.draft import Draft
+from trainfit.launch.effects import Effect
 from trainfit.launch.settings import Setting
 
 IRRELEVANT = frozenset(
@@ -24,7 +26,6 @@ IRRELEVANT = frozenset(
     }
 )
 UNSUPPORTED = {
-    "CUBLAS_WORKSPACE_CONFIG": "workspaces of cuBLAS of one's own size are not modelled",
     "NCCL_BUFFSIZE": "buffers of NCCL of one's own size are not modelled",
     "NCCL_MAX_NCHANNELS": "buffers of NCCL by its channels are not modelled",
     "NCCL_MIN_NCHANNELS": "buffers of NCCL by its channels are not modelled",
@@ -46,12 +47,30 @@ def read_environment(environment: Mapping[str, Setting], draft: Draft) -> None:
     for name, setting in environment.items():
         if name in (*VARIABLES, *KERNELS) or not name.startswith(PREFIXES):
             continue
-        if name in UNSUPPORTED:
+        if name == CUBLAS:
+            draft.leave_out(setting, _workspaces(str(setting.value)))
+        elif name in UNSUPPORTED:
             draft.leave_out(setting, UNSUPPORTED[name])
         elif name in IRRELEVANT or name.startswith("NCCL_"):
             draft.ignore(setting)
         else:
             draft.leave_out(setting, "no list has this variable of TransformerEngine")
+
+
+CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
+STREAMS = 4
+"""Streams on which a rank multiplies matrices: its own, and those of communication beside it."""
+
+
+def _workspaces(value: str) -> Effect:
+    """Buffers of so many KiB, `:SIZE:COUNT` one after the other, for every handle and stream."""
+    why = "workspaces of cuBLAS of one's own size are not modelled"
+    pairs = re.findall(r":(\d{1,9}):(\d{1,4})", value)
+    if not pairs or "".join(f":{size}:{count}" for size, count in pairs) != value:
+        return Effect(why)
+    total = sum(int(size) * int(count) * 1024 for size, count in pairs)
+    source = "aten/src/ATen/cuda/CublasHandlePool.cpp: parseChosenWorkspaceSize"
+    return Effect(why, "raises", source, bytes=STREAMS * total)
 
 
 def _tell_allocator(setting: Setting, draft: Draft) -> None:

@@ -102,8 +102,11 @@ UNSUPPORTED = {
 }
 """What such a field is for; none of it is modelled."""
 AT_DEFAULT: Mapping[str, tuple[Any, ...]] = {
+    "activations_checkpoint_layers_per_pipeline": (0,),
     "ffn_dropout": (0.0,),
     "headscale": (False,),
+    "mcore_customization_config.new_decoder_architecture": (False,),
+    "mcore_customization_config.parallel_attention": (False,),
     "megatron_amp_O2": (True,),
     "transformer_block_type": ("pre_ln",),
 }

@@ -75,6 +75,28 @@ def _seq(script: Script, words: Words, place: Piece) -> Status | None:
     return 0
 
 
+def _expr(script: Script, words: Words, place: Piece) -> Status | None:
+    """expr of two whole numbers; its status says whether the result is one other than zero."""
+    given = [text.known() for text in words]
+    if len(given) != 3 or not all(_INTEGER.fullmatch(each) for each in (given[0], given[2])):
+        return None
+    left, right = int(given[0]), int(given[2])
+    if given[1] in ("/", "%") and right == 0:
+        return None
+    quotient = abs(left) // abs(right or 1) * (1 if (left < 0) == (right < 0) else -1)
+    results = {
+        "+": left + right,
+        "-": left - right,
+        "*": left * right,
+        "/": quotient,
+        "%": left - quotient * right,
+    }
+    if given[1] not in results:
+        return None
+    script.emit(Text.at(place, f"{results[given[1]]}\n"))
+    return 0 if results[given[1]] else 1
+
+
 def _basename(script: Script, words: Words, place: Piece) -> Status | None:
     given = [text.known() for text in words]
     if not 1 <= len(given) <= 2 or given[0].startswith("-") or not given[0]:
@@ -148,6 +170,7 @@ PROGRAMS: Mapping[str, Callable[[Script, Words, Piece], Status | None]] = {
     "basename": _cautious(_basename),
     "cat": _cautious(_cat),
     "dirname": _cautious(_dirname),
+    "expr": _cautious(_expr),
     "seq": _cautious(_seq),
     "tee": _cautious(_tee),
     "tr": _cautious(_translated),
