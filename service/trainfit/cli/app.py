@@ -20,6 +20,8 @@ EXIT_CODES = (
 )
 
 ESTIMATE = "Estimate the memory of every pipeline rank."
+GUARD = "Check the command that is about to train, and start it if it fits."
+CAPTURE = "Run a script with recorders for launchers, and check what it would start."
 COMPARE = "Put the jobs of files side by side."
 ON_THE_HUB = "Models are looked up on the Hugging Face Hub, too, unless HF_HUB_OFFLINE is 1."
 
@@ -34,6 +36,8 @@ app = App(
 )
 app.command("trainfit.cli.estimate:estimate", help=f"{ESTIMATE}\n\n{ON_THE_HUB}")
 app.command("trainfit.cli.fit_check:fit_check", help=f"{FIT_CHECK}\n\n{EXIT_CODES}")
+app.command("trainfit.cli.guard:guard", help=f"{GUARD}\n\n{EXIT_CODES}")
+app.command("trainfit.cli.guard:capture", help=f"{CAPTURE}\n\n{EXIT_CODES}")
 app.command("trainfit.cli.compare:compare", help=f"{COMPARE}\n\n{ON_THE_HUB}")
 app.command(
     "trainfit.cli.job:app", name="job", help="Read jobs out of launch files, or write them."

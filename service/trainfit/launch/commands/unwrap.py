@@ -43,6 +43,8 @@ _LAUNCHERS: Mapping[str, Callable[[Sequence[Word], Program], launchers.Step]] = 
     "srun": launchers.srun,
     "torchrun": launchers.torchrun,
 }
+LAUNCHERS = (*_LAUNCHERS, "accelerate", "axolotl", "llamafactory-cli", "swift", "trl", "tune")
+"""Commands that start what trains."""
 _LAUNCHING_MODULES: Mapping[str, str] = {
     "torch.distributed.run": "torchrun",
     "torch.distributed.launch": "torchrun",

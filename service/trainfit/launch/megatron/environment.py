@@ -31,7 +31,8 @@ UNSUPPORTED = {
     "NCCL_MIN_NCHANNELS": "buffers of NCCL by its channels are not modelled",
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "PyTorch without its caching allocator is not modelled",
 }
-PREFIXES = ("NVTE_", "NCCL_", *UNSUPPORTED, *IRRELEVANT)
+CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
+PREFIXES = ("NVTE_", "NCCL_", CUBLAS, *UNSUPPORTED, *IRRELEVANT)
 """What else stands in an environment is not read by what trains."""
 KERNELS = ("NVTE_FLASH_ATTN", "NVTE_FUSED_ATTN", "NVTE_UNFUSED_ATTN")
 """TransformerEngine's kernels in the order in which it tries them; 0 takes one out."""
@@ -57,7 +58,6 @@ def read_environment(environment: Mapping[str, Setting], draft: Draft) -> None:
             draft.leave_out(setting, "no list has this variable of TransformerEngine")
 
 
-CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 STREAMS = 4
 """Streams on which a rank multiplies matrices: its own, and those of communication beside it."""
 
