@@ -6,8 +6,8 @@ import pytest
 
 from trainfit.estimator.frameworks.pytorch.engines.engine import Stage
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
-from trainfit.estimator.frameworks.pytorch.states import Numbers, States
-from trainfit.questions.estimate import plan_of
+from trainfit.estimator.frameworks.pytorch.states import Numbers, States, model_states
+from trainfit.questions.estimate import plan_of, price
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.job import Job
 
@@ -87,3 +87,80 @@ def test_offloading_sends_gradients_by_way_of_a_buffer() -> None:
     on_host = engine_of(plan("deepspeed", "optim_grads", deepspeed={"offload_optimizer": True}))
     assert on_host.unit(NUMBERS).gradients == 0
     assert on_host.buffers(STAGE) == BF16 * STAGE.largest
+
+
+LAYERS, WIDTH, SAMPLES, LENGTH = 12, 1_024, 8, 2_048
+
+
+def allocated(layers: int, *, engine: str = "fsdp1", reentrant: bool, lora: bool = True) -> int:
+    """Bytes of a model of small layers and large activations, which layers make again."""
+    job = {
+        "model": {
+            "hf_config": {
+                "model_type": "llama",
+                "architectures": ["LlamaForCausalLM"],
+                "hidden_size": WIDTH,
+                "intermediate_size": WIDTH,
+                "num_attention_heads": 8,
+                "num_key_value_heads": 8,
+                "num_hidden_layers": layers,
+                "vocab_size": 512,
+            }
+        },
+        "parallelism": {"num_gpus": 2, "data_parallel_sharding_strategy": "optim_grads_params"},
+        "training": {
+            "precision": "bf16-pure",
+            "micro_batch_size": SAMPLES,
+            "seq_length": LENGTH,
+            "num_microbatches": 1,
+            "recompute": {"granularity": "full", "use_reentrant": reentrant},
+            **({"peft": {"method": "lora", "r": 1}} if lora else {}),
+        },
+        "framework": {"name": "transformers", "data_parallel_engine": engine},
+        "gpu": "H200",
+    }
+    (stage,) = price(Job.model_validate(job)).stages
+    return stage.allocated_bytes.expected
+
+
+def of_a_layer(**asked: Any) -> int:
+    """What one more layer takes, besides the inputs [b, s, h] that all checkpointing keeps."""
+    grown = allocated(2 * LAYERS, **asked) - allocated(LAYERS, **asked)
+    return grown // LAYERS - BF16 * SAMPLES * LENGTH * WIDTH
+
+
+def test_fsdp1_keeps_the_gradients_of_frozen_layers_inputs_where_these_are_detached() -> None:
+    """At the first layer the adapters of all have their gradients as well: fp32, on two ranks."""
+    gradient, adapters = BF16 * SAMPLES * LENGTH * WIDTH, 4 * 7 * 2 * WIDTH // 2
+    assert of_a_layer(reentrant=True) == of_a_layer(reentrant=False) + gradient + adapters
+
+
+def test_nothing_is_kept_where_a_unit_is_trained_or_fsdp2_runs_it() -> None:
+    for asked in ({"lora": False}, {"engine": "fsdp2"}):
+        kept = [allocated(LAYERS, reentrant=each, **asked) for each in (True, False)]
+        assert kept[0] == kept[1]
+
+
+def test_scales_of_quantised_weights_are_whole_on_every_rank() -> None:
+    of = plan_of(
+        Job.model_validate(
+            {
+                "model": {"hf_id": "Qwen/Qwen3-8B"},
+                "parallelism": {
+                    "num_gpus": RANKS,
+                    "data_parallel_sharding_strategy": "optim_grads_params",
+                },
+                "training": {
+                    "precision": "bf16-pure",
+                    "peft": {"method": "lora", "r": 8, "quantization": "nf4"},
+                },
+                "framework": {"name": "transformers", "data_parallel_engine": "fsdp1"},
+                "gpu": "H200",
+            }
+        )
+    )
+    assert isinstance(of, PytorchPlan)
+    frozen = Numbers(dense=0, expert=0, frozen_matrices=6_400, frozen=0, trained_matrices=0)
+    scales = 6_400 // 64 * 4
+    share = -(-6_400 // 2 // RANKS) + scales // RANKS
+    assert model_states(frozen, 0, of).weights == share + scales - scales // RANKS

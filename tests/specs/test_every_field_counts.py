@@ -110,6 +110,7 @@ ENCODED = {"method": "p_tuning", "num_virtual_tokens": 8}
 LSTM = {"encoder_reparameterization_type": "LSTM"}
 PREFIX = {"method": "prefix_tuning", "num_virtual_tokens": 8, "prefix_projection": True}
 DEEPSPEED = {"data_parallel_engine": "deepspeed"}
+FSDP1 = {"data_parallel_engine": "fsdp1"}
 FETCHING_LITTLE = {"stage3_max_live_parameters": 0, "stage3_prefetch_bucket_size": 10**6}
 JOBS = [
     megatron(DENSE, {"num_gpus": 32, "pp": 2, "tp": 2, "vpp": 2, "cp": 2}, {"recompute": FULL}),
@@ -176,6 +177,7 @@ JOBS = [
     nanotron(LLAMA, ZERO_1, {"seq_length": 16}),
     transformers(WIDE, {"num_gpus": 1}, {"peft": ENCODED | LSTM}),
     transformers(WIDE, {"num_gpus": 1}, {"recompute": FULL, "num_frozen_layers": 4}),
+    transformers(DENSE, ZERO_3, {"peft": LORA, "recompute": FULL}, FSDP1),
 ]
 
 

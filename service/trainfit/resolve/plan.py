@@ -206,7 +206,8 @@ class Adapters:
     (None: of all but the head), or `virtual` tokens before every sample.
 
     Their elements take `element_bytes` in storage and `computed_bytes` in a forward; an element of
-    a frozen matrix takes `matrix_bytes` in storage. `saved` are modules that are trained whole.
+    a frozen matrix takes `matrix_bytes` in storage, of which `scale_bytes` are its quantisation's.
+    `saved` are modules that are trained whole.
     """
 
     rank: int
@@ -215,6 +216,7 @@ class Adapters:
     element_bytes: int
     computed_bytes: int
     matrix_bytes: Fraction
+    scale_bytes: Fraction
     saved: frozenset[str]
     base_dtype: str | None
     """How what is not quantised of the base is stored, where a forward narrows what it reads."""
@@ -225,12 +227,13 @@ class Adapters:
 class Checkpointing:
     """Which layers run again in backward: none; one in `every` whole; or, of one in `every`, all
     operations but attention and every second matrix product. Those that are `frozen` may be left
-    out.
+    out. A `reentrant` layer runs again within a backward of its own, on a detached input.
     """
 
     kind: Literal["none", "layers", "operations"]
     every: int
     frozen: bool = True
+    reentrant: bool = False
 
 
 Engine = Literal["ddp", "fsdp1", "fsdp2", "deepspeed"]

@@ -61,6 +61,7 @@ class OnlyValues:
 
 OF_MEGATRON = Only(MEGATRON)
 OF_PYTORCH = Only(PYTORCH)
+OF_TRANSFORMERS = Only(("transformers",))
 IGNORED_OUTSIDE_MEGATRON = Only(MEGATRON, ignored=True)
 IGNORED_UNDER_MEGATRON = Only(PYTORCH, ignored=True)
 IGNORED_WITHOUT_PIPELINES = Only(("megatron", "torchtitan"), ignored=True)

@@ -11,6 +11,7 @@ from trainfit.specs.honoured import (
     MEGATRON,
     OF_MEGATRON,
     OF_PYTORCH,
+    OF_TRANSFORMERS,
     PYTORCH,
     Frameworks,
     OnlyValues,
@@ -139,6 +140,12 @@ class Recompute(Part):
         True,
         description="Outside Megatron: recompute layers that are not trained, too. LLaMA-Factory "
         "does not.",
+    )
+    use_reentrant: Annotated[bool, OF_TRANSFORMERS] = Field(
+        False,
+        description="full: as torch.utils.checkpoint has it, the default before transformers 5.0. "
+        "FSDP1 then keeps the inputs and their gradients of layers that are frozen but for "
+        "adapters.",
     )
 
 

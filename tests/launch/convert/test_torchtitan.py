@@ -268,6 +268,7 @@ OTHER: dict[str, Any] = {
     "recompute/method": "block",
     "recompute/modules": ["mlp"],
     "recompute/num_layers": 2,
+    "recompute/use_reentrant": True,
 }
 SAID = {
     "micro_batch_size",

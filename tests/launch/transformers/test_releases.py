@@ -172,3 +172,37 @@ def test_the_keys_of_a_script_of_its_own_tell_nothing() -> None:
     }
     launch = launch_of(files, command, overrides=overrides, accept_unsupported=["*"])
     assert read_launch(launch).launch.variants == []
+
+
+FROZEN = {"use_peft": True, "lora_r": 8, "gradient_checkpointing": True, "fsdp": "full_shard"}
+WRAPPED = {"fsdp_config.version": 1}
+REENTRANT = "/training/recompute/use_reentrant"
+
+
+@pytest.mark.parametrize(
+    ("version", "kwargs", "reentrant"),
+    [
+        ("transformers==4.57.1 trl==0.24.0", {}, True),
+        ("transformers==4.57.1 trl==0.27.0", {}, None),
+        ("transformers==5.0.0 trl==0.27.0", {}, None),
+        (None, {}, None),
+        (None, {"gradient_checkpointing_kwargs.use_reentrant": True}, True),
+        (
+            "transformers==4.57.1 trl==0.24.0",
+            {"gradient_checkpointing_kwargs": '{"use_reentrant": false}'},
+            None,
+        ),
+    ],
+)
+def test_layers_run_again_as_the_release_has_it(
+    version: str | None, kwargs: dict[str, Any], reentrant: bool | None
+) -> None:
+    found = run("sft.py", version=version, **FROZEN, **WRAPPED, **kwargs)
+    assert field(found, REENTRANT) == reentrant
+
+
+@pytest.mark.parametrize("keys", [{"fsdp": ""}, {"use_peft": False}])
+def test_how_layers_run_again_is_not_asked_where_it_changes_nothing(keys: dict[str, Any]) -> None:
+    given = FROZEN | keys
+    found = run("sft.py", version="transformers==4.57.1 trl==0.24.0", **given, **WRAPPED)
+    assert field(found, REENTRANT) is None

@@ -13,6 +13,7 @@ from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect
 from trainfit.launch.keys import table_of
+from trainfit.launch.models import config_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_stored
@@ -27,7 +28,9 @@ from trainfit.launch.transformers.step import (
     LENGTH,
     MICRO_BATCH,
     RECOMPUTE,
+    REENTRANT,
     check_evaluation,
+    keeps_frozen_inputs,
     put_attention,
     put_batch,
     put_length,
@@ -92,6 +95,8 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     else:
         check_evaluation(run, size)
     adapters = _put_adapters(run, engine)
+    if keeps_frozen_inputs(engine, adapters=adapters):
+        _put_reentrant(run)
     put_frozen(run, adapters=adapters)
     put_precision(run, engine, adapters=adapters, loaded=_loaded(run))
     if engine.name == "deepspeed":
@@ -167,6 +172,17 @@ def _put_recompute(run: Run) -> None:
         run.draft.leave_out(setting, ELSEWHERE)
     elif switch:
         run.draft.put(RECOMPUTE, "full", setting)
+
+
+def _put_reentrant(run: Run) -> None:
+    """axolotl asks for it unless told otherwise, or the model cannot be run so (Gemma 4)."""
+    if run.draft.get(RECOMPUTE) is None:
+        return
+    setting = run.arguments.get("gradient_checkpointing_kwargs.use_reentrant")
+    if setting is not None:
+        run.draft.put(REENTRANT, as_bool(setting.value), setting)
+    elif not str((config_of(run.draft) or {}).get("model_type")).startswith("gemma4"):
+        run.draft.default(REENTRANT, True, WHOSE)
 
 
 ELSEWHERE = Effect(

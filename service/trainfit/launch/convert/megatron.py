@@ -45,6 +45,7 @@ NO_ARGUMENT: Mapping[str, Any] = {
     "/training/peft": None,
     "/training/recompute/every_nth_layer": 1,
     "/training/recompute/frozen_layers": True,
+    "/training/recompute/use_reentrant": False,
 }
 """Fields that no argument sets, at the only value that a command line can mean."""
 

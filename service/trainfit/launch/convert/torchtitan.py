@@ -70,6 +70,7 @@ NO_KEY: Mapping[str, Sequence[Any]] = {
     "/training/peft": (None,),
     "/training/recompute/distribute_saved_activations": (False,),
     "/training/recompute/frozen_layers": (True,),
+    "/training/recompute/use_reentrant": (False,),
     "/training/recompute/modules": (None,),
     "/training/recompute/num_layers": (None, 1),
     "/training/recompute/method": (None, "uniform"),

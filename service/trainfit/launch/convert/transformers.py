@@ -226,6 +226,8 @@ def _recompute(job: Job, findings: Findings) -> Iterator[Said]:
         message = "transformers recomputes whole layers only"
         refuse(findings, "/training/recompute/granularity", message)
     yield "gradient_checkpointing", granularity == "full"
+    if job.training.recompute.use_reentrant:
+        yield "gradient_checkpointing_kwargs", '{"use_reentrant": true}'
     if job.training.offload_activations:
         yield "activation_offloading", True
 

@@ -24,11 +24,13 @@ from trainfit.launch.transformers.reading import (
 )
 from trainfit.launch.transformers.releases import named_releases
 from trainfit.launch.transformers.run import Run, Trainer
-from trainfit.launch.transformers.source import as_int
+from trainfit.launch.transformers.source import as_bool, as_int
 from trainfit.launch.transformers.step import (
     LENGTH,
     RECOMPUTE,
+    REENTRANT,
     check_evaluation,
+    keeps_frozen_inputs,
     put_batch,
     put_communication,
     put_loss,
@@ -74,6 +76,8 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     put_communication(run)
     check_evaluation(run, size)
     adapters = _put_tuning(run, engine)
+    if keeps_frozen_inputs(engine, adapters=adapters) and draft.get(RECOMPUTE) is not None:
+        _put_reentrant(run)
     put_precision(run, engine, adapters=adapters, loaded=_loaded(run, adapters=adapters))
     if engine.name == "deepspeed":
         put_zero(run)
@@ -112,6 +116,15 @@ def _put_recompute(run: Run) -> None:
             run.draft.default(RECOMPUTE, "full", WHOSE)
         else:
             run.draft.put(RECOMPUTE, "full", setting)
+
+
+def _put_reentrant(run: Run) -> None:
+    """Source: hparams/model_args.py (use_reentrant_gc)."""
+    setting = run.arguments.get("use_reentrant_gc")
+    if setting is None:
+        run.draft.default(REENTRANT, True, WHOSE)
+    else:
+        run.draft.put(REENTRANT, as_bool(setting.value), setting)
 
 
 FLASH_ATTN = {"disabled": "eager", "sdpa": "sdpa", "fa2": "flash", "fa3": "flash", "auto": "auto"}

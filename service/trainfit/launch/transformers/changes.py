@@ -40,6 +40,10 @@ FUSED_STEP_OF_TORCH = Change("torch", (2, 8))
 """TrainingArguments' optim is adamw_torch_fused in place of adamw_torch with both of these."""
 LOADS_CHECKPOINTS_DTYPE = Change("transformers", (5, 0))
 """from_pretrained takes the type of the checkpoint; before, fp32."""
+NOT_REENTRANT = Change("transformers", (5, 0))
+"""gradient_checkpointing_enable's use_reentrant is False unless given; before, True."""
+TRL_IS_NOT_REENTRANT = Change("trl", (0, 27))
+"""So it is of TRL's trainers (trainer/base_trainer.py and sft_trainer.py: setdefault)."""
 FSDP2_BY_DEFAULT = Change("transformers", (5, 10))
 """fsdp_config's version is 2 unless given (training_args.py, _process_fsdp_args)."""
 MIXES_BF16 = Change("trl", (0, 19))

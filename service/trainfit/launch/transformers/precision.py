@@ -64,7 +64,7 @@ def put_precision(
             need(run.draft, PRECISION, message, loading)
             return
         value, base = types_of(mixed, weights or "fp32", engine, adapters=adapters)
-        if base is not None and not _is_prepared(run):
+        if base is not None and not _is_prepared(run, engine):
             _put(run, BASE, base, loading)
     _put(run, PRECISION, value, *settings)
 
@@ -78,9 +78,16 @@ def _put(run: Run, pointer: str, value: Any, *settings: Setting | None) -> None:
         run.draft.default(pointer, value, "TRL" if is_trl(run) else "transformers")
 
 
-def _is_prepared(run: Run) -> bool:
-    """Whether TRL widens what is not quantised of a base (prepare_model_for_kbit_training)."""
-    quantised = run.arguments.is_on("load_in_4bit") or run.arguments.is_on("load_in_8bit")
+def _is_prepared(run: Run, engine: Engine) -> bool:
+    """Whether TRL widens what is not quantised of a base (prepare_model_for_kbit_training): not
+    that of 4 bits which FSDP has loaded on the host (is_sharded_qlora).
+    """
+    in_4_bits, in_8_bits = (run.arguments.is_on(f"load_in_{bits}bit") for bits in (4, 8))
+    on_host = engine.name in ("fsdp1", "fsdp2") and (
+        run.accelerate.is_on("fsdp_cpu_ram_efficient_loading")
+        or run.arguments.is_on("fsdp_config.cpu_ram_efficient_loading")
+    )
+    quantised = in_8_bits or (in_4_bits and not on_host)
     return is_trl(run) and quantised and not run.releases.has(LEAVES_QUANTISED_BASE)
 
 

@@ -181,8 +181,9 @@ def put_run(run: Run) -> None:
     put_named_model(run)
     settle_releases(run)
     engine, num_gpus = put_layout(run)
-    put_step(run, num_gpus)
-    put_precision(run, engine, adapters=has_adapters(run))
+    adapters = has_adapters(run)
+    put_step(run, engine, num_gpus, adapters=adapters)
+    put_precision(run, engine, adapters=adapters)
     put_adapters(run, engine)
     if engine.name == "deepspeed":
         put_zero(run)

@@ -18,8 +18,11 @@ from trainfit.launch.transformers.changes import (
     FUSED_STEP_OF_TORCH,
     LOSS_SHIFTS_LABELS,
     LOSS_WIDENS_LOGITS,
+    NOT_REENTRANT,
     SDPA_SINCE,
+    TRL_IS_NOT_REENTRANT,
 )
+from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.run import Run, is_trl, need
 from trainfit.launch.transformers.source import as_bool, as_int
 from trainfit.specs.optimizers import OPTIMIZERS, Choice, choices
@@ -217,17 +220,39 @@ def _put_step(run: Run, setting: Setting, choice: Choice | None) -> None:
         run.draft.put(f"{at}/exp_avg_sq_dtype", choice.moments, setting)
 
 
-def put_recompute(run: Run) -> None:
+def put_recompute(run: Run, engine: Engine, *, adapters: bool) -> None:
     """Set whether each layer's activations are made again; TRL does so unless told otherwise."""
     setting = run.arguments.get("gradient_checkpointing")
     if setting is not None and run.arguments.is_on("gradient_checkpointing"):
         run.draft.put(RECOMPUTE, "full", setting)
+        _put_reentrant_by_release(run, engine, adapters=adapters)
     elif setting is None and is_trl(run) and run.releases.has(CHECKPOINTS):
         run.draft.default(RECOMPUTE, "full", "TRL")
+        _put_reentrant_by_release(run, engine, adapters=adapters)
     if run.arguments.is_on("activation_offloading"):
         offloading = run.arguments.get("activation_offloading")
         assert offloading is not None
         run.draft.put("/training/offload_activations", True, offloading)
+
+
+REENTRANT = "/training/recompute/use_reentrant"
+
+
+def keeps_frozen_inputs(engine: Engine, *, adapters: bool) -> bool:
+    """Whether it matters to memory that layers run again in a backward of their own."""
+    return engine.name == "fsdp1" and adapters
+
+
+def _put_reentrant_by_release(run: Run, engine: Engine, *, adapters: bool) -> None:
+    if not keeps_frozen_inputs(engine, adapters=adapters):
+        return
+    setting = run.arguments.get("gradient_checkpointing_kwargs.use_reentrant")
+    if setting is not None:
+        run.draft.put(REENTRANT, as_bool(setting.value), setting)
+        return
+    of_trl = is_trl(run) and run.releases.has(TRL_IS_NOT_REENTRANT)
+    if not (of_trl or run.releases.has(NOT_REENTRANT)):
+        run.draft.default(REENTRANT, True, "transformers before 5.0")
 
 
 BACKENDS = {"eager": "eager", "sdpa": "sdpa"}
@@ -354,12 +379,12 @@ def check_evaluation(run: Run, size: int | None) -> None:
         run.draft.leave_out(setting, evaluation(batch, source))
 
 
-def put_step(run: Run, num_gpus: int | None) -> None:
+def put_step(run: Run, engine: Engine, num_gpus: int | None, *, adapters: bool) -> None:
     """Set all that a step is made of but the data types and the adapters."""
     size = put_batch(run, num_gpus)
     length = put_length(run)
     put_optimizer(run)
-    put_recompute(run)
+    put_recompute(run, engine, adapters=adapters)
     put_attention(run)
     put_loss(run, size, length)
     put_communication(run)

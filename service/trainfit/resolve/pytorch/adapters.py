@@ -25,7 +25,8 @@ def adapters_of(peft: Peft, dtypes: Dtypes, model: ModelSpec) -> Adapters:
         targets=None if all_linear else frozenset(lora.target_modules),
         element_bytes=stored,
         computed_bytes=_narrowed(stored, dtypes),
-        matrix_bytes=_frozen_bytes(peft, dtypes),
+        matrix_bytes=_frozen_bytes(peft, dtypes) + _scale_bytes(peft),
+        scale_bytes=_scale_bytes(peft),
         saved=frozenset(lora.modules_to_save),
         base_dtype=dtypes.base,
         virtual=_virtual_tokens(peft, model),
@@ -69,15 +70,23 @@ def _narrowed(stored: int, dtypes: Dtypes) -> int:
 
 
 def _frozen_bytes(peft: FrozenBase, dtypes: Dtypes) -> Fraction:
-    """Bytes of an element of a frozen matrix. Source: bitsandbytes' functional.py (blocks of 64,
-    double quantisation).
+    """Bytes of an element of a frozen matrix, without its scales."""
+    match peft.quantization:
+        case "int8":
+            return Fraction(1)
+        case "nf4":
+            return Fraction(1, 2)
+        case _:
+            return Fraction(dtypes.stored)
+
+
+def _scale_bytes(peft: FrozenBase) -> Fraction:
+    """Bytes of the scales of an element: fp32 for 64 elements, or quantised to 8 bits themselves,
+    with fp32 for 256 of them. Source: bitsandbytes' functional.py (quantize_4bit).
     """
-    if peft.quantization == "int8":
-        return Fraction(1)
-    if peft.quantization == "nf4":
-        scales = Fraction(1, 64) + Fraction(4, 16_384)
-        return Fraction(1, 2) + (scales if peft.double_quantization else Fraction(4, 64))
-    return Fraction(dtypes.stored)
+    if peft.quantization != "nf4":
+        return Fraction(0)
+    return Fraction(1, 64) + Fraction(4, 64 * 256) if peft.double_quantization else Fraction(4, 64)
 
 
 def check_virtual_tokens(job: Job, model: ModelSpec, layout: Layout, findings: Findings) -> None:

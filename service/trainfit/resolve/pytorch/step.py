@@ -158,7 +158,7 @@ def _checkpointing(job: Job) -> Checkpointing:
     given = job.training.recompute
     every = given.every_nth_layer
     if given.granularity == "full":
-        return Checkpointing("layers", every, given.frozen_layers)
+        return Checkpointing("layers", every, given.frozen_layers, given.use_reentrant)
     if given.granularity == "selective":
         return Checkpointing("operations", every, given.frozen_layers)
     return Checkpointing("none", 1)

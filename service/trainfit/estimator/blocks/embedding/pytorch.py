@@ -58,8 +58,9 @@ def _gradients(step: Modules, h: int) -> tuple[tuple[Tensor, ...], tuple[Tensor,
 def takes_gradient(plan: PytorchPlan) -> bool:
     """Whether frozen embeddings take a gradient, and so are kept: transformers' own checkpointing
     has them (gradient_checkpointing_enable), not that by which accelerate wraps layers under FSDP,
-    nor LLaMA-Factory's.
+    nor LLaMA-Factory's. Reentrant layers have a backward only where their input takes one.
     """
     wrapped = plan.step.data_parallelism.engine in ("fsdp1", "fsdp2")
     policy = plan.step.checkpointing
-    return policy.kind != "none" and policy.frozen and not wrapped
+    its_own = policy.reentrant or (policy.frozen and not wrapped)
+    return policy.kind != "none" and its_own

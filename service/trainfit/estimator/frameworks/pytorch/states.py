@@ -237,12 +237,22 @@ def gathered(numbers: Numbers, plan: PytorchPlan) -> int:
         narrowed = max(0, numbers.trained_matrices - numbers.expert) + numbers.frozen_matrices
         whole = width * (numbers.trained + numbers.frozen + numbers.frozen_matrices)
         return whole - (width - states.gathered_matrices) * narrowed
-    matrix = min(adapters.matrix_bytes, Fraction(width))
+    matrix = min(adapters.matrix_bytes - adapters.scale_bytes, Fraction(width))
     return (
         adapters.computed_bytes * numbers.trained
         + width * numbers.frozen
         + ceil(matrix * numbers.frozen_matrices)
     )
+
+
+def _whole_scales(numbers: Numbers, part: Numbers, plan: PytorchPlan) -> int:
+    """What a rank has of quantised weights beside its part: their scales are no parameters, and
+    stay whole. Source: bitsandbytes' nn/modules.py (Params4bit, quant_state).
+    """
+    adapters = plan.step.adapters
+    if adapters is None:
+        return 0
+    return ceil(adapters.scale_bytes * (numbers.frozen_matrices - part.frozen_matrices))
 
 
 def model_states(numbers: Numbers, largest: int, plan: PytorchPlan) -> States:
@@ -260,7 +270,9 @@ def model_states(numbers: Numbers, largest: int, plan: PytorchPlan) -> States:
     optimizer = ceil(moments) + states.master * stepped.trained
     if plan.step.optimizer.paged:
         optimizer = states.master * stepped.trained
-    weights = stored(part if sharded == 3 else numbers, plan)
+    weights = stored(part, plan) + _whole_scales(numbers, part, plan)
+    if sharded < 3:
+        weights = stored(numbers, plan)
     zero = plan.step.data_parallelism.zero
     if zero is not None and zero.parameters_on_host:
         weights = 0

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
+from trainfit.estimator.frameworks.pytorch.engines.fsdp import has_frozen_units, keeps_inputs
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
@@ -76,6 +77,7 @@ class Step:
         self._prefetches = conventions_of(plan).experts_are_prefetched and plan.layout.ep > 1
         apart = plan.step.data_parallelism.embedding_and_head_apart
         self._head_outside = self._loss_outside or apart
+        self._frozen_units, self._keeps_inputs = has_frozen_units(plan), keeps_inputs(plan)
         self._root, self._forwards, self._backwards = stretches(ledger, shares, content)
 
     @property
@@ -113,11 +115,12 @@ class Step:
     def _backward(self) -> Iterator[Live]:
         """The last unit was not let go of. While a unit runs backward the one before it is being
         gathered, and the gradients of the one behind it are being reduced. Gradients of the root
-        stay whole to the end, those of a unit until its first segment has run.
+        stay whole to the end, those of a unit until its first segment has run. Where inputs of
+        layers [n', h] are kept, so are their gradients: all but the one that the next layer reads.
         """
         saved = sum(stretch.placed.segment.saved for stretch in self._forwards)
         standing, sharded, root = self._standing.whole, self._standing.sharded, 0
-        resident, behind, waiting = self._root.weights, NONE, 0
+        resident, behind, waiting, ran = self._root.weights, NONE, 0, 0
         if not self._reshards:
             resident += sum(stretch.unit.weights for stretch in self._forwards if stretch.last)
         for index in reversed(range(len(self._backwards))):
@@ -139,6 +142,9 @@ class Step:
             buffers = whole + all_gather + behind.reduce_scatter + own
             yield _at(placed, segment.backward, "backward", saved, gradients, buffers, all_gather)
             saved -= stretch.released
+            if self._keeps_inputs and placed.layer is not None:
+                saved += self._act if ran == 0 else 2 * self._act
+                ran += 1
             if unit is NONE:
                 root += segment.gradients
                 continue
@@ -194,7 +200,11 @@ class Step:
         return self._next_all_gather(index) if self._reshards and not outside else 0
 
     def _next_all_gather(self, index: int) -> int:
-        """The buffer of the unit that runs backward after this one, and the one around it."""
+        """The buffer of the unit that runs backward after this one, and the one around it. It is an
+        adapter's where the unit of a layer is frozen.
+        """
+        if self._frozen_units:
+            return 0
         own = self._backwards[index]
         if own.around is not NONE:
             return self._next_all_gather(index - 1)

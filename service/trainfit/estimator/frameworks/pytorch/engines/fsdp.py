@@ -18,6 +18,9 @@ from trainfit.estimator.frameworks.pytorch.units import (
 )
 from trainfit.resolve.plan import PytorchPlan
 
+SHARDS_PARAMETERS = ("optim_grads", "optim_grads_params")
+"""Strategies under which FSDP gathers units."""
+
 
 class Fsdp(Unsharded):
     """Each rank has a share of parameters and gradients. Gradients of earlier micro-batches wait
@@ -73,6 +76,29 @@ class Fsdp(Unsharded):
     def _reduce_scatter_input(self, elements: int) -> int:
         """The buffer into which gradients are copied to be reduced."""
         return self._states.reduced * elements
+
+
+def has_frozen_units(plan: PytorchPlan) -> bool:
+    """Whether a layer's unit is frozen: PEFT has FSDP1, whose flat parameters are trained as a
+    whole or not at all, make a unit of each adapter within it. Sources: peft's utils/other.py
+    (fsdp_auto_wrap_policy), transformers' trainer.py (_fsdp_qlora_plugin_updates).
+    """
+    adapters, shards = plan.step.adapters, plan.layout.sharding in SHARDS_PARAMETERS
+    low_rank = adapters is not None and adapters.virtual is None
+    return plan.step.data_parallelism.engine == "fsdp1" and shards and low_rank
+
+
+def keeps_inputs(plan: PytorchPlan) -> bool:
+    """Whether the inputs of frozen units live to the end of a backward, and so do their gradients.
+    FSDP1 waits for these with a hook on each input, which reentrant checkpointing has detached: the
+    hook holds its node, and the node the hook, until the last callback of the backward. Inputs that
+    FSDP casts are copies without a hook's cycle. Sources: torch/distributed/fsdp/_runtime_utils.py
+    (_register_post_backward_reshard_only_hooks), torch/autograd/graph.py
+    (register_multi_grad_hook), torch/utils/checkpoint.py (CheckpointFunction).
+    """
+    step = plan.step
+    reentrant = step.checkpointing.kind == "layers" and step.checkpointing.reentrant
+    return has_frozen_units(plan) and reentrant and step.residual_bytes == step.activation_bytes
 
 
 class Fsdp1(Fsdp):
