@@ -11,6 +11,7 @@ from functools import cache, reduce
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from trainfit.launch.convert.unsaid import unsaid
 from trainfit.launch.megatron.dimensions import EXPERTS, LATENT_ATTENTION, MODEL
 from trainfit.launch.megatron.hybrid import MAMBA
 from trainfit.launch.megatron.layout import PARALLELISM
@@ -28,26 +29,16 @@ from trainfit.specs.part import Part
 from trainfit.specs.training import Precision
 from trainfit.specs.transformer_config import TransformerConfig
 
-NO_ARGUMENT: Mapping[str, Any] = {
-    "/framework/deallocate_pipeline_outputs": True,
-    "/training/attention/repeats_kv": False,
-    "/training/frozen": (),
-    "/training/loss/logits_to_keep": None,
-    "/training/loss/num_chunks": 8,
-    "/training/loss/shifted": "labels",
-    "/training/moe/imbalance_factor": 1.0,
-    "/training/num_frozen_last_layers": 0,
-    "/training/num_frozen_layers": 0,
-    "/training/offload_activations": False,
-    "/training/optimizer/implementation": "fused",
-    "/training/optimizer/in_backward": False,
-    "/training/optimizer/paged": False,
-    "/training/peft": None,
-    "/training/recompute/every_nth_layer": 1,
-    "/training/recompute/frozen_layers": True,
-    "/training/recompute/use_reentrant": False,
-}
-"""Fields that no argument sets, at the only value that a command line can mean."""
+NO_ARGUMENT = unsaid(
+    "megatron",
+    {
+        "/framework/deallocate_pipeline_outputs": (True,),
+        "/training/loss/shifted": ("labels",),
+        "/training/moe/imbalance_factor": (1.0,),
+    },
+    said={"/training/optimizer/momentum"},
+)
+"""Fields that no argument sets, at the values that a command line can mean."""
 
 
 def megatron_arguments(job: Job) -> list[str]:
@@ -65,8 +56,8 @@ def megatron_arguments(job: Job) -> list[str]:
         message = "Megatron-LM's arguments name dimensions; describe the model by its spec"
         findings.add("/model", "not_expressible", message)
         raise RefusedError(tuple(findings.found))
-    for pointer, only in NO_ARGUMENT.items():
-        if (value := _at(job, pointer)) != only:
+    for pointer, usual in NO_ARGUMENT.items():
+        if (value := _at(job, pointer)) not in usual:
             message = f"no argument of Megatron-LM says {value!r}"
             findings.add(pointer, "not_expressible", message)
     said = [

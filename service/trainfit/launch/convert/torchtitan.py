@@ -13,6 +13,7 @@ from itertools import groupby
 from math import ceil
 from typing import Any, NamedTuple
 
+from trainfit.launch.convert.unsaid import unsaid
 from trainfit.launch.torchtitan.flavors import FLAVORS, Flavor, flavor_of
 from trainfit.launch.torchtitan.keys import (
     DTYPES,
@@ -34,47 +35,40 @@ from trainfit.specs.training import Precision
 
 RELEASE = release_named("v0.2.2")
 
-NO_KEY: Mapping[str, Sequence[Any]] = {
-    "/framework/shard_embedding_and_head_apart": (True,),
-    "/framework/collect_outputs": (False,),
-    "/parallelism/hierarchical_context_parallel_sizes": (None,),
-    "/training/attention/backend": ("auto", "sdpa"),
-    "/training/attention/dropout": (None, 0.0),
-    "/training/attention/repeats_kv": (False,),
-    "/training/frozen": ((),),
-    "/training/hidden_dropout": (None, 0.0),
-    "/training/loss/cross_entropy": ("unfused", "fused"),
-    "/training/loss/logits_to_keep": (None,),
-    "/training/loss/num_chunks": (8,),
-    "/training/loss/shifted": ("labels",),
-    "/training/moe/expert_capacity_factor": (None,),
-    "/training/moe/flex_dispatcher_backend": ("deepep",),
-    "/training/moe/grouped_gemm": (True,),
-    "/training/moe/imbalance_factor": (1.0,),
-    "/training/moe/pad_expert_input_to_capacity": (False,),
-    "/training/moe/permute_fusion": (True,),
-    "/training/moe/router_dtype": (None,),
-    "/training/moe/shared_expert_overlap": (False,),
-    "/training/moe/token_dispatcher_type": ("alltoall",),
-    "/training/num_frozen_last_layers": (0,),
-    "/training/num_frozen_layers": (0,),
-    "/training/offload_activations": (False,),
-    "/training/offload_modules": ((),),
-    "/training/optimizer/cpu_offload_fraction": (0.0,),
-    "/training/optimizer/exp_avg_dtype": (None,),
-    "/training/optimizer/exp_avg_sq_dtype": (None,),
-    "/training/optimizer/momentum": (None,),
-    "/training/optimizer/name": ("adam",),
-    "/training/optimizer/paged": (False,),
-    "/training/optimizer/precision_aware": (False,),
-    "/training/peft": (None,),
-    "/training/recompute/distribute_saved_activations": (False,),
-    "/training/recompute/frozen_layers": (True,),
-    "/training/recompute/use_reentrant": (False,),
-    "/training/recompute/modules": (None,),
-    "/training/recompute/num_layers": (None, 1),
-    "/training/recompute/method": (None, "uniform"),
-}
+NO_KEY = unsaid(
+    "torchtitan",
+    {
+        "/framework/shard_embedding_and_head_apart": (True,),
+        "/framework/collect_outputs": (False,),
+        "/training/attention/backend": ("auto", "sdpa"),
+        "/training/attention/dropout": (None, 0.0),
+        "/training/attention/repeats_kv": (False,),
+        "/training/frozen": ((),),
+        "/training/hidden_dropout": (None, 0.0),
+        "/training/loss/cross_entropy": ("unfused", "fused"),
+        "/training/loss/logits_to_keep": (None,),
+        "/training/loss/num_chunks": (8,),
+        "/training/loss/shifted": ("labels",),
+        "/training/moe/imbalance_factor": (1.0,),
+        "/training/num_frozen_last_layers": (0,),
+        "/training/num_frozen_layers": (0,),
+        "/training/offload_activations": (False,),
+        "/training/optimizer/exp_avg_dtype": (None,),
+        "/training/optimizer/exp_avg_sq_dtype": (None,),
+        "/training/optimizer/momentum": (None,),
+        "/training/optimizer/name": ("adam",),
+        "/training/optimizer/paged": (False,),
+        "/training/peft": (None,),
+        "/training/recompute/frozen_layers": (True,),
+        "/training/recompute/num_layers": (None, 1),
+        "/training/recompute/method": (None, "uniform"),
+    },
+    said={
+        "/parallelism/account_for_embedding_in_pipeline_split",
+        "/parallelism/account_for_loss_in_pipeline_split",
+        "/parallelism/cp_comm_type",
+    },
+)
 """Fields that no key sets, at the values that torchtitan means without one."""
 
 

@@ -7,12 +7,13 @@ name no number of GPUs, which is the launcher's, no card, and nothing of the all
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from itertools import product
 from math import ceil
 from typing import Any
 
+from trainfit.launch.convert.unsaid import unsaid
 from trainfit.launch.transformers.engine import Engine, Name
 from trainfit.launch.transformers.precision import DTYPES, types_of
 from trainfit.launch.transformers.step import OPTIMS, TRL_CHUNK
@@ -29,53 +30,39 @@ from trainfit.specs.training import Lora, Precision
 MODEL = "model"
 """The directory that a config.json of one's own is written to."""
 
-NO_ARGUMENT: Mapping[str, Sequence[Any]] = {
-    "/framework/gradient_as_bucket_view": (False,),
-    "/framework/loss_parallel": (True,),
-    "/parallelism/account_for_embedding_in_pipeline_split": (False,),
-    "/parallelism/account_for_loss_in_pipeline_split": (False,),
-    "/parallelism/cp_comm_type": ("p2p",),
-    "/parallelism/ep": (1,),
-    "/parallelism/etp": (None, 1),
-    "/parallelism/hierarchical_context_parallel_sizes": (None,),
-    "/parallelism/microbatch_group_size_per_vp_stage": (None, 1),
-    "/parallelism/num_layers_in_first_pipeline_stage": (None,),
-    "/parallelism/num_layers_in_last_pipeline_stage": (None,),
-    "/parallelism/num_layers_per_virtual_pipeline_stage": (None,),
-    "/parallelism/pipeline_model_parallel_layout": (None,),
-    "/parallelism/pipeline_schedule": (None, "1f1b"),
-    "/parallelism/pp": (1,),
-    "/parallelism/vpp": (None, 1),
-    "/training/attention/dropout": (None,),
-    "/training/attention/repeats_kv": (False,),
-    "/training/frozen": ((),),
-    "/training/hidden_dropout": (None,),
-    "/training/loss/logits_to_keep": (None,),
-    "/training/loss/shifted": ("labels",),
-    "/training/moe/expert_capacity_factor": (None,),
-    "/training/moe/flex_dispatcher_backend": ("deepep",),
-    "/training/moe/grouped_gemm": (True,),
-    "/training/moe/imbalance_factor": (1.0,),
-    "/training/moe/pad_expert_input_to_capacity": (False,),
-    "/training/moe/permute_fusion": (True,),
-    "/training/moe/router_dtype": (None,),
-    "/training/moe/shared_expert_overlap": (False,),
-    "/training/moe/token_dispatcher_type": ("alltoall",),
-    "/training/mtp": (None,),
-    "/training/num_frozen_last_layers": (0,),
-    "/training/num_frozen_layers": (0,),
-    "/training/offload_modules": ((),),
-    "/training/optimizer/cpu_offload_fraction": (0.0,),
-    "/training/optimizer/in_backward": (False,),
-    "/training/optimizer/momentum": (None, 0.0),
-    "/training/optimizer/precision_aware": (False,),
-    "/training/recompute/distribute_saved_activations": (False,),
-    "/training/recompute/every_nth_layer": (1,),
-    "/training/recompute/frozen_layers": (True,),
-    "/training/recompute/method": (None, "uniform"),
-    "/training/recompute/modules": (None,),
-    "/training/recompute/num_layers": (None, 1),
-}
+NO_ARGUMENT = unsaid(
+    "transformers",
+    {
+        "/framework/gradient_as_bucket_view": (False,),
+        "/framework/loss_parallel": (True,),
+        "/parallelism/ep": (1,),
+        "/parallelism/etp": (None, 1),
+        "/parallelism/microbatch_group_size_per_vp_stage": (None, 1),
+        "/parallelism/num_layers_in_first_pipeline_stage": (None,),
+        "/parallelism/num_layers_in_last_pipeline_stage": (None,),
+        "/parallelism/num_layers_per_virtual_pipeline_stage": (None,),
+        "/parallelism/pipeline_model_parallel_layout": (None,),
+        "/parallelism/pipeline_schedule": (None, "1f1b"),
+        "/parallelism/pp": (1,),
+        "/parallelism/vpp": (None, 1),
+        "/training/attention/dropout": (None,),
+        "/training/attention/repeats_kv": (False,),
+        "/training/frozen": ((),),
+        "/training/hidden_dropout": (None,),
+        "/training/loss/logits_to_keep": (None,),
+        "/training/loss/shifted": ("labels",),
+        "/training/moe/imbalance_factor": (1.0,),
+        "/training/mtp": (None,),
+        "/training/num_frozen_last_layers": (0,),
+        "/training/num_frozen_layers": (0,),
+        "/training/optimizer/in_backward": (False,),
+        "/training/optimizer/momentum": (None, 0.0),
+        "/training/recompute/every_nth_layer": (1,),
+        "/training/recompute/frozen_layers": (True,),
+        "/training/recompute/method": (None, "uniform"),
+        "/training/recompute/num_layers": (None, 1),
+    },
+)
 """Fields that no argument sets, at the values that a run means without one."""
 
 Said = tuple[str, Any]
