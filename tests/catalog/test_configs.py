@@ -9,7 +9,13 @@ from typing import Any, get_args
 import pytest
 
 from trainfit.catalog import configs
-from trainfit.catalog.configs import Provenance, bundled_config, bundled_ids, close_bundled_ids
+from trainfit.catalog.configs import (
+    Provenance,
+    bundled_by_name,
+    bundled_config,
+    bundled_ids,
+    close_bundled_ids,
+)
 
 FOLDER = files("trainfit.catalog") / "configs"
 MODEL_FILES = sorted(
@@ -198,3 +204,27 @@ def test_only_the_file_asked_for_is_read(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(configs, "_read", recording)
     bundled_config("meta-llama/Llama-3.3-70B-Instruct")
     assert opened == ["meta-llama__Llama-3.1-70B.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("Llama-2-7b-hf", "meta-llama/Llama-2-7b-hf"),
+        ("qwen2.5-7b-instruct", "Qwen/Qwen2.5-7B-Instruct"),
+        ("7b", None),
+        ("hf", None),
+        ("", None),
+    ],
+)
+def test_a_model_is_found_by_its_name_alone(name: str, found: str | None) -> None:
+    assert bundled_by_name(name) == found
+
+
+def test_a_name_of_models_of_several_shapes_is_nobodys() -> None:
+    owners: dict[str, set[str]] = {}
+    for hf_id in bundled_ids():
+        bundled = bundled_config(hf_id)
+        assert bundled is not None
+        owners.setdefault(hf_id.rpartition("/")[2].casefold(), set()).add(bundled.config_of)
+    for name, found in owners.items():
+        assert (bundled_by_name(name) is None) == (len(found) > 1), name

@@ -45,3 +45,28 @@ def test_every_default_that_is_told_stands_in_the_job() -> None:
     assert found.defaulted
     for pointer, value in found.defaulted.items():
         assert found.field(pointer) == value
+
+
+def test_a_path_is_the_bundled_model_of_its_last_name() -> None:
+    found = read(
+        launch_of(
+            argv=[
+                *["python", "sft.py", "--output_dir", "o", "--model_name_or_path"],
+                "/models/Llama-2-7b-hf/",
+            ]
+        )
+    )
+    assert found.field("/model/hf_id") == "meta-llama/Llama-2-7b-hf"
+    assert "/model/hf_id" in found.defaulted
+    config = '{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64}'
+    files = {"/models/Llama-2-7b-hf/config.json": config}
+    sent = read(
+        launch_of(
+            files,
+            [
+                *["python", "sft.py", "--output_dir", "o", "--model_name_or_path"],
+                "/models/Llama-2-7b-hf/",
+            ],
+        )
+    )
+    assert sent.field("/model/hf_config/hidden_size") == 64

@@ -50,6 +50,21 @@ def bundled_config(hf_id: str) -> BundledConfig | None:
     )
 
 
+def bundled_by_name(name: str) -> str | None:
+    """The id of the bundled model of this name, without the organisation and in any case; None
+    where there is none, or where models of several shapes have it.
+    """
+    name = f"/{name.casefold()}"
+    owners = {owner for key, (_, owner) in _spelling_and_owner().items() if key.endswith(name)}
+    spelled = sorted(
+        spelling for key, (spelling, _) in _spelling_and_owner().items() if key.endswith(name)
+    )
+    if len(owners) != 1:
+        return None
+    (owner,) = owners
+    return owner if owner in spelled else spelled[0]
+
+
 def bundled_ids() -> tuple[str, ...]:
     """Every id that `bundled_config` answers, sorted."""
     return tuple(sorted(spelling for spelling, _ in _spelling_and_owner().values()))

@@ -13,19 +13,23 @@ from rich.table import Table
 
 from trainfit.cli.entries import Entry, UnreadFile, read_entries
 from trainfit.cli.errors import RefusedCommandError
+from trainfit.cli.files import read_text
 from trainfit.cli.flags import takes_flags_over_files
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
 from trainfit.cli.lookup import looking_up
 from trainfit.cli.reach import reach
 from trainfit.cli.refusals import as_flag, refusal
 from trainfit.cli.terminal import labelled, print_all, print_json, table
-from trainfit.launch.account import Account
+from trainfit.documents.document import FileError
+from trainfit.launch.account import Account, where
+from trainfit.launch.common_words import drafted
+from trainfit.launch.errors import LaunchError
 from trainfit.launch.reading import JobFromLaunch
 from trainfit.questions.launches import Asked, read_asked
 from trainfit.questions.problems import Problem
 from trainfit.questions.wire import to_json
 from trainfit.specs.job import Job
-from trainfit.specs.launch import LaunchTarget
+from trainfit.specs.launch import Launch, LaunchTarget
 
 JOBS = Parameter(help="A job in JSON, YAML or TOML, or launch files.")
 TO = Parameter(help="Whose keys.")
@@ -53,6 +57,38 @@ def from_launch(
         return
     print(yaml.safe_dump(asked.reading.job, sort_keys=False), end="")
     print_all(labelled([("", "")]), *_tables(asked.reading.launch.account))
+
+
+@app.command
+def draft(
+    files: Annotated[list[Path], FILES],
+    /,
+    *,
+    as_json: Annotated[bool, JSON] = False,
+    launch: LaunchOptions = NOTHING_SAID,
+) -> None:
+    """Print what files of an unknown launch say in words that everyone uses, as a part of a job to
+    confirm and complete. It is no job yet: whose defaults hold is not known.
+    """
+    try:
+        texts = [(path, read_text(path)) for path in files]
+    except FileError as error:
+        raise RefusedCommandError(f"trainfit: {error}") from None
+    try:
+        found = drafted(Launch.model_validate(launch.launch(texts)))
+    except LaunchError as error:
+        raise RefusedCommandError(f"trainfit: {error}") from None
+    if as_json:
+        print_json(to_json(found))
+        return
+    if found.programs:
+        print(f"# it starts {', '.join(found.programs)}, of which only these words are read")
+    print(yaml.safe_dump(found.job, sort_keys=False), end="")
+    rows = table(["said", "value", "may be", "in the draft"])
+    for each in found.said:
+        place = where(each.file, each.line, each.key)
+        rows.add_row(place, str(each.value), each.pointer, "yes" if each.used else "no")
+    print_all(labelled([("", "")]), rows)
 
 
 @app.command

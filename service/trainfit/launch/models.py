@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from trainfit.catalog.configs import bundled_config
+from trainfit.catalog.configs import bundled_by_name, bundled_config
 from trainfit.documents.document import FileError, parse_documents
 from trainfit.launch.draft import Draft
 from trainfit.launch.program import Program
@@ -24,9 +24,10 @@ def is_model_config(path: str, keys: Mapping[str, object]) -> bool:
 def put_model(
     draft: Draft, program: Program, setting: Setting, revision: Setting | None = None
 ) -> None:
-    """Set the model that a setting names. A path is the config.json that was sent from there.
+    """Set the model that a setting names. A path is the config.json that was sent from there, else
+    the bundled model of its last name.
 
-    Complains of a path from which none was sent, unless the model is in overrides.
+    Complains of any other path, unless the model is in overrides.
     """
     name = str(setting.value)
     if config := config_at(program, name, setting, draft):
@@ -37,6 +38,9 @@ def put_model(
         draft.put("/model/hf_id", name, setting)
         if revision is not None:
             draft.put("/model/revision", revision.value, revision)
+    elif (known := bundled_by_name(name.rstrip("/").rpartition("/")[2])) is not None:
+        draft.recognise(setting)
+        draft.default("/model/hf_id", known, "the catalogue, by the last name of the path")
     else:
         draft.recognise(setting)
         path = f"{name.rstrip('/')}/{CONFIG}"
