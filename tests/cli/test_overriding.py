@@ -15,6 +15,7 @@ torchrun --nproc-per-node $GPUS pretrain_gpt.py --num-layers 4 --hidden-size 512
   --micro-batch-size 1 --global-batch-size 64 \\
   --tokenizer-type GPTSentencePieceTokenizer --tokenizer-model /data/t.model
 """
+SIZES = "--num-layers 32 --hidden-size 4096 --use-distributed-optimizer"
 FACTS = "--num-gpus 8 --vocab-size 32000"
 
 
@@ -29,7 +30,6 @@ def script(tmp_path: Path) -> Path:
     "command",
     [
         "estimate {script} --gpu H100-80GB",
-        "fit-check {script} --gpu H100-80GB",
         "compare {script}",
         "job from-launch {script}",
         "job convert {script} --to megatron-args",
@@ -44,6 +44,16 @@ def test_the_facts_stand_beside_a_launch(run: Run, script: Path, command: str) -
     assert "overrides" not in told
     done = run(f"{command.format(script=script)} {FACTS} --num-microbatches 2")
     assert done.code == 0, done.out + done.err
+
+
+def test_a_gate_asks_for_them_where_the_verdict_rests_on_them(run: Run, script: Path) -> None:
+    script.write_text(SCRIPT.replace("--num-layers 4 --hidden-size 512", SIZES), "utf-8")
+    asked = run(f"fit-check {script} --gpu H100-80GB")
+    assert asked.code == 4
+    told = " ".join(asked.out.split())
+    assert "give --num-gpus" in told
+    assert "give --vocab-size" in told
+    assert run(f"fit-check {script} --gpu H100-80GB {FACTS}").code == 0
 
 
 def test_flags_win_over_a_launch(run: Run, script: Path) -> None:

@@ -14,6 +14,8 @@ def reach(option: Bounded) -> str:
     ends = []
     if option.within:
         ends.append(" ".join(f"{as_flag(each.pointer)} {each.value}" for each in option.within))
+    if option.samples > 1:
+        ends.append(f"{option.samples} samples in the place of each")
     if option.bytes:
         ends.append(f"{gib(option.bytes)} GiB")
     says = f" ({option.source})" if option.source else ""

@@ -15,28 +15,42 @@ Result = TypeVar("Result", Estimate, Needs)
 
 @dataclass(frozen=True, slots=True)
 class Reach(Generic[Result]):
-    """How far options that are not modelled can move a peak: to what `below` needs, less so many
-    bytes, and to what `above` needs, and so many bytes more. None is what is meant itself.
+    """How far options that are not modelled can move a peak: down to the least of what is `below`,
+    less so many bytes, and up to the most of what is `above`, and so many bytes more.
     """
 
-    below: Result | None = None
-    above: Result | None = None
+    below: Sequence[Result] = ()
+    above: Sequence[Result] = ()
     less_bytes: int = 0
     more_bytes: int = 0
 
     def sizes(self, stage: Stage | StageNeeds, rank: int) -> tuple[Interval, Interval, Interval]:
         """The bounds of what a stage has allocated and reserved, and needs on the device."""
-        below = self.below.stages[rank] if self.below is not None else stage
-        above = self.above.stages[rank] if self.above is not None else stage
+        below = [each.stages[rank] for each in self.below]
+        above = [each.stages[rank] for each in self.above]
         return (
-            self._around(stage.allocated_bytes, below.allocated_bytes, above.allocated_bytes),
-            self._around(stage.reserved_bytes, below.reserved_bytes, above.reserved_bytes),
-            self._around(stage.device_bytes, below.device_bytes, above.device_bytes),
+            self._around(
+                stage.allocated_bytes,
+                [each.allocated_bytes for each in below],
+                [each.allocated_bytes for each in above],
+            ),
+            self._around(
+                stage.reserved_bytes,
+                [each.reserved_bytes for each in below],
+                [each.reserved_bytes for each in above],
+            ),
+            self._around(
+                stage.device_bytes,
+                [each.device_bytes for each in below],
+                [each.device_bytes for each in above],
+            ),
         )
 
-    def _around(self, meant: Interval, below: Interval, above: Interval) -> Interval:
-        low = min(meant.low, below.low) - self.less_bytes
-        high = max(meant.high, above.high) + self.more_bytes
+    def _around(
+        self, meant: Interval, below: Sequence[Interval], above: Sequence[Interval]
+    ) -> Interval:
+        low = min(each.low for each in (meant, *below)) - self.less_bytes
+        high = max(each.high for each in (meant, *above)) + self.more_bytes
         return Interval(max(0, low), meant.expected, high)
 
 

@@ -100,7 +100,9 @@ class Unsupported:
 class Bounded:
     """A key that changes memory in a way that is not modelled, but at most so far: the bounds of an
     estimate take it in. At the values of `within` the peak is as far as the key can move it in its
-    direction; `bytes` is the most that it moves it besides, on each GPU. `source` says so.
+    direction, with so many `samples` in the place of each of a micro-batch, in another phase than a
+    step where it is `apart`; `bytes` is the most that it moves it besides, on each GPU. `source`
+    says so.
     """
 
     file: str
@@ -112,6 +114,8 @@ class Bounded:
     source: str | None
     within: list[Became]
     bytes: int
+    samples: int
+    apart: bool
 
     @property
     def where(self) -> str:

@@ -239,6 +239,8 @@ def _bounded(setting: Setting, effect: Effect) -> Bounded:
         effect.source,
         [Became(pointer, value) for pointer, value in effect.within.items()],
         effect.bytes,
+        effect.samples,
+        effect.apart,
     )
 
 

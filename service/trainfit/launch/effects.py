@@ -14,8 +14,9 @@ class Effect:
     """Why a key is not modelled, in which direction it can move the peak, and who says so.
 
     `within` are fields of a job, by pointer: at these values the peak is moved as far as the key
-    can move it. `bytes` is the most that it adds or takes on each GPU. With neither, nothing is
-    known of how far. A field that is null there is taken away.
+    can move it, with so many `samples` in the place of each of a micro-batch. They hold of another
+    phase than a step where it is `apart`, as evaluation is. `bytes` is the most that it adds or
+    takes on each GPU. With none of these, nothing is known of how far.
     """
 
     why: str
@@ -23,11 +24,13 @@ class Effect:
     source: str | None = None
     within: Mapping[str, Any] = field(default_factory=dict)
     bytes: int = 0
+    samples: int = 1
+    apart: bool = False
 
     @property
     def is_bounded(self) -> bool:
         """Whether it is known how far the peak can move."""
-        return bool(self.within) or self.bytes > 0
+        return bool(self.within) or self.bytes > 0 or self.samples > 1
 
 
 def evaluation(samples: int, source: str) -> Effect:
@@ -46,4 +49,21 @@ def evaluation(samples: int, source: str) -> Effect:
             "/training/recompute/granularity": "full",
             "/training/loss/cross_entropy": "unfused",
         },
+        apart=True,
+    )
+
+
+def preference(source: str, *, pairs: bool) -> Effect:
+    """What a loss of preferences does without a second model. The policy runs on both samples of a
+    pair; while what it keeps waits for backward, the same weights may run on both once more for the
+    reference, and keep nothing. `pairs` says that a micro-batch is counted in pairs, else it is
+    in samples.
+    """
+    return Effect(
+        "a loss of preferences without a second model: at most what a step on four samples in the "
+        "place of each pair needs",
+        "raises",
+        source,
+        within={"/training/loss/cross_entropy": "unfused"},
+        samples=4 if pairs else 2,
     )

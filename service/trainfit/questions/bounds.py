@@ -1,16 +1,22 @@
 """What is priced, within the bounds of the options of a launch that are not modelled."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from trainfit.estimator.results import Direction, Estimate, Needs
+from trainfit.estimator.results import Estimate, Needs
 from trainfit.estimator.span import Reach, reaching_estimate, reaching_needs
 from trainfit.launch.account import Bounded
-from trainfit.launch.overriding import overridden
+from trainfit.launch.overriding import merged, overridden
 from trainfit.resolve.findings import Finding, RefusedError
 from trainfit.specs.job import Job
+
+MICRO_BATCH = "/training/micro_batch_size"
+MICRO_BATCHES = "/training/num_microbatches"
+SEVERAL = 2
+"""Micro-batches, so that gradients of one wait while the next runs."""
 
 Result = TypeVar("Result", Estimate, Needs)
 AnyJob = TypeVar("AnyJob", bound=Job)
@@ -36,39 +42,51 @@ def bounded_needs(job: Job, options: Sequence[Bounded], needs: Callable[[Job], N
 
 
 def _reach(job: Job, options: Sequence[Bounded], price: Callable[[Job], Result]) -> Reach[Result]:
-    """All that lowers the peak goes together, and so does all that raises it: what one makes
-    larger another may multiply.
+    """All that moves a step one way goes together, since what one makes larger another may
+    multiply; a phase apart from it has that, and over it what it is.
     """
+
+    def ends(moving: Sequence[Bounded]) -> list[Result]:
+        step: dict[str, Any] = _together([each for each in moving if not each.apart], job)
+        phases: list[dict[str, Any]] = [_together([each], job) for each in moving if each.apart]
+        patches = [step, *(merged(step, each) for each in phases)]
+        return [_priced(job, patch, moving, price) for patch in patches if patch]
+
     lowering = [each for each in options if each.direction != "raises"]
     raising = [each for each in options if each.direction != "lowers"]
     return Reach(
-        _at_the_end(job, lowering, price, "lowers"),
-        _at_the_end(job, raising, price, "raises"),
+        ends(lowering),
+        ends(raising),
         sum(each.bytes for each in lowering),
         sum(each.bytes for each in raising),
     )
 
 
-def _at_the_end(
-    job: Job,
-    options: Sequence[Bounded],
-    price: Callable[[Job], Result],
-    direction: Direction,
-) -> Result | None:
-    """What the job needs where all options have moved it as far as they can."""
-    fields = [(each, became.pointer, became.value) for each in options for became in each.within]
-    if not fields:
-        return None
+def _together(options: Sequence[Bounded], job: Job) -> dict[str, Any]:
+    """The fields of all options. Raises RefusedError where two give one another value."""
     patch: dict[str, Any] = {}
-    for option, pointer, value in fields:
-        if _put(patch, pointer, value) not in (None, value):
-            raise _refused(option, f"another option {direction} the peak by the same field")
+    samples = prod(option.samples for option in options)
+    if samples > 1:
+        _put(patch, MICRO_BATCH, job.training.micro_batch_size * samples)
+        if job.training.global_batch_size is not None:  # which the larger one need not divide
+            _put(patch, MICRO_BATCHES, SEVERAL)
+    for option in options:
+        for became in option.within:
+            if _put(patch, became.pointer, became.value) not in (None, became.value):
+                raise _refused(option, f"another option moves {became.pointer} as well")
+    return patch
+
+
+def _priced(
+    job: Job, patch: Mapping[str, Any], options: Sequence[Bounded], price: Callable[[Job], Result]
+) -> Result:
+    """What the job needs with these fields. Raises RefusedError where it does not stand them."""
     try:
         return price(with_fields(job, patch))
     except ValidationError as error:
-        raise _refused(fields[0][0], str(error)) from None
+        raise _refused(options[0], str(error)) from None
     except RefusedError as refused:
-        raise _refused(fields[0][0], _messages(refused.findings)) from None
+        raise _refused(options[0], _messages(refused.findings)) from None
 
 
 def with_fields(job: AnyJob, patch: Mapping[str, Any]) -> AnyJob:

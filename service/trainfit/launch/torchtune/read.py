@@ -10,7 +10,7 @@ from trainfit.launch.allocator import grows_segments
 from trainfit.launch.documents import document_of
 from trainfit.launch.dotlist import assignments, values_of
 from trainfit.launch.draft import Draft, Reading
-from trainfit.launch.effects import Effect, evaluation
+from trainfit.launch.effects import Effect, evaluation, preference
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.program import Program, Word
@@ -362,7 +362,12 @@ def _loss(reading: Reading, draft: Draft, compiled: bool) -> None:
     if setting is None:
         return
     loss = LOSSES.get(str(setting.value))
-    if loss is None:
+    if str(setting.value) in PREFERENCES and draft.get("/training/peft") is not None:
+        source = "recipes/lora_dpo_single_device.py: concatenated_forward, disable_adapter"
+        draft.leave_out(setting, preference(source, pairs=True))
+        for key in ("loss.beta", "loss.label_smoothing"):
+            reading.get(key)
+    elif loss is None:
         draft.leave_out(setting, f"the loss {setting.value} is not modelled")
     elif loss == CHUNKED and not compiled:
         draft.default("/training/loss/cross_entropy", CHUNKED, WHOSE)
@@ -373,6 +378,7 @@ def _loss(reading: Reading, draft: Draft, compiled: bool) -> None:
             draft.default("/framework/loss_parallel", False, WHOSE)
 
 
+PREFERENCES = ("torchtune.rlhf.loss.DPOLoss", "torchtune.rlhf.loss.RSOLoss")
 UNCOMPILED = Effect(
     "a loss of chunks that is not compiled keeps the logarithms of the softmax of all chunks in "
     "fp32, as one over all logits does, and works on one chunk at a time",

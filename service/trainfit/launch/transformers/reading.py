@@ -187,7 +187,7 @@ def put_run(run: Run) -> None:
     put_adapters(run, engine)
     if engine.name == "deepspeed":
         put_zero(run)
-    check_trainer(run)
+    check_trainer(run, adapters=has_adapters(run))
     grows_segments(run.program.environment, run.draft)
 
 

@@ -376,7 +376,9 @@ def check_evaluation(run: Run, size: int | None) -> None:
         run.draft.leave_out(setting, words)
     elif batch > size:
         source = "transformers/trainer.py (prediction_step, under no_grad)"
-        run.draft.leave_out(setting, evaluation(batch, source))
+        # Of preferences a sample is a pair, and the reference may run on it as well.
+        samples = 4 * batch if run.trainer.kind == "dpo" else batch
+        run.draft.leave_out(setting, evaluation(samples, source))
 
 
 def put_step(run: Run, engine: Engine, num_gpus: int | None, *, adapters: bool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
+from trainfit.launch.effects import Effect, preference
 from trainfit.launch.keys import Keys, table_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
@@ -91,10 +92,24 @@ def _by_keys(settings: Mapping[str, Setting]) -> Trainer:
     return Trainer("script")
 
 
-def check_trainer(run: Run) -> None:
+def check_trainer(run: Run, *, adapters: bool) -> None:
     """Refuse what a loop does beside training on samples, and note that it was recognised."""
     kind, named = run.trainer
     if kind == "dpo":
         run.arguments.get("precompute_ref_log_probs")
     if kind in ("other", "dpo") and named is not None:
-        run.draft.leave_out(named, PREFERENCES if kind == "dpo" else OTHER)
+        run.draft.leave_out(named, preferences(run, adapters=adapters) if kind == "dpo" else OTHER)
+
+
+SIMPO = "gamma_beta_ratio"
+"""Of SimPO's own trainer, whose loss has no reference."""
+
+
+def preferences(run: Run, *, adapters: bool) -> Effect | str:
+    """What a loss of pairs does: bounded where no second model is loaded, as beside adapters, which
+    are switched off for the reference, or for a loss that has none.
+    """
+    alone = adapters or run.arguments.get(SIMPO) is not None
+    if not alone or run.arguments.get("force_use_ref_model"):
+        return PREFERENCES
+    return preference("trl/trainer/dpo_trainer.py, SimPO's simpo_trainer.py", pairs=False)

@@ -1,0 +1,81 @@
+"""Losses of preferences: bounded where no second model is loaded, else not modelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.launch.launches import Read, launch_of, read
+from trainfit.questions.python import estimate
+
+DPO = """
+model_name_or_path: meta-llama/Llama-3.1-8B
+per_device_train_batch_size: 2
+gradient_accumulation_steps: 4
+gradient_checkpointing: true
+bf16: true
+max_length: 1024
+max_prompt_length: 512
+beta: 0.1
+output_dir: out
+"""
+LORA = "use_peft: true\nlora_r: 16\nlora_target_modules: all-linear\n"
+SIMPO = "gamma_beta_ratio: 0.5\n"
+EVALUATION = "eval_strategy: steps\nper_device_eval_batch_size: 8\n"
+GPUS = {"parallelism": {"num_gpus": 8}}
+
+
+def dpo(more: str = "") -> Read:
+    return read(launch_of({"dpo.yaml": DPO + more}, overrides=GPUS))
+
+
+@pytest.mark.parametrize("more", [LORA, SIMPO])
+def test_without_a_second_model_it_costs_at_most_a_step_on_four_samples_a_pair(
+    more: str,
+) -> None:
+    (bounded,) = dpo(more).account.bounded
+    assert (bounded.direction, bounded.samples, bounded.apart) == ("raises", 2, False)
+    assert not dpo(more).unsupported
+
+
+def test_a_reference_model_is_not_modelled() -> None:
+    found = dpo()
+    assert not found.bounded
+    assert len(found.unsupported) == 1
+    assert dpo(f"{LORA}force_use_ref_model: true\n").unsupported
+
+
+def device(launch: dict[str, Any]) -> tuple[int, int, int]:
+    size = estimate({"launch": launch}).binding.device_bytes
+    return size.low, size.expected, size.high
+
+
+def asked(text: str, **overrides: Any) -> dict[str, Any]:
+    return {"files": [{"path": "dpo.yaml", "content": text}], "overrides": {**GPUS, **overrides}}
+
+
+def test_the_bound_is_that_step_and_follows_the_batch() -> None:
+    question = asked(DPO + LORA)
+    accepted = question | {"accept_unsupported": ["*"]}
+    low, expected, high = device(question)
+    assert (low, expected) == device(accepted)[:2]
+    step = {"micro_batch_size": 8, "loss": {"cross_entropy": "unfused"}}
+    assert high == device(asked(DPO + LORA, training=step) | {"accept_unsupported": ["*"]})[2]
+    larger = asked(DPO + LORA, training={"micro_batch_size": 8})
+    step = {"micro_batch_size": 16, "loss": {"cross_entropy": "unfused"}}
+    assert (
+        device(larger)[2]
+        == device(asked(DPO + LORA, training=step) | {"accept_unsupported": ["*"]})[2]
+    )
+
+
+def test_evaluation_is_a_phase_apart_that_lowers_no_bound_of_the_step() -> None:
+    without_recompute = (DPO + LORA).replace("gradient_checkpointing: true", "")
+    step = device(asked(without_recompute))
+    beside = device(asked(without_recompute + EVALUATION))
+    assert beside[:2] == step[:2]
+    assert beside[2] >= step[2]
+    (evaluation,) = [each for each in dpo(LORA + EVALUATION).account.bounded if each.apart]
+    said = {each.pointer: each.value for each in evaluation.within}
+    assert said["/training/micro_batch_size"] == 4 * 8
