@@ -6,7 +6,7 @@ from trainfit import __version__
 from trainfit.estimator import overhead
 from trainfit.estimator.assumptions import assumptions_of, warnings_of
 from trainfit.estimator.frameworks.registry import framework_of
-from trainfit.estimator.local_parameters import ParameterTable, chunk_result, rests_on
+from trainfit.estimator.local_parameters import ParameterTable, chunk_result, parameters_of
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.parameters import ParameterCounts, count_parameters
 from trainfit.estimator.rank import Rank
@@ -33,7 +33,7 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
     same `memo` have in common is worked out once.
     """
     memo = Memo() if memo is None else memo
-    table = _parameters(plan, memo)
+    table = parameters_of(plan, memo)
     ranks = list(framework_of(plan).ranks(plan, table, memo, activations=activations))
     stages = _needs(ranks, plan)
     return Estimate(
@@ -50,15 +50,10 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
 
 def needs(plan: Plan, memo: Memo) -> Needs:
     """What every pipeline rank of a plan needs: of its estimate the part that decides."""
-    table = _parameters(plan, memo)
+    table = parameters_of(plan, memo)
     ranks = framework_of(plan).ranks(plan, table, memo, activations=True)
     stages = _needs(ranks, plan)
     return Needs(_data_parallelism(plan), stages, _binding(stages), warnings_of(plan))
-
-
-def _parameters(plan: Plan, memo: Memo) -> ParameterTable:
-    key = memo.identity(plan.model), "parameters", rests_on(plan)
-    return memo(key, lambda: ParameterTable(plan))
 
 
 def _data_parallelism(plan: Plan) -> DataParallelism:

@@ -72,6 +72,24 @@ class Row(NamedTuple):
         return self.name if self.tensor is None else self.tensor.formula
 
 
+class Course(NamedTuple):
+    """The order of what happens within an operation, for whoever needs more than its highest
+    moment.
+
+    It `reads` storages that were made before, and adds its own, that it saves. Of the `forward` and
+    the `backward` moments each is given by what is borrowed then; of the `late` and the `early`
+    tensors, which it saves, a moment of its forward or backward names those that are there. Its
+    `output` is made last.
+    """
+
+    reads: tuple[Tensor, ...]
+    forward: tuple[tuple[Tensor, ...], ...]
+    backward: tuple[tuple[Tensor, ...], ...]
+    late: tuple[Tensor, ...]
+    early: tuple[Tensor, ...]
+    output: Tensor | None
+
+
 class Operation(NamedTuple):
     """One step of a block's forward with the tensors it makes.
 
@@ -91,6 +109,7 @@ class Operation(NamedTuple):
     kind: Kind | None = None
     adapted: bool = False
     absent: tuple[int, int] = (0, 0)
+    course: Course | None = None
 
 
 Group = tuple[Operation, ...]

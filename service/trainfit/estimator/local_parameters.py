@@ -15,6 +15,7 @@ from trainfit.estimator.blocks.layer import weights_by_kind
 from trainfit.estimator.blocks.mtp import weights as mtp
 from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.ledger import Split, Weight
+from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, Placement
 from trainfit.estimator.results import Chunk
 from trainfit.resolve.plan import Plan
@@ -172,6 +173,12 @@ class ParameterTable:
             elif weight.bucket in LINEAR_BUCKETS and not weight.vector:
                 linear += here
         return Local(whole, dense, expert, buckets["router"], buckets["norm"], linear)
+
+
+def parameters_of(plan: Plan, memo: Memo) -> ParameterTable:
+    """A plan's table, made once for all that share it."""
+    key = memo.identity(plan.model), "parameters", rests_on(plan)
+    return memo(key, lambda: ParameterTable(plan))
 
 
 def chunk_result(placement: Placement, parameters: ChunkParameters) -> Chunk:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import NamedTuple
 
-from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, Row
+from trainfit.estimator.ledger import Course, Group, Kind, Lifetime, Operation, Row
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.tensors import Role, Size, Tensor
 
@@ -22,24 +22,29 @@ Tensors = tuple[Tensor, ...]
 
 class Highest(NamedTuple):
     """The highest of several moments that an operation has in one direction: what it borrows then,
-    and the bytes that it saves and that are not there, not yet or no more.
+    and the bytes that it saves and that are not there, not yet or no more. All `moments` are given
+    in their order, and those of the `saved` tensors that are not there in each of them.
     """
 
     borrowed: Tensors
     absent: int = 0
+    moments: tuple[Tensors, ...] = ()
+    saved: Tensors = ()
 
     def beside(self, *others: Tensor) -> "Highest":
         """The same with what is borrowed throughout."""
-        return self._replace(borrowed=self.borrowed + others)
+        moments = tuple([moment + others for moment in self.moments])
+        return self._replace(borrowed=self.borrowed + others, moments=moments)
 
 
 def highest(*moments: Tensors, saved: Tensors = ()) -> Highest:
-    """Of moments within an operation, each given by all of its own tensors that are alive then,
-    the highest. `saved` are those that the operation saves.
+    """Of the moments within an operation in their order, each given by all of its own tensors that
+    are alive then, the highest. `saved` are those that the operation saves.
     """
     most = max(moments, key=lambda alive: sum([each.bytes for each in alive]))
     absent = sum([each.bytes for each in saved if each not in most])
-    return Highest(tuple([each for each in most if each not in saved]), absent)
+    borrowed = tuple([each for each in most if each not in saved])
+    return Highest(borrowed, absent, moments, saved)
 
 
 class Written(NamedTuple):
@@ -61,6 +66,7 @@ class Program:
         self._saved: set[Tensor] = set()
         self._offered: set[Tensor] = set()
         self._modules: tuple[str, ...] = ()
+        self._passed_back: dict[Tensor, Tensor] = {}
 
     def named(self, **sizes: int) -> Iterable[int]:
         """Sizes of a block, under the names that formulas give them."""
@@ -80,6 +86,11 @@ class Program:
         dropped_by = self._modules + dropped_by
         return Tensor(name, shape, width or self.sizes.bytes, dropped_by, role)
 
+    def several(self, name: str, count: int, *shape: int, width: int | Fraction = 0) -> Tensor:
+        """As many storages of one shape, which come and go together."""
+        width = width or self.sizes.bytes
+        return Tensor(name, (count, *shape), width, self._modules, storages=count)
+
     def part(self, of: Tensor, name: str, *shape: int) -> Tensor:
         """A part of what another tensor has: whoever saves it saves all of that."""
         return Tensor(name, shape, of.width, of.dropped_by, of=of)
@@ -87,6 +98,14 @@ class Program:
     def gradient(self, of: Tensor) -> Tensor:
         """The gradient of a tensor: of its shape, as wide as an activation."""
         return self.tensor(f"gradient of {of.name}", *of.shape)
+
+    def passed_back(self, of: Tensor, name: str) -> Tensor:
+        """The same, of which there is one: whoever makes it hands it to whoever reads it. `name` is
+        what the first who asks calls it.
+        """
+        if of not in self._passed_back:
+            self._passed_back[of] = self.tensor(name, *of.shape)
+        return self._passed_back[of]
 
     def operation(
         self,
@@ -101,6 +120,7 @@ class Program:
         borrows: Tensors | Highest = (),
         backward: Tensors | Highest = (),
         leaves: Tensors = (),
+        reads: Tensors = (),
         weight: tuple[int, int] | None = None,
         output: Tensor | None = None,
         kind: Kind | None = None,
@@ -113,9 +133,11 @@ class Program:
 
         What it saves `for_input` only the gradient of its input reads, `for_weight` that of its
         weight. What it `offers` it saves if anyone saves it. Its `output` is not counted where it
-        is made. `adapted` are those that adapters are trained beside.
+        is made. What it `reads` and does not save others have made. `adapted` are those that
+        adapters are trained beside.
         """
         saved = self._saved
+        saves = tuple(saves)
         rows = []
         for tensors, role in ((saves, None), (for_input, INPUT), (for_weight, WEIGHT)):
             for each in map(_storage, tensors):
@@ -138,6 +160,14 @@ class Program:
             kind=kind,
             adapted=adapted,
             absent=(before.absent, behind.absent),
+            course=Course(
+                (*reads, *saves, *for_input, *for_weight),
+                before.moments or (before.borrowed,),
+                behind.moments or (behind.borrowed,),
+                before.saved,
+                behind.saved,
+                output,
+            ),
         )
         self._written.append(Written(ran, makes, holds, offers))
 

@@ -92,7 +92,7 @@ class Tensor:
     it: recomputed ones, and offloaded ones. `role` is what it is to whoever saves it.
     """
 
-    __slots__ = ("bytes", "dropped_by", "name", "of", "role", "shape", "width")
+    __slots__ = ("bytes", "dropped_by", "name", "of", "role", "shape", "storages", "width")
 
     def __init__(
         self,
@@ -102,6 +102,7 @@ class Tensor:
         dropped_by: tuple[str, ...],
         role: Role | None = None,
         of: "Tensor | None" = None,
+        storages: int = 1,
     ) -> None:
         self.name: Final = name
         self.shape: Final = shape
@@ -112,6 +113,8 @@ class Tensor:
         self.dropped_by: Final = dropped_by
         self.role: Final = role
         self.of: Final = of
+        self.storages: Final = storages
+        """Of how many blocks of memory it is made, which are of one size."""
 
     @property
     def formula(self) -> str:

@@ -13,6 +13,7 @@ from trainfit.estimator.peak import Segments
 from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import Interval
 from trainfit.estimator.timeline import Timeline
+from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.plan import Plan
 from trainfit.specs.blocks import Sublayer
 
@@ -83,6 +84,9 @@ class Framework(Protocol[PlanOf]):
 
     def timeline(self, plan: PlanOf, rank: int) -> Timeline | None:
         """A step of a rank, None where it is not known pass by pass or is too long."""
+
+    def trace(self, plan: PlanOf, memo: Memo) -> Trace | None:
+        """The requests of a rank, None where their order is not known."""
 
     def trained_parameters(self, plan: PlanOf, table: ParameterTable, memo: Memo) -> int | None:
         """How many parameters are trained, None where all are that the model would train."""

@@ -37,10 +37,13 @@ clamped gate, its sigmoid and their product of gpt-oss's experts."""
 
 @dataclass(slots=True)
 class Parts:
-    """What an operation is found to take, part by part."""
+    """What an operation is found to take, part by part: what it borrows throughout, and what in one
+    of its `moments` after the other.
+    """
 
     saves: list[Tensor] = field(default_factory=list)
     borrows: list[Tensor] = field(default_factory=list)
+    moments: list[Tensors] = field(default_factory=list)
     backward: list[Tensor] = field(default_factory=list)
     leaves: list[Tensor] = field(default_factory=list)
 
@@ -76,7 +79,7 @@ class Modules(Program):
     def receives(self, name: str, x: Tensor) -> None:
         """What another stretch made is saved here, once for all that read it."""
         if x not in self._offered:
-            self.operation(name, offers=(x,))
+            self.operation(name, offers=(x,), reads=(x,))
 
     def keeps(self, x: Tensor) -> bool:
         """Whether any product keeps this for the gradient of its weight, or a copy of it."""
@@ -120,7 +123,7 @@ class Modules(Program):
         width = self.sizes.product_bytes(module)
         y = self.tensor(f"{module}'s output", rows or x.shape[0], features, width=width)
         parts = beside or Parts()
-        parts.backward.append(self.tensor("output gradient", *y.shape))
+        parts.backward.append(self.passed_back(y, "output gradient"))
         return self._product(module, x, y, parts, bias=bias, joins=joins)
 
     def linear_out(self, module: str, x: Tensor, features: int, *, bias: bool = False) -> Tensor:
@@ -146,16 +149,23 @@ class Modules(Program):
             name = "input gradient, ordered by rank"
             parts.backward.append(self.tensor(name, rows, inputs))
         self._weight(module, (features, inputs), parts, trained=trained)
+        if bias and trained:
+            gradient = self.tensor("bias gradient", features, width=sizes.gradient_bytes)
+            parts.leaves.append(gradient)
         if sizes.float8_casts and module != "lm_head":
             self._in_fp8((rows, inputs), features, parts)
         if adapters is not None and not trained and sizes.adapts(module):
             gradients -= self._adapter(module, x, y, adapters, parts)
-        parts.backward += [self.tensor("input gradient", rows, inputs)] * gradients
+        own = [self.tensor("input gradient", rows, inputs)] * gradients
+        if own and x.shape == (rows, inputs):
+            own[0] = self.passed_back(x, "input gradient")
+        parts.backward += own
         self.operation(
             module,
+            reads=(x,),
             saves=parts.saves,
             for_weight=(self.keep(x, rows),) if self.reads(module, x) else (),
-            borrows=tuple(parts.borrows),
+            borrows=highest(*parts.moments, ()).beside(*parts.borrows),
             backward=tuple(parts.backward),
             leaves=tuple(parts.leaves),
             weight=(features, inputs),
@@ -210,8 +220,14 @@ class Modules(Program):
         sizes, rank, width = self.sizes, adapters.rank, adapters.computed_bytes
         (rows, features), inputs = y.shape, x.shape[-1]
         copied = not sizes.shares_input(module, x.width)
-        made = self.tensor("adapter's output, scaled output", 2, rows, features, width=width)
-        steps = [(made,)]
+        made, scaled, wide_sum = (
+            self.tensor(name, rows, features, width=width)
+            for name in ("adapter's output", "scaled output", "sum in the adapter's type")
+        )
+        product = self.tensor("product without the adapter", rows, features)
+        is_wide = width > y.width
+        steps = [(product, made), (product, made, scaled)]
+        steps += [(product, scaled, wide_sum), (wide_sum,)] if is_wide else [(product, scaled)]
         own = self.tensor("gradient in the adapter's type", rows, inputs, width=width)
         parts.backward += [own, self.tensor("the same of its output", rows, features, width=width)]
         if sizes.autocast and adapters.element_bytes > sizes.bytes:
@@ -221,7 +237,7 @@ class Modules(Program):
             parts.saves.append(self.tensor(name, rank, inputs + features, role=role))
             parts.borrows += [wide] * narrow
             parts.backward += [wide] * bool(narrow or adapters.dropout)
-            steps += [(wide,)] * adapters.dropout
+            steps[:0] = [(product, wide)] * adapters.dropout
         if copied:
             name = "input in the adapter's type"
             parts.saves.append(self.tensor(name, rows, inputs, width=width))
@@ -231,11 +247,11 @@ class Modules(Program):
         if adapters.dropout:
             parts.saves.append(self.tensor("dropout mask", rows, inputs, width=BYTE))
         parts.saves.append(self.tensor("low-rank product", rows, rank, width=width))
-        parts.borrows += highest(*steps).borrowed
-        parts.borrows.append(self.tensor("product without the adapter", rows, features))
+        parts.moments += steps
         stored = adapters.element_bytes
-        name = "adapter's gradients"
-        parts.leaves.append(self.tensor(name, rank, inputs + features, width=stored))
+        name = "adapter's gradient"
+        parts.leaves.append(self.tensor(name, rank, inputs, width=stored))
+        parts.leaves.append(self.tensor(name, rank, features, width=stored))
         return int(copied)
 
     def activation(
@@ -261,12 +277,18 @@ class Modules(Program):
             if not self.sizes.fused:
                 saves += (self.tensor("activated", *x.shape, width=x.width),)
         made = 2 + (times is not None) + (beside > 0)
-        name_of = "activation's intermediate results"
-        between = self.tensor(name_of, *x.shape, width=x.width)
-        name_of = "gradients of output and inputs"
-        gradients = self.tensor(name_of, made, *x.shape, width=x.width)
-        borrows = () if self.sizes.fused else (between,)
-        self.operation(name, saves=saves, borrows=borrows, backward=(gradients,))
+        borrows = () if self.sizes.fused else (y,)
+        if x.width > self.sizes.bytes:
+            name_of = "gradients of output and inputs"
+            gradients: Tensors = (self.several(name_of, made, *x.shape, width=x.width),)
+        else:
+            gradients = (
+                self.passed_back(y, "output gradient"),
+                self.passed_back(x, "input gradient"),
+                *[self.passed_back(each, "input gradient") for each in (times,) if each],
+                *[self.gradient(x)] * (beside > 0),
+            )
+        self.operation(name, saves=saves, borrows=borrows, backward=gradients, reads=(x,), output=y)
         return y
 
     def gate(self, x: Tensor, features: int, module: str) -> Tensor:

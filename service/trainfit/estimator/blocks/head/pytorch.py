@@ -31,11 +31,10 @@ def head(step: Modules, x: Tensor, gathered: Tensor) -> None:
             _output_layer(step, x, gathered, n)
             _fused(step, n)
         case _:
-            _output_layer(step, x, gathered, n)
-            _cross_entropy(step, n)
+            _cross_entropy(step, n, _output_layer(step, x, gathered, n))
 
 
-def _output_layer(step: Modules, x: Tensor, gathered: Tensor, n: int) -> None:
+def _output_layer(step: Modules, x: Tensor, gathered: Tensor, n: int) -> Tensor:
     """Logits [n, V / t]. A tied matrix leaves its gradient to the embedding, which adds its own.
     Where only the last tokens have logits, the gradient of the others is filled with zeros.
     DeepSpeed divides a matrix that is not tied, and gathers its logits.
@@ -52,7 +51,8 @@ def _output_layer(step: Modules, x: Tensor, gathered: Tensor, n: int) -> None:
         name = "gradient of all tokens"
         parts.backward.append(step.tensor(name, *x.shape, width=x.width))
     step.receives("norm_output", gathered)
-    step.linear("lm_head", gathered, features, rows=n, beside=parts)
+    bias = plan.model.output_layer.bias
+    return step.linear("lm_head", gathered, features, rows=n, beside=parts, bias=bias)
 
 
 def _rows(step: Modules) -> int:
@@ -63,7 +63,7 @@ def _rows(step: Modules) -> int:
     return rows + (rest > 0)
 
 
-def _cross_entropy(step: Modules, n: int) -> None:
+def _cross_entropy(step: Modules, n: int, made: Tensor) -> None:
     """fp32 log-probabilities of the logits, kept, and in backward their gradient and that of the
     logits. Over logits that ranks share, the log-probabilities are made again beside both.
 
@@ -73,22 +73,25 @@ def _cross_entropy(step: Modules, n: int) -> None:
     sizes, shifted = step.sizes, step.plan.step.shifted
     shared = step.plan.step.loss_parallel and sizes.t > 1
     shape = (n, _rows(step) if shared else sizes.V)
-    wide = [step.tensor("logits in fp32", *shape, width=FP32)]
-    narrow = [] if shifted == "fp32_logits" else [step.tensor("logits", *shape)]
-    copied = narrow and sizes.bytes == FP32
-    shifted_logits = (
-        [] if shifted == "labels" else [step.tensor("shifted logits", *shape, width=FP32)]
-    )
-    again = [step.tensor("probabilities", *shape, width=FP32)] if shared else []
-    gradients = step.tensor("gradients of both", 2, *shape, width=FP32)
+    as_made = made if made.shape == shape else step.tensor("logits", *shape)
+    names = "logits in fp32", "shifted logits", "log-probabilities"
+    wide, copy, kept = (step.tensor(name, *shape, width=FP32) for name in names)
+    is_wide = sizes.bytes == FP32
+    read = (as_made,) if is_wide else (as_made, wide)
+    widened = (wide,) if shifted == "fp32_logits" else read
+    copied = () if shifted == "labels" else (copy,)
+    names = "gradient of the log-probabilities", "gradient in fp32", "the same, not shifted"
+    of_kept, of_copy, of_wide = (step.tensor(name, *shape, width=FP32) for name in names)
+    again = (step.tensor("probabilities", *shape, width=FP32),) if shared else ()
+    *_, of_read = of_gradients = (of_copy, *(of_wide,) * bool(copied))
+    narrowed = () if is_wide else (step.passed_back(made, "output gradient"),)
     step.operation(
         "loss",
-        saves=(
-            step.tensor("log-probabilities", *shape, width=FP32),
-            step.tensor("labels", n, width=INT64),
+        saves=(kept, step.tensor("labels", n, width=INT64)),
+        borrows=highest(read, (*widened, *copied), (*widened, *copied, kept), saved=(kept,)),
+        backward=highest(
+            (kept, of_kept, of_copy, *again), of_gradients, (of_read, *narrowed), saved=(kept,)
         ),
-        borrows=(*narrow, *([] if copied else wide), *shifted_logits),
-        backward=(gradients, *again),
         kind=Kind.LOSS,
     )
 

@@ -13,11 +13,8 @@ from trainfit.estimator.program import Highest, Tensors, highest
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.specs.blocks import Norm
 
-IN_FULL = {"rmsnorm": 5, "layernorm": 3}
-"""fp32 tensors that a written-out norm's backward has at once: of an RMSNorm, when the normalised
-input is gone, the gradient by way of the product, and, by way of the mean square, that of the mean,
-the input raised to the first power, twice that, and their product (derivatives.yaml:
-pow_backward)."""
+CENTRED = 3
+"""fp32 tensors that the backward of a written-out norm has at once that subtracts the mean."""
 
 
 def norm(
@@ -36,7 +33,7 @@ def norm(
     plain = norm.kind == "layernorm" and step.by.layer_norm != "written_out"
     trained = step.sizes.trains("norm") and step.sizes.trains(module)
     run = _one_kernel if step.sizes.fused or plain else _written_out
-    saves, for_input, borrows, backward = run(step, x, norm, trained=trained)
+    saves, for_input, borrows, backward = run(step, x, y, norm, trained=trained)
     vectors = int(norm.weight) + int(norm.bias)
     shape = (vectors, norm.copies * norm.width)
     gradient = step.tensor("weight gradient", *shape, width=step.sizes.gradient_bytes)
@@ -48,17 +45,18 @@ def norm(
         borrows=borrows,
         backward=backward,
         leaves=(gradient,) if trained else (),
+        reads=(x,),
         output=y,
         kind=kind,
     )
     return y
 
 
-Kept = tuple[Tensors, Tensors, Tensors, Highest]
+Kept = tuple[Tensors, Tensors, Tensors | Highest, Highest]
 """What is saved, saved for the gradient of the input alone, and borrowed forward and backward."""
 
 
-def _one_kernel(step: Modules, x: Tensor, norm: Norm, *, trained: bool) -> Kept:  # noqa: ARG001
+def _one_kernel(step: Modules, x: Tensor, y: Tensor, norm: Norm, *, trained: bool) -> Kept:  # noqa: ARG001
     """The input, or its copy in fp32, and its statistics: the root mean square, or mean and
     standard deviation.
     """
@@ -70,21 +68,60 @@ def _one_kernel(step: Modules, x: Tensor, norm: Norm, *, trained: bool) -> Kept:
     return (reads, kept), (), (), highest((step.tensor("input gradient", *x.shape, width=x.width),))
 
 
-def _written_out(step: Modules, x: Tensor, norm: Norm, *, trained: bool) -> Kept:
+def _written_out(step: Modules, x: Tensor, y: Tensor, norm: Norm, *, trained: bool) -> Kept:
     """The input in fp32 or its difference to the mean, twice, and, where there is a weight to
     train, what it is multiplied with.
     """
     centred = norm.kind == "layernorm"
-    if centred:
-        in_fp32 = step.tensor("difference to the mean", 2, *x.shape, width=FP32)
-    else:
-        in_fp32 = x if x.width == FP32 else step.tensor("norm input in fp32", *x.shape, width=FP32)
     statistics = step.tensor("root mean square", *x.shape[:-1], width=FP32)
     in_full = centred or step.by.norm_scale_dtype == "fp32"
     width = FP32 if in_full else x.width
     normalised = step.tensor("normalised input", *x.shape, width=width, role=Role.NORMALISED)
-    gradients = step.tensor("gradients in fp32", IN_FULL[norm.kind], *x.shape, width=FP32)
     squares = step.tensor("squares", *x.shape, width=FP32)
     scaled = (normalised,) if norm.weight and trained else ()
-    backward = highest((gradients,), saved=() if centred else scaled)
-    return scaled, (in_fp32, statistics), (squares,), backward
+    if centred:
+        in_fp32 = step.several("difference to the mean", 2, *x.shape, width=FP32)
+        gradients = step.several("gradients in fp32", CENTRED, *x.shape, width=FP32)
+        return scaled, (in_fp32, statistics), (squares,), highest((gradients,))
+    in_fp32 = x if x.width == FP32 else step.tensor("norm input in fp32", *x.shape, width=FP32)
+    kept = in_fp32, statistics
+    return (
+        scaled,
+        kept,
+        highest((squares,), scaled, saved=scaled),
+        _of_squares(step, x, y, in_fp32, scaled),
+    )
+
+
+def _of_squares(step: Modules, x: Tensor, y: Tensor, in_fp32: Tensor, scaled: Tensors) -> Highest:
+    """Backward of an RMSNorm. When the normalised input is gone there are at once, in fp32, the
+    gradient by way of the product, and, by way of the mean square, that of the mean, the input
+    raised to the first power, twice that, and their product (derivatives.yaml: pow_backward).
+    """
+    of_output = step.passed_back(y, "output gradient")
+    of_scaled, of_input = (
+        step.tensor(name, *x.shape)
+        for name in ("gradient of the normalised input", "input gradient")
+    )
+    wide, by_product, by_square, of_mean, power, twice, product, total = (
+        step.tensor(name, *x.shape, width=FP32)
+        for name in (
+            "gradient in fp32",
+            "gradient by the product",
+            "gradient of the root mean square",
+            "gradient of the mean",
+            "input to the first power",
+            "twice the input",
+            "gradient by the mean square",
+            "gradient of the input in fp32",
+        )
+    )
+    return highest(
+        (in_fp32, *scaled, of_output, of_scaled),
+        (in_fp32, of_scaled, wide),
+        (in_fp32, wide, by_product, by_square),
+        (in_fp32, by_product, of_mean, power, twice, product),
+        (by_product, product, total),
+        (total, of_input),
+        saved=(in_fp32, *scaled) if in_fp32 is not x else scaled,
+    )

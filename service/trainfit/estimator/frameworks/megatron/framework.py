@@ -17,6 +17,7 @@ from trainfit.estimator.overhead import (
 )
 from trainfit.estimator.results import Interval
 from trainfit.estimator.timeline import Timeline
+from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.blocks import Experts, Recurrence
 
@@ -38,6 +39,11 @@ def timeline(plan: MegatronPlan, rank: int) -> Timeline | None:
         return None
     own = MegatronLedger(plan)
     return turns.timeline(own, rank, own.sizes.act)
+
+
+def trace(plan: MegatronPlan, memo: Memo) -> Trace | None:  # noqa: ARG001
+    """Not known."""
+    return None
 
 
 def trained_parameters(plan: MegatronPlan, table: ParameterTable, memo: Memo) -> None:

@@ -10,6 +10,7 @@ from trainfit.estimator.memo import Memo
 from trainfit.estimator.overhead import NOTHING, UNMEASURED_PERMILLE
 from trainfit.estimator.results import Interval
 from trainfit.estimator.timeline import Timeline
+from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.nanotron.plan import NanotronPlan
 
 MEASURED_PEAKS, HELD_PEAKS = 17, 15
@@ -34,6 +35,11 @@ def timeline(plan: NanotronPlan, rank: int) -> Timeline | None:
     parallel/pipeline_parallel (engine.py, state.py).
     """
     return turns.timeline(NanotronLedger(plan), rank, 0, activations_of)
+
+
+def trace(plan: NanotronPlan, memo: Memo) -> Trace | None:  # noqa: ARG001
+    """Not known."""
+    return None
 
 
 def trained_parameters(plan: NanotronPlan, table: ParameterTable, memo: Memo) -> None:

@@ -7,8 +7,11 @@ from trainfit.estimator.frameworks.framework import Costs
 from trainfit.estimator.frameworks.pytorch import timeline as actions
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.ranks import ranks as ranks
+from trainfit.estimator.frameworks.pytorch.states import shares_of
 from trainfit.estimator.frameworks.pytorch.states import trained_parameters as _trained
-from trainfit.estimator.local_parameters import ParameterTable
+from trainfit.estimator.frameworks.pytorch.trace import is_traced
+from trainfit.estimator.frameworks.pytorch.trace import trace as _trace
+from trainfit.estimator.local_parameters import ParameterTable, parameters_of
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.overhead import (
     MEASURED_PYTORCH_RUNS,
@@ -16,8 +19,10 @@ from trainfit.estimator.overhead import (
     UNMEASURED_PERMILLE,
     all_to_all,
 )
+from trainfit.estimator.placement import place
 from trainfit.estimator.results import Interval
 from trainfit.estimator.timeline import Timeline
+from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Recurrence
 from trainfit.specs.parallelism import SPLIT_BACKWARD
@@ -40,6 +45,15 @@ def timeline(plan: PytorchPlan, rank: int) -> Timeline | None:
     if plan.layout.pp > 1:
         return actions.timeline(own, rank)
     return turns.timeline(own, rank, own.sizes.act)
+
+
+def trace(plan: PytorchPlan, memo: Memo) -> Trace | None:
+    """The requests of the one rank that there is, where their order is known."""
+    if not is_traced(plan):
+        return None
+    shares = shares_of(plan, parameters_of(plan, memo), memo)
+    ((placement,),) = place(plan)
+    return _trace(shares, placement.content)
 
 
 def trained_parameters(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> int | None:

@@ -46,13 +46,15 @@ def tables_of(plan: PytorchPlan) -> Mapping[str, ModuleType]:
 class Ran(NamedTuple):
     """A sublayer, or a layer, that was run: its groups of operations and, in bytes, what its frame
     holds of the residual stream that no operation saves, what it holds of what its last blocks
-    read, and what a cache of keys and values does.
+    read, and what a cache of keys and values does. `counts` are the numbers of groups of
+    each sublayer.
     """
 
     groups: tuple[Group, ...]
     stream: tuple[int, ...]
     inputs: int
     cached: int
+    counts: tuple[int, ...]
 
     @property
     def held(self) -> int:
@@ -70,6 +72,7 @@ def run_layer(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> Ran:
         tuple([bytes_ for each in ran for bytes_ in each.stream]),
         ran[-1].inputs,
         sum([each.cached for each in ran]),
+        tuple([len(each.groups) for each in ran]),
     )
 
 
@@ -93,7 +96,9 @@ def run_sublayer(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) ->
     normed = bool(sublayer.norms)
     held = normed and not any(map(step.keeps, inputs))
     stream = sizes.act if normed and not step.saves(x) else 0
-    return Ran(step.groups(), (stream,), sizes.act if held else 0, step.cached)
+    groups = step.groups()
+    inputs_held = sizes.act if held else 0
+    return Ran(groups, (stream,), inputs_held, step.cached, (len(groups),))
 
 
 def _inputs(step: Modules, x: Tensor, sublayer: Sublayer) -> list[Tensor]:

@@ -5,9 +5,10 @@ Each kind of layer is estimated once per plan, whatever the number of layers tha
 
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from math import ceil
 from types import ModuleType
+from typing import NamedTuple
 
 from trainfit.estimator.blocks.embedding import pytorch as embedding
 from trainfit.estimator.blocks.head import pytorch as head
@@ -30,6 +31,19 @@ from trainfit.estimator.segment import Segment, SegmentName, Sums, add_up, rerun
 from trainfit.estimator.tensors import Role
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Sublayer
+
+
+class PlacedGroups(NamedTuple):
+    """The operations of a stretch. Of a layer its position in the chunk, its kind, and whether it
+    runs `again` in backward. No backward runs through what stands before all that is trained.
+    """
+
+    name: SegmentName
+    groups: tuple[Group, ...]
+    layer: int | None = None
+    kind: int | None = None
+    again: bool = False
+    runs_backward: bool = True
 
 
 class PytorchLedger:
@@ -57,9 +71,12 @@ class PytorchLedger:
             self._run_again(kind, self.layer_segments[kind], self.kinds[kind]) for kind in kinds
         ]
         self._final_norm_groups, self._head_groups = self._run_end()
-        self._input = self._segment("embedding", self.embedding())
-        self._final_norm = self._segment("final_norm", self.final_norm(), gradient=0)
-        self._head = self._segment("head", self.head(), gradient=0)
+        self._embedding = self.embedding()
+        self._outside: Mapping[SegmentName, Segment] = {
+            "embedding": self._segment("embedding", self._embedding),
+            "final_norm": self._segment("final_norm", self.final_norm(), gradient=0),
+            "head": self._segment("head", self.head(), gradient=0),
+        }
 
     def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
         return run_sublayer(sublayer, self.sizes, self.plan).groups
@@ -103,21 +120,44 @@ class PytorchLedger:
 
     def segments(self, content: Content) -> Iterator[PlacedSegment]:
         """The chunk in forward order."""
+        for name, groups, layer, kind, again, runs_backward in self.placed(content):
+            if kind is None:
+                segment = self._outside[name]
+            elif groups is self.kinds[kind]:
+                segments = self.checkpointed_segments if again else self.layer_segments
+                segment = segments[kind]
+            else:
+                segment = self._layer(kind, groups)
+                segment = self._run_again(kind, segment, groups) if again else segment
+            yield PlacedSegment(segment, layer, kind, runs_backward)
+
+    def placed(self, content: Content) -> Iterator[PlacedGroups]:
+        """The operations of the chunk in forward order."""
         begun = not content.embedding or self._embedding_has_gradient
         if content.embedding:
             trained = begun or self.sizes.prefix > 0
-            yield PlacedSegment(self._input, None, runs_backward=trained)
+            yield PlacedGroups("embedding", self._embedding, runs_backward=trained)
         for position, kind in enumerate(content.kinds):
-            again = self.is_recomputed(position, kind)
-            segment = (self.checkpointed_segments if again else self.layer_segments)[kind]
+            again, groups = self.is_recomputed(position, kind), self.kinds[kind]
             if not begun:
                 begun = self._trains(kind)
-                segment = self._first(kind, again=again) if begun else self._alone(kind)
-            yield PlacedSegment(segment, position, kind, begun)
+                groups = self._before_gradients(kind) if begun else self._alone(kind)
+                again = again and begun
+            name: SegmentName = "moe" if self._has_experts(kind) else "dense"
+            yield PlacedGroups(name, groups, position, kind, again, begun)
         if content.final_norm:
-            yield PlacedSegment(self._final_norm, None)
+            yield PlacedGroups("final_norm", self._final_norm_groups)
         if content.output_layer:
-            yield PlacedSegment(self._head, None)
+            yield PlacedGroups("head", self._head_groups)
+
+    def _has_experts(self, kind: int) -> bool:
+        return self.plan.model.layer_kinds[kind].has_experts
+
+    def sublayers(self, placed: PlacedGroups) -> list[tuple[Group, ...]]:
+        """The groups of a layer by sublayer."""
+        assert placed.kind is not None
+        ends = list(accumulate(self._layers[placed.kind].counts, initial=0))
+        return [placed.groups[start:end] for start, end in pairwise(ends)]
 
     @property
     def _embedding_has_gradient(self) -> bool:
@@ -133,19 +173,13 @@ class PytorchLedger:
         layer = self.plan.model.layer_kinds[kind]
         return any(sublayer.trainable for sublayer in layer.sublayers)
 
-    def _alone(self, kind: int) -> Segment:
+    def _alone(self, kind: int) -> tuple[Group, ...]:
         """A layer before all that is trained: autograd does not see it, and nothing is saved."""
-        return self._layer(kind, tuple([_without_saved(group) for group in self.kinds[kind]]))
-
-    def _first(self, kind: int, *, again: bool) -> Segment:
-        """The first layer that is trained, before which no gradient flows."""
-        groups = self._before_gradients(kind)
-        segment = self._layer(kind, groups)
-        return self._run_again(kind, segment, groups) if again else segment
+        return tuple([_without_saved(group) for group in self.kinds[kind]])
 
     def _before_gradients(self, kind: int) -> tuple[Group, ...]:
-        """Nothing is saved for a gradient of the input, with adapters nothing before the first one
-        of a block.
+        """The first layer that is trained, before which no gradient flows. Nothing is saved for a
+        gradient of the input, with adapters nothing before the first one of a block.
         """
         layer = self.plan.model.layer_kinds[kind]
         first, *others = layer.sublayers
@@ -185,7 +219,7 @@ class PytorchLedger:
         return walk(name, table, self.sizes.act if gradient is None else gradient)
 
     def _layer(self, kind: int, groups: tuple[Group, ...]) -> Segment:
-        name: SegmentName = "moe" if self.plan.model.layer_kinds[kind].has_experts else "dense"
+        name: SegmentName = "moe" if self._has_experts(kind) else "dense"
         segment, ran = self._segment(name, groups), self._layers[kind]
         borrowed = segment.forward.borrowed + ran.held + ran.cached
         forward = segment.forward._replace(borrowed=borrowed)
@@ -232,7 +266,10 @@ class PytorchLedger:
         if self.plan.step.checkpointing.kind == "operations":
             cached = kept_outputs(groups, compiled=self.plan.step.compiled)
             cached += self._reductions(kind) * act
-        again = rerun(segment.name, [segment], act + cached, act, cached=cached)
+        kept = act + cached
+        if _saves_input(groups, act):
+            cached += act
+        again = rerun(segment.name, [segment], kept, act, cached=cached)
         return again._replace(cached=narrowed)
 
     def _reductions(self, kind: int) -> int:
@@ -266,6 +303,18 @@ class PytorchLedger:
     def batch_bytes(self, content: Content) -> int:  # noqa: ARG002
         """Masks are kept by the layers that read them."""
         return 0
+
+
+def _saves_input(groups: tuple[Group, ...], act: int) -> bool:
+    """Whether a layer saves what it reads of the residual stream as it is, which a checkpoint of
+    the layer keeps already.
+    """
+    return any(
+        row.lifetime is Lifetime.SAVED and row.tensor.role is Role.BLOCK_INPUT and row.bytes == act
+        for operation in groups[0]
+        for row in operation.tensors
+        if row.tensor is not None
+    )
 
 
 def _without_saved(group: Group) -> Group:

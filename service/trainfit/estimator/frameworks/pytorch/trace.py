@@ -1,0 +1,277 @@
+"""The requests of a rank that trains a model of PyTorch modules by itself: the model as it is
+loaded, the first step, and each later one.
+
+Parameters come one by one as `nn.Module.to` moves them, gradients as backward makes them, the
+optimizer's states at its first step in the order of the parameters, and gradients go at the end of
+a step (`zero_grad`). Sources: torch/nn/modules/module.py (_apply), torch/optim/adamw.py
+(_init_group, _multi_tensor_adamw), transformers' trainer.py (_inner_training_loop),
+torch/utils/checkpoint.py.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import ceil
+from typing import NamedTuple
+
+from trainfit.estimator import cublas
+from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups
+from trainfit.estimator.frameworks.pytorch.states import Shares, stored
+from trainfit.estimator.ledger import Group, Operation
+from trainfit.estimator.placement import Content
+from trainfit.estimator.tensors import Role, Tensor
+from trainfit.estimator.trace.moments import Moment, Turn, backward, forward, left, saved, turns
+from trainfit.estimator.trace.recorder import Held, Recorder, Trace
+from trainfit.resolve.plan import PytorchPlan
+from trainfit.specs.blocks import Attention, Mlp
+from trainfit.specs.framework import Transformers
+from trainfit.specs.optimizers import OPTIMIZERS
+
+
+class Passes(NamedTuple):
+    """How the tensors of a stretch come and go: forward, again before backward, backward; those
+    that its forward keeps, and the gradients that its backward leaves. `read` and `made` are the
+    residual stream before and behind it.
+    """
+
+    forward: tuple[Turn, ...]
+    backward: tuple[Turn, ...]
+    read: Tensor | None
+    made: Tensor | None
+    of_read: Tensor | None
+    of_made: Tensor | None
+
+
+def is_traced(plan: PytorchPlan) -> bool:
+    """Whether the order of a plan's requests is known: transformers on one GPU, with the blocks
+    whose programs tell it.
+    """
+    step, layout, optimizer = plan.step, plan.layout, plan.step.optimizer
+    made = OPTIMIZERS[optimizer.name].temporaries.get(optimizer.implementation)
+    return (
+        isinstance(plan.framework, Transformers)
+        and layout.num_gpus == 1
+        and step.data_parallelism.zero is None
+        and not (step.offload_activations or optimizer.in_backward or optimizer.paged)
+        and not step.compiled
+        and step.checkpointing.kind != "operations"
+        and plan.batch.num_microbatches == 1
+        and (made is None or made.like == "second moment")
+        and (step.adapters is None or (step.adapters.virtual is None and not step.autocast))
+        and plan.model.encoder_parameters == 0
+        and not plan.model.extras
+        and all(
+            len(sublayer.blocks) == 1 and isinstance(sublayer.blocks[0], Attention | Mlp)
+            for kind in plan.model.layer_kinds
+            for sublayer in kind.sublayers
+        )
+    )
+
+
+def trace(shares: Shares, content: Content) -> Trace:
+    """The requests of a rank that has all of the model."""
+    return _Rank(shares, content).trace()
+
+
+class _Rank:
+    def __init__(self, shares: Shares, content: Content) -> None:
+        self._shares, self._content = shares, content
+        self._ledger = shares.ledger
+        self._plan = self._ledger.plan
+        self._placed = list(self._ledger.placed(content))
+        self._passes: dict[tuple[int, bool], Passes] = {}
+        self._recorder = Recorder()
+        self._gradients: list[Held] = []
+        self._workspace = cublas.workspaces(self._plan.gpu.compute_capability) // cublas.HANDLES
+
+    def trace(self) -> Trace:
+        recorder = self._recorder
+        self._load()
+        loaded = recorder.cut()
+        self._step(first=True)
+        first = recorder.cut()
+        self._step(first=False)
+        return Trace(loaded, first, recorder.cut(), recorder.peak_bytes, recorder.peak_moment)
+
+    def _load(self) -> None:
+        """Matrices by themselves, what a stretch has besides in one piece."""
+        self._recorder.moment = "load"
+        embedding, rest = self._shares.outside(self._content)
+        self._recorder.make(stored(embedding, self._plan))
+        for placed in self._placed:
+            if placed.kind is not None:
+                self._parameters(placed, stored(self._shares.layer(placed.kind), self._plan))
+        self._parameters(self._placed[-1], stored(rest, self._plan))
+
+    def _parameters(self, placed: PlacedGroups, whole: int) -> None:
+        for operation in _operations(placed.groups):
+            for nbytes in self._matrices(operation):
+                if nbytes <= whole:
+                    self._recorder.make(nbytes)
+                    whole -= nbytes
+        if whole:
+            self._recorder.make(whole)
+
+    def _matrices(self, operation: Operation) -> Iterator[int]:
+        """Bytes of a product's weight, and of the adapters beside it."""
+        if operation.gemm is None:
+            return
+        outputs, inputs = operation.gemm
+        adapters, width = self._plan.step.adapters, self._plan.step.states.parameters
+        if adapters is not None and self._ledger.sizes.is_quantised(operation.name):
+            yield ceil(outputs * inputs * adapters.matrix_bytes)
+        else:
+            yield outputs * inputs * width
+        if adapters is not None and operation.adapted:
+            yield adapters.rank * inputs * adapters.element_bytes
+            yield adapters.rank * outputs * adapters.element_bytes
+
+    def _step(self, *, first: bool) -> None:
+        recorder, here = self._recorder, [dict[Tensor, Held]() for _ in self._placed]
+        number = "first" if first else "later"
+        stream: Held | None = None
+        for index, placed in enumerate(self._placed):
+            recorder.moment = f"{number} {placed.name}_forward {placed.layer}"
+            if first and placed.kind is not None and index == 1:
+                recorder.make(self._workspace)
+            passes = self._passes_of(placed)
+            if passes.read is not None and stream is not None:
+                here[index][passes.read] = stream
+            recorder.run(passes.forward, here[index])
+            stream = here[index].pop(passes.made) if passes.made is not None else None
+        gradient: Held | None = None
+        if first:
+            recorder.make(self._workspace)
+        for placed, own in zip(reversed(self._placed), reversed(here), strict=True):
+            recorder.moment = f"{number} {placed.name}_backward {placed.layer}"
+            passes = self._passes_of(placed)
+            if not placed.runs_backward:
+                recorder.release(*own.values())
+                continue
+            if passes.of_made is not None and gradient is not None:
+                own[passes.of_made] = gradient
+            recorder.run(passes.backward, own)
+            gradient = own.pop(passes.of_read, None) if passes.of_read is not None else None
+            made = [own[each] for each in left(placed.groups) if each in own]
+            self._gradients[:0] = made
+        if gradient is not None:
+            recorder.release(gradient)
+        recorder.moment = f"{number} optimizer_step"
+        self._optimizer(first=first)
+        recorder.release(*self._gradients)
+        self._gradients.clear()
+
+    def _optimizer(self, *, first: bool) -> None:
+        """States of each parameter at the first step. What the step borrows is of every parameter
+        at once, or of the largest.
+        """
+        optimizer, states = self._plan.step.optimizer, self._plan.step.states
+        recorder = self._recorder
+        elements = [held.nbytes // states.gradients for held in self._gradients for _ in held.names]
+        record = OPTIMIZERS[optimizer.name]
+        moments = max(1, record.moments)
+        if first:
+            for count in elements:
+                if states.master:
+                    recorder.make(states.master * count)
+                for _ in range(moments if states.moments else 0):
+                    recorder.make(ceil(states.moments * count / moments))
+        made = record.temporaries.get(optimizer.implementation)
+        if made is None:
+            return
+        width = ceil(states.moments / 2)
+        if made.of == "all":
+            borrowed = [
+                recorder.make(width * count) for _ in range(made.tensors) for count in elements
+            ]
+            recorder.release(*borrowed)
+            return
+        for count in elements:
+            recorder.release(*[recorder.make(width * count) for _ in range(made.tensors)])
+
+    def _passes_of(self, placed: PlacedGroups) -> Passes:
+        key = id(placed.groups), placed.again
+        if key not in self._passes:
+            is_layer = placed.kind is not None
+            self._passes[key] = self._layer(placed) if is_layer else self._outside(placed)
+        return self._passes[key]
+
+    def _outside(self, placed: PlacedGroups) -> Passes:
+        """The embedding makes the residual stream, and the final norm reads it; its gradient goes
+        the other way.
+        """
+        groups, sizes = placed.groups, self._ledger.sizes
+        run, back = forward(groups), backward(groups)
+        kept, leaves = saved(groups), left(groups)
+        made = of_read = of_made = None
+        read = _block_input(groups)
+        if placed is self._placed[0]:
+            made = _stream("embeddings", sizes.act)
+            of_made = _stream("gradient of the embeddings", sizes.act)
+            run = [*run, (made,)]
+            back = [(*moment, of_made) for moment in back] or [(of_made,)]
+        if read is not None:
+            of_read = _stream("gradient of the residual stream", sizes.act)
+            back = [*back, (*back[-1][-1:], of_read)]
+        given = [each for each in (read,) if each is not None]
+        stays = [each for each in (made,) if each is not None]
+        before = [each for each in (of_made,) if each is not None]
+        behind = [each for each in (of_read,) if each is not None]
+        return Passes(
+            turns(run, given, [*kept, *stays]),
+            turns(back, [*kept, *before], [*leaves, *behind]),
+            *(read, made, of_read, of_made),
+        )
+
+    def _layer(self, placed: PlacedGroups) -> Passes:
+        """The residual stream and its gradient pass through. A layer that runs again keeps what it
+        reads, and makes all else before its backward.
+        """
+        sublayers, act = self._ledger.sublayers(placed), self._ledger.sizes.act
+        reads = [_block_input(groups) or _stream("residual stream", act) for groups in sublayers]
+        made = _stream("residual stream", act)
+        run: list[Moment] = []
+        for groups, read, following in zip(sublayers, reads, [*reads[1:], made], strict=True):
+            moments = [(read, *moment) for moment in forward(groups)]
+            run += [*moments, (*moments[-1][-1:], read, following)]
+        back: list[Moment] = []
+        of_read = of_made = _stream("gradient of the residual stream", act)
+        for groups in reversed(sublayers):
+            moments = [(of_read, *moment) for moment in backward(groups)]
+            following = _stream("gradient of the residual stream", act)
+            back += [*moments, (of_read, *moments[-1][-1:], following)]
+            of_read = following
+        kept, leaves = saved(placed.groups), left(placed.groups)
+        if placed.again:
+            again = [(reads[0], of_made, *moment) for moment in run]
+            whole = turns(again, [reads[0], of_made], [reads[0], of_made, *kept])
+            back = [(reads[0], *moment) for moment in back]
+            behind = turns(back, [*kept, of_made, reads[0]], [*leaves, of_read])
+            return Passes(
+                turns(run, [reads[0]], [reads[0], made]),
+                (*whole, *behind),
+                *(reads[0], made, of_read, of_made),
+            )
+        return Passes(
+            turns(run, [reads[0]], [*kept, made]),
+            turns(back, [*kept, of_made], [*leaves, of_read]),
+            *(reads[0], made, of_read, of_made),
+        )
+
+
+def _operations(groups: Sequence[Group]) -> Iterator[Operation]:
+    for group in groups:
+        yield from group
+
+
+def _stream(name: str, nbytes: int) -> Tensor:
+    """A tensor [n', h] of the residual stream, or its gradient."""
+    return Tensor(name, (nbytes,), 1, (), Role.BLOCK_INPUT)
+
+
+def _block_input(groups: Sequence[Group]) -> Tensor | None:
+    """What a sublayer reads of the residual stream."""
+    for operation in _operations(groups):
+        reads = () if operation.course is None else operation.course.reads
+        for each in reads:
+            if each.role is Role.BLOCK_INPUT and each.of is None:
+                return each
+    return None

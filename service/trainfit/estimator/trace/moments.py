@@ -1,0 +1,119 @@
+"""From programs to the order in which their tensors come and go.
+
+A moment is given by the tensors that somebody reads or makes then. A tensor is there from the first
+moment that names it until the last one: as in PyTorch, it goes when nobody refers to it any more.
+What a moment needs no longer goes before what it makes comes.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from trainfit.estimator.ledger import Course, Group, Lifetime, Operation
+from trainfit.estimator.tensors import Tensor
+
+Moment = tuple[Tensor, ...]
+
+
+class Turn(NamedTuple):
+    """A tensor comes, or goes."""
+
+    tensor: Tensor
+    comes: bool
+
+
+def forward(groups: Iterable[Group]) -> list[Moment]:
+    """The moments of operations that run forward."""
+    moments: list[Moment] = []
+    for group in groups:
+        begin = len(moments)
+        for operation in group:
+            if operation.course is not None:
+                moments.extend(_forward(operation.course))
+        held = _with(group, Lifetime.HELD)
+        if held:
+            moments[begin:] = [(*moment, *held) for moment in moments[begin:]]
+    return moments
+
+
+def backward(groups: Sequence[Group]) -> list[Moment]:
+    """The moments of the same operations that run backward, from the last to the first. What an
+    operation has saved is there until its backward is over, and the gradients that it leaves stay.
+    """
+    moments: list[Moment] = []
+    for group in reversed(groups):
+        for operation in reversed(group):
+            moments.extend(_backward(operation))
+    return moments
+
+
+def saved(groups: Iterable[Group]) -> frozenset[Tensor]:
+    """What operations save for their backward."""
+    return frozenset(each for group in groups for each in _with(group, Lifetime.SAVED))
+
+
+def left(groups: Iterable[Group]) -> list[Tensor]:
+    """The gradients that backward leaves, in the order of the parameters."""
+    return [each for group in groups for each in _with(group, Lifetime.GRADIENT)]
+
+
+def turns(
+    moments: Sequence[Moment],
+    given: Iterable[Tensor] = (),
+    kept: Iterable[Tensor] = (),
+) -> tuple[Turn, ...]:
+    """What comes and goes from moment to moment. What is `given` is there before the first, what is
+    `kept` stays behind the last.
+    """
+    last = {each: index for index, moment in enumerate(moments) for each in moment}
+    here, stays = dict.fromkeys(given), frozenset(kept)
+    made: list[Turn] = []
+    for index, moment in enumerate(moments):
+        for tensor in [each for each in here if last.get(each, -1) < index and each not in stays]:
+            del here[tensor]
+            made.append(Turn(tensor, comes=False))
+        for tensor in moment:
+            if tensor not in here:
+                here[tensor] = None
+                made.append(Turn(tensor, comes=True))
+    made.extend([Turn(each, comes=False) for each in here if each not in stays])
+    return tuple(made)
+
+
+def _forward(course: Course) -> list[Moment]:
+    reads = _storages(course.reads)
+    early = tuple([each for each in reads if each not in course.late])
+    moments = [(*early, *_storages(moment)) for moment in course.forward]
+    output = () if course.output is None else _storages((course.output,))
+    moments.append((*reads, *_storages(course.forward[-1]), *output))
+    return moments
+
+
+def _backward(operation: Operation) -> list[Moment]:
+    course = operation.course
+    if course is None:
+        return []
+    own = _of(operation, Lifetime.SAVED)
+    until_the_end = [each for each in own if each not in course.early]
+    leaves = _of(operation, Lifetime.GRADIENT)
+    gone = {each for each in course.early if each not in own}
+    moments = [
+        (*until_the_end, *leaves, *[each for each in _storages(moment) if each not in gone])
+        for moment in course.backward
+    ]
+    return [tuple(own), *moments] if course.early else moments
+
+
+def _with(group: Group, lifetime: Lifetime) -> list[Tensor]:
+    return [each for operation in group for each in _of(operation, lifetime)]
+
+
+def _of(operation: Operation, lifetime: Lifetime) -> list[Tensor]:
+    return [
+        row.tensor
+        for row in operation.tensors
+        if row.lifetime is lifetime and row.tensor is not None
+    ]
+
+
+def _storages(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    return tuple([each.of or each for each in tensors if each.bytes])

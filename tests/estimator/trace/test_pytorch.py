@@ -1,0 +1,55 @@
+"""The requests of a rank beside its ledger, on every step of PyTorch that was tracked."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from tests.accuracy.test_torch_steps import FILES, usable
+from tests.accuracy.torch_steps import Row, job_of
+from trainfit.estimator import cublas
+from trainfit.estimator.allocator import Allocate, Free
+from trainfit.estimator.estimate import estimate
+from trainfit.estimator.frameworks.pytorch.framework import trace
+from trainfit.estimator.memo import Memo
+from trainfit.questions.estimate import plan_of
+from trainfit.resolve.plan import PytorchPlan
+
+
+def traced() -> list[tuple[Row, PytorchPlan]]:
+    """Rows whose order of requests is known."""
+    rows = chain.from_iterable(map(usable, FILES))
+    plans = [(row, plan_of(job_of(row["spec"]))) for row in rows]
+    return [
+        (row, plan)
+        for row, plan in plans
+        if isinstance(plan, PytorchPlan) and trace(plan, Memo()) is not None
+    ]
+
+
+def test_a_trace_asks_for_as_much_as_the_ledger_says() -> None:
+    """Where they differ the trace is the nearer: a forward holds more than its ledger knows."""
+    differing = []
+    for row, plan in (rows := traced()):
+        memo = Memo()
+        recorded = trace(plan, memo)
+        assert recorded is not None
+        (stage,) = estimate(plan, memo=memo).stages
+        expected = stage.allocated_bytes.expected
+        if recorded.peak_bytes != expected:
+            outside = cublas.workspaces(plan.gpu.compute_capability)
+            measured = row["measured"]["total_peak"] + outside
+            assert abs(recorded.peak_bytes - measured) <= abs(expected - measured), row["spec"]
+            differing.append(row["spec"]["name"])
+    assert len(rows) >= 100
+    assert len(differing) <= 1, differing
+
+
+def test_a_step_gives_back_what_it_asked_for() -> None:
+    """Each later step leaves what the first one left: parameters, states and workspaces."""
+    for row, plan in traced()[::10]:
+        recorded = trace(plan, Memo())
+        assert recorded is not None
+        made = [each.tensor for each in recorded.later if isinstance(each, Allocate)]
+        gone = [each.tensor for each in recorded.later if isinstance(each, Free)]
+        assert len(made) == len(set(made)), row["spec"]
+        assert set(made) == set(gone), row["spec"]
