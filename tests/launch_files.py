@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 
 class Outcome(NamedTuple):
-    """What became of one launch: a verdict, `unknown` or `refused`, why, and the time it took."""
+    """What became of one launch: a verdict, `unknown` or `refused`, why, and the CPU time."""
 
     result: str
     reasons: tuple[str, ...]
@@ -67,7 +67,7 @@ def counted(rows: Iterable[Row], texts: Path) -> Iterator[Counted]:
 
 def outcome(launch: Mapping[str, Any]) -> Outcome:
     """What is answered about a launch on the card."""
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         answer = fit_check({"launch": {**launch, "gpu": CARD}}, suggest=False)
         result: str = answer.verdict
@@ -77,7 +77,7 @@ def outcome(launch: Mapping[str, Any]) -> Outcome:
         reasons = tuple(each.message for each in error.errors) or (error.problem.detail,)
     if result in VERDICTS:
         reasons = ()
-    return Outcome(result, reasons, time.perf_counter() - started)
+    return Outcome(result, reasons, time.process_time() - started)
 
 
 def reason(message: str) -> str:

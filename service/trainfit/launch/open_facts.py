@@ -22,6 +22,8 @@ MOST_GPUS = 1024
 """More ranks than these share out some hundredths of a byte of each parameter."""
 VOCABULARIES = (32_000, 262_208)
 """The smallest and the largest of the models that are bundled: Llama 2's and Gemma 3's."""
+LENGTHS = tuple(2**power for power in range(9, 18))
+SHORTEST, LONGEST = LENGTHS[0], LENGTHS[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ FACTS: Mapping[str, OpenFact] = {
         OpenFact(
             SEQ_LENGTH,
             "the length of a sample is not said; give /training/seq_length in overrides",
-            tuple(2**power for power in range(9, 18)),
+            LENGTHS,
             "tokens",
         ),
         OpenFact(

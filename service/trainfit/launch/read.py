@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -37,7 +37,11 @@ def read_launch(launch: Launch) -> LaunchReading:
 
     Raises LaunchError where no format is recognised, or a file or a value cannot be read.
     """
-    found, program = _the_one(programs_of(launch), launch.format)
+    return _read(launch, *_the_one(programs_of(launch), launch.format))
+
+
+def _read(launch: Launch, found: Format, program: Program) -> LaunchReading:
+    """The job of a launch that starts this program. Raises LaunchError."""
     first, *others = every_way(lambda fork: _one_way(launch, found, program, fork))
     draft, account, job = first
     account = with_unsupported(account, [each.account for each in others])
@@ -56,11 +60,18 @@ def read_open(launch: Launch, error: LaunchError) -> LaunchReading | None:
     return None if first is None else replace(first[1], left_open=launch, open=facts)
 
 
-def read_cases(launch: Launch, facts: Sequence[OpenFact]) -> Iterator[tuple[Values, LaunchReading]]:
-    """A launch with each value of the facts that it leaves open, where it can be read."""
+def read_cases(
+    launch: Launch, facts: Sequence[OpenFact], needless: Callable[[Values], bool] = lambda _: False
+) -> Iterator[tuple[Values, LaunchReading]]:
+    """A launch with each value of the facts that it leaves open, where it can be read, but those
+    that are `needless`.
+    """
+    found, program = _the_one(programs_of(launch), launch.format)
     for values, given in cases_of(launch, facts):
+        if needless(values):
+            continue
         try:
-            yield values, read_launch(given)
+            yield values, _read(given, found, program)
         except LaunchError:
             continue
 

@@ -13,7 +13,7 @@ from trainfit.decisions.quantities import plain
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.assumptions import OPEN_FACTS
 from trainfit.estimator.results import Assumption, Estimate
-from trainfit.launch.open_facts import SEQ_LENGTH, OpenFact, Values
+from trainfit.launch.open_facts import LONGEST, SEQ_LENGTH, SHORTEST, OpenFact, Values
 from trainfit.launch.reading import LaunchReading
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import Plan
@@ -37,8 +37,9 @@ def tried(
     plan_of: Callable[[FitCheckRequest], Plan],
     decide: Decide,
 ) -> list[Tried]:
-    """Each case that holds together; of several facts none any more once verdicts differ. Raises
-    RefusedError of the last where none holds together.
+    """Each case that holds together. Of several facts none any more once verdicts differ, and of
+    lengths the ends, since a longer sample needs no less. Raises RefusedError of the last where
+    none holds together.
     """
     # A command about a job in its own words does without the tables of all formats.
     from trainfit.launch.read import read_cases
@@ -46,15 +47,23 @@ def tried(
     assert reading.left_open is not None
     found: list[Tried] = []
     refused: Exception | None = None
-    for values, case in read_cases(reading.left_open, reading.open):
+    several = len(reading.open) > 1
+    positions: int | None = None
+
+    def lies_between(values: Values) -> bool:
+        length = values.get(SEQ_LENGTH)
+        return several and length is not None and SHORTEST < length < (positions or LONGEST)
+
+    for values, case in read_cases(reading.left_open, reading.open, lies_between):
         try:
             asked = _asked(request, case)
-            if _is_too_long(values, plan_of(asked)):
+            positions = plan_of(asked).model.max_position_embeddings
+            if _is_too_long(values, positions):
                 continue
             found.append(Tried(values, asked, case, decide(asked, case)))
         except (RefusedError, ValidationError) as error:
             refused = error
-        if len(reading.open) > 1 and found and found[-1].verdict != found[0].verdict:
+        if several and found and found[-1].verdict != found[0].verdict:
             break
     if not found and refused is not None:
         raise refused
@@ -112,10 +121,9 @@ def _asked(request: FitCheckRequest, case: LaunchReading) -> FitCheckRequest:
     return FitCheckRequest.model_validate({**case.job, **options})
 
 
-def _is_too_long(values: Values, plan: Plan) -> bool:
+def _is_too_long(values: Values, positions: int | None) -> bool:
     """Whether a length that is tried is more than the model has positions for, and not the first
     that is.
     """
-    positions = plan.model.max_position_embeddings
     length = values.get(SEQ_LENGTH)
     return length is not None and positions is not None and length >= 2 * positions
