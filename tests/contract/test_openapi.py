@@ -22,6 +22,7 @@ OPERATIONS = {
     "jobFromLaunch": ("post", "/v1/jobs:from-launch"),
     "jobToLaunch": ("post", "/v1/jobs:to-launch"),
     "ledger": ("post", "/v1/ledger"),
+    "measurementsFromLogs": ("post", "/v1/measurements:from-logs"),
     "admission": ("post", "/v1/admission"),
     "enforceAdmission": ("post", "/v1/admission/enforce"),
     "resolveModel": ("post", "/v1/models:resolve"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from tools.docs import accuracy, estimator, question, service, terminal
+from tools.docs import accuracy, estimator, measurements, question, service, terminal
 from tools.figures import FIGURES, IMAGES
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +21,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     **service.BLOCKS,
     **estimator.BLOCKS,
     **accuracy.BLOCKS,
+    **measurements.BLOCKS,
 }
 """What fills each place, by its name."""
 

@@ -27,6 +27,7 @@ from trainfit.api.routes import (
     fit_check,
     launches,
     ledger,
+    measurements,
     models,
     operations,
 )
@@ -92,6 +93,7 @@ def _routes(settings: Settings) -> list[BaseRoute]:
         *compare.router.routes,
         *launches.router.routes,
         *ledger.router.routes,
+        *measurements.router.routes,
         *admission.router.routes,
         *models.router.routes,
         *catalogues.router.routes,

@@ -161,6 +161,22 @@ TO_LAUNCH_EXAMPLES: dict[str, Example] = {
         "value": {"job": TORCHTITAN_8B, "to": "torchtitan"},
     },
 }
+LOG_EXAMPLES: dict[str, Example] = {
+    "megatron": {
+        "summary": "A log of Megatron-LM",
+        "value": {
+            "artifacts": [
+                {
+                    "name": "train.log",
+                    "text": "[Rank 0] (after 2 iterations) memory (MB) | allocated: 18310.55 | "
+                    "max allocated: 52014.09 | reserved: 55210.00 | max reserved: 55210.00\n"
+                    " iteration        2/     100 | elapsed time per iteration (ms): 4821.3 | "
+                    "throughput per GPU (TFLOP/s/GPU): 421.7 |\n",
+                }
+            ]
+        },
+    },
+}
 ADMISSION_EXAMPLES: dict[str, Example] = {
     "job": {
         "summary": "A Job on its way into a cluster",

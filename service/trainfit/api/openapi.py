@@ -21,6 +21,7 @@ TAGS = [
     {"name": "estimates", "description": "The memory that a job needs."},
     {"name": "launches", "description": "The launch files that a team already has."},
     {"name": "decisions", "description": "Whether a job fits, and how jobs differ."},
+    {"name": "measurements", "description": "What runs have reported."},
     {"name": "admission", "description": "Jobs on their way into a Kubernetes cluster."},
     {"name": "catalogues", "description": "The models and GPUs that are known by name."},
 ]

@@ -23,11 +23,13 @@ from trainfit.questions.jobs import AnyJob, answered
 from trainfit.questions.kinds import NOT_MODELLED
 from trainfit.questions.launches import Asked, job_from
 from trainfit.questions.ledger import rank_ledger
+from trainfit.questions.measurements import measured
 from trainfit.questions.model_summary import summarise
 from trainfit.questions.problems import ANSWER_ERRORS, Problem, problem, within
 from trainfit.questions.several import Opened
 from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
+from trainfit.specs.artifacts import Artifacts
 from trainfit.specs.job import Job
 from trainfit.specs.launch import Launch, LaunchFormat, LaunchTarget
 from trainfit.specs.ledger import LedgerRequest
@@ -151,6 +153,11 @@ def launch_reply(job: Job, to: LaunchTarget, find: Find) -> Reply:
     """The keys that say a job."""
     result = answered(job, lambda job: written(job, to, find))
     return _reply(within("/job", result) if isinstance(result, Problem) else result)
+
+
+def measurements_reply(question: Artifacts) -> Reply:
+    """What texts of runs say."""
+    return Reply(to_json(measured(question)))
 
 
 def model_reply(question: ModelRequest, find: Find) -> Reply:

@@ -1,0 +1,30 @@
+"""What the driver tells of a card: nvidia-smi and NVIDIA's DCGM exporter, both in MiB."""
+
+from trainfit.measurements.line_format import MIB, Bytes, LineFormat
+from trainfit.measurements.measurement import Counter
+
+
+def _framebuffer(name: str, counter: Counter) -> LineFormat:
+    return LineFormat(
+        "dcgm",
+        f"DCGM_FI_DEV_FB_{name}",
+        rf"\bDCGM_FI_DEV_FB_{name}\{{[^}}]{{0,1000}}\}} ",
+        (Bytes(rf"DCGM_FI_DEV_FB_{name}\{{[^}}]{{0,1000}}\}} ", counter, MIB),),
+        moment="scraped",
+    )
+
+
+FORMATS = (
+    LineFormat(
+        "nvidia-smi",
+        "MiB",
+        r"\b(?=\d+MiB */ *\d+MiB)",
+        (
+            Bytes(r"", "device_used", MIB),
+            Bytes(r"MiB */ *", "device_capacity", MIB),
+        ),
+        moment="asked",
+    ),
+    _framebuffer("USED", "device_used"),
+    _framebuffer("FREE", "device_free"),
+)

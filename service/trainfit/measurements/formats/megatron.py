@@ -1,0 +1,82 @@
+"""Megatron-LM, Megatron-Bridge and Primus.
+
+Sources: megatron/training/utils/common_utils.py (report_memory) and training.py (training_log);
+megatron/bridge/training/utils/train_utils.py (report_memory, MEMORY_KEYS); Primus'
+patches/training_log/print_rank_last_patches.py.
+"""
+
+from trainfit.measurements.line_format import GB, GIB, MIB, Bytes, LineFormat, Pace, Times
+from trainfit.measurements.measurement import Counter, PeakWindow
+
+AFTER = r"(?:\[Rank (?P<rank>\d+)\] *)?\((?P<moment>(?:after|before)[^()|]{1,60}?)\) *"
+
+REPORT = LineFormat(
+    "megatron",
+    "memory (MB)",
+    AFTER + r"memory \(MB\)",
+    (
+        Bytes(r"\| allocated: *", "allocated_bytes.all.current", MIB),
+        Bytes(r"max allocated: *", "allocated_bytes.all.peak", MIB, "run"),
+        Bytes(r"\| (?:reserved|cached): *", "reserved_bytes.all.current", MIB),
+        Bytes(r"max (?:reserved|cached): *", "reserved_bytes.all.peak", MIB, "run"),
+        Bytes(r"total device memory used: *", "device_used", MIB),
+    ),
+)
+
+FIVE = 5
+"""Digits that Megatron-Bridge leaves of a figure."""
+
+
+def _gigabytes(name: str, counter: Counter) -> Bytes:
+    """A figure of Bridge's, in decimal gigabytes."""
+    window: PeakWindow | None = "run" if name.startswith("max-") else None
+    return Bytes(rf"mem-{name}-gigabytes: *", counter, GB, window, FIVE)
+
+
+BRIDGE = LineFormat(
+    "megatron-bridge",
+    "memory (GB)",
+    AFTER + r"memory \(GB\)",
+    (
+        _gigabytes("allocated", "allocated_bytes.all.current"),
+        _gigabytes("active", "active_bytes.all.current"),
+        _gigabytes("inactive", "inactive_split_bytes.all.current"),
+        _gigabytes("reserved", "reserved_bytes.all.current"),
+        _gigabytes("max-allocated", "allocated_bytes.all.peak"),
+        _gigabytes("max-active", "active_bytes.all.peak"),
+        _gigabytes("max-inactive", "inactive_split_bytes.all.peak"),
+        _gigabytes("max-reserved", "reserved_bytes.all.peak"),
+        Times(r"mem-alloc-reti?r(?:ie|e)s: *", "num_alloc_retries"),
+    ),
+)
+
+STEP = LineFormat(
+    "megatron",
+    "iteration ",
+    r"\biteration +(?P<step>\d+)/ *\d+ \|",
+    (
+        Pace(r"elapsed time per iteration \(ms\): *", "seconds", 1e-3),
+        Pace(r"throughput per GPU \(TFLOP/s/GPU\): *", "tflops_per_gpu"),
+    ),
+)
+
+PRIMUS = LineFormat(
+    "primus",
+    "hip mem usage",
+    r"\bhip mem usage/free/total/usage_ratio:",
+    (
+        Bytes(r"usage_ratio: *", "device_used", GIB),
+        Bytes(r"usage_ratio: *[\d.]+GB/[\d.]+GB/", "device_capacity", GIB),
+    ),
+    moment="end of a step",
+)
+
+PRIMUS_HIGHEST = LineFormat(
+    "primus",
+    "rocm max mem usage",
+    r"\brank-(?P<rank>\d+) rocm max mem usage/usage_ratio:",
+    (Bytes(r"usage_ratio: *", "device_used", GIB),),
+    moment="end of a step, the rank that uses most",
+)
+
+FORMATS = (REPORT, BRIDGE, STEP, PRIMUS, PRIMUS_HIGHEST)

@@ -1,0 +1,183 @@
+"""torchtitan, torchtune, axolotl, nanotron, DeepSpeed and verl.
+
+Sources: torchtitan/components/metrics.py and trainer.py; torchtune/training/memory.py
+(get_memory_stats, log_memory_stats); axolotl's core/trainers/base.py and utils/bench.py;
+nanotron/logging/base.py and trainer.py; deepspeed/runtime/utils.py (see_memory_usage,
+memory_status); verl's utils/profiler/performance.py and workers/engine_workers.py.
+"""
+
+from typing import NamedTuple
+
+from trainfit.measurements.line_format import GIB, MIB, Bytes, LineFormat, Pace, Times
+from trainfit.measurements.measurement import Counter, PeakWindow
+
+
+class Named(NamedTuple):
+    """What a program calls a counter."""
+
+    name: str
+    counter: Counter
+    window: PeakWindow | None = "run"
+
+
+TORCHTITAN = (
+    LineFormat(
+        "torchtitan",
+        "step:",
+        r"\bstep: *(?P<step>\d+)(?= +loss:)",
+        (
+            Bytes(r"memory: *", "reserved_bytes.all.peak", GIB, "log"),
+            Pace(r"\b(?:tps|wps): *", "tokens_per_second_per_gpu"),
+            Pace(r"tflops: *", "tflops_per_gpu"),
+        ),
+    ),
+    LineFormat(
+        "torchtitan",
+        " capacity: ",
+        r"\b(?:CUDA|XPU) capacity: ",
+        (Bytes(r" with ", "device_capacity", GIB),),
+        moment="start",
+    ),
+    LineFormat(
+        "torchtitan",
+        "memory usage for model",
+        r"\b(?:CUDA|XPU|GPU) memory usage for model: ",
+        (Bytes(r"for model: *", "reserved_bytes.all.peak", GIB, "phase"),),
+        moment="the model is built",
+    ),
+    LineFormat(
+        "torchtitan",
+        "memory allocation retries",
+        r"\b(?=\d+ CUDA memory allocation retries)",
+        (Times(r"", "num_alloc_retries"),),
+    ),
+)
+
+TORCHTUNE = (
+    LineFormat(
+        "torchtune",
+        "peak_memory_active",
+        r"\bpeak_memory_active[:=]",
+        (
+            Bytes(r"peak_memory_active[:=] *", "active_bytes.all.peak", GIB, "log"),
+            Bytes(r"peak_memory_alloc[:=] *", "allocated_bytes.all.peak", GIB, "log"),
+            Bytes(r"peak_memory_reserved[:=] *", "reserved_bytes.all.peak", GIB, "log"),
+        ),
+        moment="a step",
+    ),
+    *(
+        LineFormat(
+            "torchtune",
+            "peak memory ",
+            rf"\b(?:GPU|XPU) peak memory {name}: ",
+            (Bytes(rf"memory {name}: *", counter, GIB, window),),
+            moment="before training",
+        )
+        for name, counter, window in (
+            Named("active", "active_bytes.all.peak", "phase"),
+            Named("alloc(?:ation)?", "allocated_bytes.all.peak", "phase"),
+            Named("reserved", "reserved_bytes.all.peak", "phase"),
+        )
+    ),
+)
+
+AXOLOTL = (
+    *(
+        LineFormat(
+            "axolotl",
+            "memory/",
+            rf"\bmemory/{name} ?\(GiB\)['\"]?: ",
+            (Bytes(rf"memory/{name} ?\(GiB\)['\"]?: *", counter, GIB, window),),
+            moment="a step",
+        )
+        for name, counter, window in (
+            Named("max_active", "active_bytes.all.peak"),
+            Named("max_allocated", "allocated_bytes.all.peak"),
+            Named("device_reserved", "reserved_bytes.all.current", None),
+        )
+    ),
+    LineFormat(
+        "axolotl",
+        "GPU memory usage ",
+        r"\bGPU memory usage (?P<moment>[^:]{1,40}): *(?=[\d.]+GB)",
+        (Bytes(r"GPU memory usage [^:]{1,40}: *", "allocated_bytes.all.current", GIB),),
+    ),
+    LineFormat(
+        "axolotl",
+        "cuda memory active",
+        r"\bcuda memory active: *(?=[\d.]+GB)",
+        (
+            Bytes(r"memory active: *", "active_bytes.all.peak", GIB, "run"),
+            Bytes(r"\+", "allocated_bytes.all.peak", GIB, "run"),
+            Bytes(r"allocated, \+", "reserved_bytes.all.current", GIB),
+        ),
+        moment="a step",
+    ),
+)
+
+NANOTRON = LineFormat(
+    "nanotron",
+    "Memory usage",
+    r"\bMemory usage: *(?=[\d.]+MiB)",
+    (
+        Bytes(r"Memory usage: *", "allocated_bytes.all.current", MIB),
+        Bytes(r"Peak allocated:? *", "allocated_bytes.all.peak", MIB, "phase"),
+        Bytes(r"Peak reserved:? *", "reserved_bytes.all.peak", MIB, "phase"),
+    ),
+    moment="logged",
+)
+
+DEEPSPEED = (
+    LineFormat(
+        "deepspeed",
+        "MA ",
+        r"\bMA (?=[\d.]+ GB)",
+        (
+            Bytes(r"\bMA ", "allocated_bytes.all.current", GIB),
+            Bytes(r"Max_MA ", "allocated_bytes.all.peak", GIB, "log"),
+            Bytes(r"\bCA ", "reserved_bytes.all.current", GIB),
+            Bytes(r"Max_CA ", "reserved_bytes.all.peak", GIB, "log"),
+        ),
+        moment_is="a line before",
+    ),
+    LineFormat(
+        "deepspeed",
+        "MemAllocated=",
+        r"\bMemAllocated=",
+        (
+            Bytes(r"\bMemAllocated=", "allocated_bytes.all.current", GIB),
+            Bytes(r"MaxMemAllocated=", "allocated_bytes.all.peak", GIB, "log"),
+        ),
+        moment="a step",
+    ),
+)
+
+VERL = (
+    LineFormat(
+        "verl",
+        ", memory allocated (GB)",
+        r", memory allocated \(GB\): ",
+        (
+            Bytes(r"memory allocated \(GB\): *", "allocated_bytes.all.current", GIB),
+            Bytes(r"memory reserved \(GB\): *", "reserved_bytes.all.current", GIB),
+            Bytes(r"used/total \(GB\): *", "device_used", GIB),
+            Bytes(r"used/total \(GB\): *[\d.]+/", "device_capacity", GIB),
+        ),
+        moment_is="in front",
+    ),
+    *(
+        LineFormat(
+            "verl",
+            "perf/max_memory_",
+            rf"\bperf/max_memory_{name}_gb['\"]?: *",
+            (Bytes(rf"max_memory_{name}_gb['\"]?: *", counter, GIB, window),),
+            moment="a step",
+        )
+        for name, counter, window in (
+            Named("allocated", "allocated_bytes.all.peak"),
+            Named("reserved", "reserved_bytes.all.peak"),
+        )
+    ),
+)
+
+FORMATS = (*TORCHTITAN, *TORCHTUNE, *AXOLOTL, NANOTRON, *DEEPSPEED, *VERL)

@@ -1,0 +1,111 @@
+"""A kind of line that a program prints: the words that it is known by, and the figures behind them.
+
+Three things decide what a figure means, and stand with each: its unit, since when a peak is the
+highest, and whose rank it is.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from trainfit.measurements.measurement import Counter, Event, PeakWindow
+from trainfit.specs.artifacts import LogFormat
+
+KIB, MIB, GIB = 1024, 1024**2, 1024**3
+GB = 10**9
+UNITS: Mapping[str, int] = {
+    "bytes": 1, "B": 1, "KiB": KIB, "KB": KIB, "MiB": MIB, "MB": MIB, "GiB": GIB, "GB": GIB,
+    "TiB": 1024 * GIB,
+}  # fmt: skip
+"""As PyTorch prints them: powers of 1024, whatever they are called."""
+
+NUMBER = r"(\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)"
+
+
+class Bytes(NamedTuple):
+    """A figure behind `words`. Without a `unit` the text behind the number names it; `digits` are
+    those that count where a program rounds to so many.
+    """
+
+    words: str
+    counter: Counter
+    unit: int | None
+    window: PeakWindow | None = None
+    digits: int | None = None
+
+    @property
+    def pattern(self) -> str:
+        return self.words + NUMBER + ("" if self.unit is not None else r"\s*([KMGT]?i?B|bytes)\b")
+
+
+class Pace(NamedTuple):
+    """A figure of speed behind `words`, in so many of its unit."""
+
+    words: str
+    what: Literal["seconds", "tokens_per_second_per_gpu", "tflops_per_gpu"]
+    unit: float = 1.0
+
+    @property
+    def pattern(self) -> str:
+        return self.words + NUMBER
+
+
+class Times(NamedTuple):
+    """How often something has happened, behind `words`."""
+
+    words: str
+    event: Event
+
+    @property
+    def pattern(self) -> str:
+        return self.words + r"(\d+)"
+
+
+Figure = Bytes | Pace | Times
+
+
+class LineFormat(NamedTuple):
+    """Lines of one program, each of which has this `word`. `marker` begins a record and may name
+    its `step`, `rank` and `moment`; figures are looked for from there to the next record's begin.
+    `moment_is` tells where the words stand that name a moment, where the marker has none.
+    """
+
+    name: LogFormat
+    word: str
+    marker: str
+    figures: tuple[Figure, ...]
+    moment: str = "end of a step"
+    moment_is: Literal["in front", "a line before"] | None = None
+
+
+class Compiled(NamedTuple):
+    """A format with its patterns."""
+
+    format: LineFormat
+    marker: re.Pattern[str]
+    figures: tuple[tuple[Figure, re.Pattern[str]], ...]
+
+
+def compiled(format: LineFormat) -> Compiled:
+    figures = tuple([(each, re.compile(each.pattern)) for each in format.figures])
+    return Compiled(format, re.compile(format.marker), figures)
+
+
+def number_of(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def resolution(text: str, unit: int, digits: int | None) -> int:
+    """The step of the last digit that was printed, or that counts."""
+    mantissa, _, exponent = text.replace(",", "").partition("e")
+    whole, _, decimals = mantissa.partition(".")
+    places = len(decimals)
+    if digits is not None and float(mantissa):
+        places = (
+            digits - len(whole.lstrip("0")) if float(mantissa) >= 1 else digits + _zeros(decimals)
+        )
+    return max(1, round(unit * 10.0 ** (int(exponent or 0) - places)))
+
+
+def _zeros(decimals: str) -> int:
+    return len(decimals) - len(decimals.lstrip("0"))

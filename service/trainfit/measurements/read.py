@@ -1,0 +1,229 @@
+"""Texts that runs have printed -> measurements.
+
+A line may hold several records, glued together where several ranks wrote at once: each goes from
+its marker to the next one. Nothing is taken from a line that no format knows.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from trainfit.measurements.formats import device, megatron, pytorch, trainer_metrics, trainers
+from trainfit.measurements.formats.trainer_metrics import Metric, metrics_of, peak_of
+from trainfit.measurements.line_format import (
+    UNITS,
+    Bytes,
+    Compiled,
+    Pace,
+    Times,
+    compiled,
+    number_of,
+    resolution,
+)
+from trainfit.measurements.measurement import (
+    Measurement,
+    Measurements,
+    Occurrences,
+    Place,
+    Speed,
+    Unread,
+)
+from trainfit.specs.artifacts import Artifact, LogFormat
+
+Formats = tuple[Compiled, ...]
+COMPILED: Formats = tuple(
+    compiled(each)
+    for each in (*megatron.FORMATS, *trainers.FORMATS, *pytorch.FORMATS, *device.FORMATS)
+)
+LONGEST_LINE = 20_000
+LONGEST_TEXT = 200
+LONGEST_MOMENT = 80
+MOST_UNREAD = 200
+MOST_FIGURES = 20_000
+MOST_BYTES = 2**50
+"""No card has as much: where the driver does not answer, PyTorch prints 2^64 less one."""
+
+SPEAKS = re.compile(
+    r"mem|[GM]iB|\bMA |elapsed time per|\b(?:tps|wps):|Tried to|reserved|num_(?:ooms|alloc)|_FB_|"
+    r"bytes\.all",
+    re.IGNORECASE,
+)
+"""What any line has that says something of memory or speed."""
+OF_MEMORY = re.compile(r"memory|GiB|MiB", re.IGNORECASE)
+COLOURS = re.compile(r"\x1b\[[0-9;]*m|\*\*")
+LABEL = re.compile(r"\s*(?:\[rank(\d+)\]: ?|(\d+): )")
+"""What torchrun and `srun --label` put before a line of a rank."""
+AFTER = re.compile(r"after (\d+) iterations?\b|for iteration (\d+)")
+SEPARATOR = re.compile(r"[:|\]]")
+THEORY = re.compile(r"Theoretical memory footprints")
+
+
+class Record(NamedTuple):
+    """The part of a line that one format reads."""
+
+    found: Compiled
+    marker: re.Match[str]
+    text: str
+    in_front: str
+    rank: int | None
+    before: str
+    source: Place
+
+
+def read_measurements(artifacts: Iterable[Artifact]) -> Measurements:
+    """All that the texts say, in their order."""
+    read = Measurements([], [], [], [])
+    for each in artifacts:
+        formats = _formats(each.format)
+        metrics: dict[str, Metric] = {}
+        before = ""
+        for number, written in enumerate(each.text.splitlines(), 1):
+            source = Place(each.name, number)
+            if len(read.measurements) + len(read.speeds) > MOST_FIGURES:
+                why = f"there are more than {MOST_FIGURES} figures; send a part of it"
+                read.unread.append(Unread(source, written[:LONGEST_TEXT], why))
+                return read
+            before = _line(written, source, before, formats, metrics, read)
+        match peak_of(metrics) if each.format in (None, trainer_metrics.NAME) else None:
+            case Measurement() as peak:
+                read.measurements.append(peak)
+            case Unread() as unread:
+                _leave(read, unread)
+    return read
+
+
+def _formats(name: LogFormat | None) -> Formats:
+    return COMPILED if name is None else tuple([e for e in COMPILED if e.format.name == name])
+
+
+def _line(
+    written: str,
+    source: Place,
+    before: str,
+    formats: Formats,
+    metrics: dict[str, Metric],
+    read: Measurements,
+) -> str:
+    """Read a line, and return what the next one has before it."""
+    if SPEAKS.search(written, 0, LONGEST_LINE) is None:
+        return written[:LONGEST_TEXT]
+    if len(written) > LONGEST_LINE:
+        why = f"it is longer than {LONGEST_LINE} characters"
+        _leave(read, Unread(source, written[:LONGEST_TEXT], why))
+        return ""
+    line = COLOURS.sub("", written)
+    told = dict(metrics_of(line, source))
+    metrics |= told
+    records = list(_records(line, before, source, formats))
+    for each in records:
+        _take(each, read)
+    if not (records or told) and OF_MEMORY.search(line):
+        own = THEORY.search(line) is not None
+        why = "the program's own estimate, and no measurement" if own else "no format knows it"
+        _leave(read, Unread(source, line[:LONGEST_TEXT], why))
+    return line[:LONGEST_TEXT]
+
+
+def _records(line: str, before: str, source: Place, formats: Formats) -> Iterator[Record]:
+    """The records of a line: of two formats that begin at one place, the first that is listed."""
+    label = LABEL.match(line)
+    labelled = None if label is None else int(label[1] or label[2])
+    markers: dict[int, tuple[Compiled, re.Match[str]]] = {}
+    for each in formats:
+        if each.format.word not in line:
+            continue
+        for marker in each.marker.finditer(line):
+            markers.setdefault(marker.start(), (each, marker))
+    starts = sorted(markers)
+    for start, end in pairwise([*starts, len(line)]):
+        found, marker = markers[start]
+        named = marker.groupdict().get("rank")
+        rank = labelled if named is None else int(named)
+        yield Record(found, marker, line[start:end], line[:start], rank, before, source)
+
+
+def _take(record: Record, read: Measurements) -> None:
+    """Add what a record says."""
+    format, groups = record.found.format, record.marker.groupdict()
+    moment = _moment(record, groups)
+    step = _step(groups, moment)
+    paces: dict[str, float] = {}
+    found: list[Measurement] = []
+    for figure, pattern in record.found.figures:
+        match = pattern.search(record.text)
+        if match is None:
+            continue
+        match figure:
+            case Bytes():
+                measured = _measured(figure, match, record, step, moment)
+                found += [] if measured is None else [measured]
+            case Pace(_, what, unit):
+                paces[what] = number_of(match[1]) * unit
+            case Times(_, event):
+                count = int(match[1])
+                read.occurrences.append(
+                    Occurrences(event, count, record.rank, step, format.name, record.source)
+                )
+    if found and not any(each.bytes for each in found):
+        why = "every counter is zero"
+        _leave(read, Unread(record.source, record.text[:LONGEST_TEXT], why))
+    else:
+        read.measurements.extend(found)
+    if paces:
+        read.speeds.append(
+            Speed(
+                step,
+                record.rank,
+                paces.get("seconds"),
+                paces.get("tokens_per_second_per_gpu"),
+                paces.get("tflops_per_gpu"),
+                format.name,
+                record.source,
+            )
+        )
+
+
+def _measured(
+    figure: Bytes, match: re.Match[str], record: Record, step: int | None, moment: str
+) -> Measurement | None:
+    """The figure in bytes; None where the driver has not answered."""
+    unit = figure.unit if figure.unit is not None else UNITS[match[2]]
+    size = round(number_of(match[1]) * unit)
+    if size >= MOST_BYTES:
+        return None
+    return Measurement(
+        counter=figure.counter,
+        bytes=size,
+        resolution_bytes=resolution(match[1], unit, figure.digits),
+        peak_window=figure.window,
+        rank=record.rank,
+        step=step,
+        moment=moment,
+        format=record.found.format.name,
+        source=record.source,
+    )
+
+
+def _moment(record: Record, groups: dict[str, str | None]) -> str:
+    format = record.found.format
+    match format.moment_is:
+        case "a line before":
+            words = record.before
+        case "in front":
+            words = SEPARATOR.split(record.in_front)[-1]
+        case _:
+            words = groups.get("moment") or ""
+    return words.strip()[-LONGEST_MOMENT:] or format.moment
+
+
+def _step(groups: dict[str, str | None], moment: str) -> int | None:
+    if (step := groups.get("step")) is not None:
+        return int(step)
+    after = AFTER.search(moment)
+    return None if after is None else int(after[1] or after[2])
+
+
+def _leave(read: Measurements, unread: Unread) -> None:
+    if len(read.unread) < MOST_UNREAD:
+        read.unread.append(unread)

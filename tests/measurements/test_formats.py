@@ -1,0 +1,159 @@
+"""Every format of a log, figure by figure: counter, unit, rank, step and window of its peak."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.measurements.lines import GIB, LINES, MIB, Line
+from trainfit.measurements.formats.trainer_metrics import NAME
+from trainfit.measurements.measurement import Measurements
+from trainfit.measurements.read import COMPILED, MOST_FIGURES, read_measurements
+from trainfit.specs.artifacts import Artifact, LogFormat
+
+
+def read(text: str, format: LogFormat | None = None) -> Measurements:
+    return read_measurements([Artifact(name="log", text=text, format=format)])
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.format}: {line.text[:40]}")
+def test_a_line_is_read(line: Line) -> None:
+    found = read(f"nothing of note\n{line.text}\n")
+    assert {each.counter: each.bytes for each in found.measurements} == {
+        counter: round(size) for counter, size in line.bytes.items()
+    }
+    assert {each.format for each in found.measurements} == {line.format}
+    assert {each.rank for each in found.measurements} == {line.rank}
+    assert {each.step for each in found.measurements} == {line.step}
+    assert {each.source.line for each in found.measurements} == {2}
+    for each in found.measurements:
+        peaks = each.counter.endswith("peak")
+        assert (each.peak_window is not None) == peaks
+    assert found.unread == []
+
+
+def test_every_format_has_a_line_and_a_name() -> None:
+    names = {each.format.name for each in COMPILED} | {NAME}
+    assert names == set(get_args(LogFormat))
+    assert names == {each.format for each in LINES} | {NAME}
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.text[:40])
+def test_a_format_that_is_named_alone_is_read(line: Line) -> None:
+    others = [each for each in get_args(LogFormat) if each != line.format]
+    assert all(not read(line.text, other).measurements for other in others)
+    assert read(line.text, line.format).measurements  # type: ignore[arg-type]
+
+
+def test_lines_that_ranks_glued_together_are_read_apart() -> None:
+    first = "[Rank 0] (after 2 iterations) memory (GB) | mem-allocated-gigabytes: 12.5 | "
+    second = "[Rank 3] (after 2 iterations) memory (GB) | mem-max-allocated-gigabytes: 60.25"
+    found = read(f"{first}mem-allocated-count: 433{second}")
+    assert [(each.rank, each.counter, each.bytes) for each in found.measurements] == [
+        (0, "allocated_bytes.all.current", 12_500_000_000),
+        (3, "allocated_bytes.all.peak", 60_250_000_000),
+    ]
+
+
+@pytest.mark.parametrize("label", ["[rank12]:", "12: "])
+def test_launchers_say_whose_a_line_is(label: str) -> None:
+    found = read(f"{label}(after 2 iterations) memory (MB) | allocated: 1.0")
+    assert [each.rank for each in found.measurements] == [12]
+
+
+def test_the_last_digit_that_counts_is_told() -> None:
+    (plain,) = read("(after 2 iterations) memory (MB) | allocated: 18310.55").measurements
+    assert plain.resolution_bytes == round(MIB / 100)
+    bridge = "(after 2 iterations) memory (GB) | mem-allocated-gigabytes: 12.5"
+    (rounded,) = read(bridge).measurements
+    assert rounded.resolution_bytes == 1_000_000
+
+
+def test_steps_have_a_speed() -> None:
+    text = (
+        " [2025-11-02 10:00:00] iteration       10/     100 | consumed samples:          320 | "
+        "elapsed time per iteration (ms): 4821.3 | throughput per GPU (TFLOP/s/GPU): 421.7 |\n"
+        "step:  7  loss:  8.12  memory: 45.67GiB(48.12%)  wps: 7,123  mfu: 41.69%"
+    )
+    first, second = read(text).speeds
+    assert (first.step, first.seconds, first.tflops_per_gpu) == (10, 4.8213, 421.7)
+    assert (second.step, second.tokens_per_second_per_gpu) == (7, 7123)
+
+
+def test_retries_are_counted() -> None:
+    texts = ("2 CUDA memory allocation retries.", '{"num_alloc_retries": 2, "num_ooms": 0}')
+    first, second = (read(text).occurrences for text in texts)
+    assert [(each.event, each.count) for each in first] == [("num_alloc_retries", 2)]
+    assert [(each.event, each.count) for each in second] == [
+        ("num_alloc_retries", 2),
+        ("num_ooms", 0),
+    ]
+
+
+def test_a_moment_is_named_in_the_line_before_or_in_front() -> None:
+    (first,) = read("before forward\nMA 1.0 GB").measurements
+    assert first.moment == "before forward"
+    (second,) = read("INFO: Before rollout, memory allocated (GB): 1.23").measurements
+    assert second.moment == "Before rollout"
+
+
+METRICS = """
+  before_init_mem_gpu        =      100MB
+  init_mem_gpu_alloc_delta   =     2000MB
+  train_mem_gpu_alloc_delta  =     4000MB
+  train_mem_gpu_peaked_delta =     1000MB
+"""
+
+
+def test_a_peak_of_trainer_is_the_sum_of_what_it_stands_on() -> None:
+    (peak,) = read(METRICS).measurements
+    assert (peak.counter, peak.bytes) == ("allocated_bytes.all.peak", 7100 * MIB)
+    assert peak.resolution_bytes == 4 * MIB
+    found = read(METRICS.replace("before_init", "whatever"))
+    assert found.measurements == []
+    assert "before_init_mem_gpu" in found.unread[0].why
+
+
+def test_what_is_no_measurement_is_listed() -> None:
+    text = (
+        "Theoretical memory footprints: weight and optimizer=12345.67 MB\n"
+        "the memory of this one is 3 GiB\n"
+        "[Rank 0] (after 1 iterations) memory (MB) | allocated: 0.0 | max allocated: 0.0\n"
+        "nothing of note\n"
+    )
+    found = read(text)
+    assert found.measurements == []
+    assert [(each.source.line, each.why) for each in found.unread] == [
+        (1, "the program's own estimate, and no measurement"),
+        (2, "no format knows it"),
+        (3, "every counter is zero"),
+    ]
+
+
+def test_figures_without_end_are_cut() -> None:
+    found = read("1MiB / 2MiB " * 1000 + "\n" + ("1MiB / 2MiB\n" * MOST_FIGURES))
+    assert len(found.measurements) < 2 * MOST_FIGURES
+    assert f"more than {MOST_FIGURES} figures" in found.unread[-1].why
+
+
+UNITS = (1, 1024, MIB, GIB, 1024 * GIB, 10**9)
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+@given(st.lists(st.sampled_from(LINES), min_size=1, max_size=6), st.data())
+def test_of_what_was_torn_and_glued_no_figure_comes_that_is_not_there(
+    lines: list[Line], data: st.DataObject
+) -> None:
+    cut = [
+        line.text[data.draw(st.integers(0, 20)) : data.draw(st.integers(0, len(line.text)))]
+        for line in lines
+    ]
+    text = data.draw(st.sampled_from(["", "\n", " "])).join(cut)
+    written = text.splitlines()
+    for each in read(text).measurements:
+        numbers = [float(number) for number in NUMBER.findall(written[each.source.line - 1])]
+        assert each.bytes in {round(number * unit) for number in numbers for unit in UNITS}
