@@ -20,6 +20,7 @@ CONTEXT = Interval(500 * MIB, 700 * MIB, 1_200 * MIB)
 COMMUNICATOR = Interval(150 * MIB, 500 * MIB, 1_000 * MIB)
 """One NCCL communicator in use: rings of 24 channels x 2 neighbours x 12 MiB and NVLS buffers."""
 NOTHING = Interval(0, 0, 0)
+"""Of what a job does not have."""
 ALL_TO_ALL = Interval(500 * MIB, 1_500 * MIB, 2_700 * MIB)
 """Point-to-point connections of an all-to-all among 8 GPUs: 32 channels x 7 peers x 12 MiB."""
 
@@ -79,7 +80,7 @@ MEASURED_PYTORCH_RUNS = 14
 LEDGER_PERMILLE = 20
 """How far measured peaks stray from the ledger's sum to either side, in thousandths."""
 PYTORCH_PERMILLE = 30
-"""The same for modules of PyTorch, whose measured peaks stray by 23 thousandths at most."""
+"""The same for modules of PyTorch, whose allocated peaks stray by 23 thousandths at most."""
 UNMEASURED_PERMILLE = 100
 """The same where no run was measured: mixers to first order, schedules by their bounds."""
 SMALL_BUFFERS = 32 * MIB
