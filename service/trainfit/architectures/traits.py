@@ -17,6 +17,9 @@ ACTIVATION_KEYS = (
     "activation",
     "afn",
 )
+LOGIT_SCALES = ("logits_scaling", "logit_scale")
+"""Keys with a number that logits are divided by or multiplied with (modeling_granite.py,
+modeling_cohere.py)."""
 _ATTENTION = ("attention_dropout", "attn_pdrop", "attention_probs_dropout_prob", "attn_dropout")
 _HIDDEN = ("resid_pdrop", "hidden_dropout", "hidden_dropout_prob", "dropout", "residual_dropout")
 _EMBEDDING = ("embd_pdrop", "embd_dropout", "embedding_dropout")
@@ -36,6 +39,7 @@ def traits_of(config: Config) -> Traits:
         attention_softcap=bool(
             config.get("attn_logit_softcapping", "attention" in family.softcaps)
         ),
+        logits_scaled=any(config.get(key) is not None for key in LOGIT_SCALES),
         logits_softcap=bool(config.get("final_logit_softcapping", "logits" in family.softcaps)),
     )
 

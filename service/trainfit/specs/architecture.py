@@ -52,6 +52,8 @@ class Traits(Part):
     embedding_dropout: bool = False
     attention_softcap: bool = False
     logits_softcap: bool = False
+    logits_scaled: bool = False
+    """Logits are multiplied with a number, which makes them anew."""
 
 
 class Implementation(Part):

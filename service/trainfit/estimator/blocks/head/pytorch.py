@@ -52,7 +52,17 @@ def _output_layer(step: Modules, x: Tensor, gathered: Tensor, n: int) -> Tensor:
         parts.backward.append(step.tensor(name, *x.shape, width=x.width))
     step.receives("norm_output", gathered)
     bias = plan.model.output_layer.bias
-    return step.linear("lm_head", gathered, features, rows=n, beside=parts, bias=bias)
+    logits = step.linear("lm_head", gathered, features, rows=n, beside=parts, bias=bias)
+    return _scaled(step, logits) if plan.model.traits.logits_scaled else logits
+
+
+def _scaled(step: Modules, logits: Tensor) -> Tensor:
+    """Logits times a number: they, and their gradients, are there twice for a moment."""
+    scaled = step.tensor("scaled logits", *logits.shape)
+    name = "output gradient"
+    gradients = step.passed_back(scaled, name), step.passed_back(logits, name)
+    step.operation("logits_scaling", reads=(logits,), output=scaled, backward=gradients)
+    return scaled
 
 
 def _rows(step: Modules) -> int:
