@@ -57,6 +57,11 @@ def document(name: str, text: str) -> Request:
     return "/v1/jobs:from-launch", {"files": [{"path": name, "content": text}]}
 
 
+def log(text: str) -> tuple[str, Any]:
+    """A text that is read for measurements."""
+    return "/v1/measurements:from-logs", {"artifacts": [{"name": "a.log", "text": text}]}
+
+
 def reviewed(annotation: str) -> Request:
     """An object on its way into a cluster, with this job."""
     metadata = {"name": "a", "annotations": {"trainfit.dev/job": annotation}}
@@ -226,4 +231,7 @@ HOSTILE: Mapping[str, Request] = {
     "aliases in an annotation": reviewed(aliases(9, 30)),
     "the longest pipeline in an annotation": reviewed(json.dumps(LONGEST)),
     "brackets in an annotation": reviewed("[" * 90_000),
+    "a log of figures without end": log("1MiB / 2MiB\n" * 80_000),
+    "a log of one line": log("[Rank 1] (after memory (MB) | " * 34_000),
+    "a log of beginnings": log(("DCGM_FI_DEV_FB_USED{" * 900 + "\n") * 55),
 }

@@ -65,7 +65,24 @@ async def test_cancelling_kills_the_process(workers: Workers, tmp_path: Path) ->
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert int(told.read_text()) not in children(os.getpid())
+    end = time.monotonic() + pool.START_SECONDS + 1
+    while int(told.read_text()) in children(os.getpid()):
+        assert time.monotonic() < end
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("seconds", [0.005, 0.02, 0.05])
+async def test_a_process_whose_start_is_cancelled_does_not_stay(seconds: float) -> None:
+    before = len(children(os.getpid()))
+    workers = Workers({"quick": 1, "slow": 1}, LIMITS)
+    for _ in range(3):
+        starting = asyncio.create_task(workers.run("slow", work.process))
+        await asyncio.sleep(seconds)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+    await asyncio.sleep(pool.START_SECONDS + 0.5)
+    await running(before + 2)
+    await workers.aclose()
 
 
 async def test_one_lane_does_not_wait_for_another(workers: Workers, tmp_path: Path) -> None:

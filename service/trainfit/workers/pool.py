@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 from anyio import BrokenWorkerProcess, CapacityLimiter, to_process, to_thread
@@ -17,6 +18,8 @@ Result = TypeVar("Result")
 
 
 RETRY_SECONDS = 1.0
+START_SECONDS = 2.0
+"""A process is started in a tenth of a second, on a busy machine in a whole one."""
 KEPT_SECONDS = to_process.WORKER_MAX_IDLE_TIME / 3
 """anyio ends processes that were idle for five minutes."""
 
@@ -29,8 +32,8 @@ class Workers:
     """Runs functions of modules in processes, in lanes, so that work of one kind does not wait for
     that of another. `lanes` are how many processes each may have busy at once.
 
-    Cancelling `run` kills the process. Without `processes` functions run in threads, which nothing
-    ends: for a debugger, and for tests of what is answered.
+    Cancelling `run` kills the process, within START_SECONDS of its start. Without `processes`
+    functions run in threads, which nothing ends: for a debugger, and for tests of what is answered.
     """
 
     def __init__(
@@ -42,7 +45,7 @@ class Workers:
         warm: Callable[[], None] = _nothing,
     ) -> None:
         self._lanes = {name: CapacityLimiter(size) for name, size in lanes.items()}
-        self._size = sum(lanes.values())
+        self._no_limit = CapacityLimiter(inf)
         self._limits = limits
         self._processes = processes
         self._warm = warm
@@ -114,6 +117,20 @@ class Workers:
     async def _in_process(
         self, limiter: CapacityLimiter, function: Callable[..., Any], args: tuple[Any, ...]
     ) -> Any:
-        return await to_process.run_sync(
-            run_limited, self._limits, function, args, cancellable=True, limiter=limiter
+        """What the function returns. Whoever cancels this goes at once; the process, which keeps
+        its place in the lane, is killed when it has surely been started: anyio loses one whose
+        start is cancelled, and that would stay.
+        """
+        loop, place = asyncio.get_running_loop(), object()
+        await limiter.acquire_on_behalf_of(place)
+        call = to_process.run_sync(
+            run_limited, self._limits, function, args, cancellable=True, limiter=self._no_limit
         )
+        running, begun = asyncio.ensure_future(call), loop.time()
+        running.add_done_callback(lambda _: limiter.release_on_behalf_of(place))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            running.add_done_callback(lambda _: self.fill())
+            loop.call_later(max(0.0, begun + START_SECONDS - loop.time()), running.cancel)
+            raise
