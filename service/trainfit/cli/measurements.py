@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +17,7 @@ from trainfit.questions.measurements import measured
 from trainfit.questions.wire import to_json
 from trainfit.specs.artifacts import MAX_TEXT_LENGTH, Artifact, Artifacts, LogFormat
 
-LOGS = Parameter(help="What runs have printed; - is the standard input.")
+LOGS = Parameter(help="What runs have printed; /dev/stdin is what is piped in.")
 FORMAT = Parameter(name="--format", help="What alone is read. Unset: every format that is known.")
 JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
 
@@ -42,11 +41,8 @@ def measurements(
 def _text(log: Path) -> str:
     """The file; bytes that are no UTF-8 stand for themselves, as logs hold what workers wrote."""
     try:
-        if str(log) == "-":
-            text = sys.stdin.read(MAX_TEXT_LENGTH + 1)
-        else:
-            with log.open(encoding="utf-8", errors="replace") as file:
-                text = file.read(MAX_TEXT_LENGTH + 1)
+        with log.open(encoding="utf-8", errors="replace") as file:
+            text = file.read(MAX_TEXT_LENGTH + 1)
     except OSError as error:
         raise RefusedCommandError(f"trainfit: {log}: {error.strerror}") from None
     if len(text) > MAX_TEXT_LENGTH:
