@@ -20,12 +20,19 @@ STATES = States(weights=0, gradients=111, optimizer=0, step=0)
 BF16 = 2
 
 
-def plan(engine: str, sharding: str, *, micro_batches: int = 1, **switches: Any) -> PytorchPlan:
+def plan(
+    engine: str,
+    sharding: str,
+    *,
+    micro_batches: int = 1,
+    training: dict[str, Any] | None = None,
+    **switches: Any,
+) -> PytorchPlan:
     """A plan of eight ranks under transformers, with an engine and what it shards."""
     job = {
         "model": {"hf_id": "Qwen/Qwen3-8B"},
         "parallelism": {"num_gpus": RANKS, "data_parallel_sharding_strategy": sharding},
-        "training": {"precision": "bf16", "num_microbatches": micro_batches},
+        "training": {"precision": "bf16", "num_microbatches": micro_batches} | (training or {}),
         "framework": {"name": "transformers", "data_parallel_engine": engine} | switches,
         "gpu": "H200",
     }
@@ -142,24 +149,8 @@ def test_nothing_is_kept_where_a_unit_is_trained_or_fsdp2_runs_it() -> None:
 
 
 def test_scales_of_quantised_weights_are_whole_on_every_rank() -> None:
-    of = plan_of(
-        Job.model_validate(
-            {
-                "model": {"hf_id": "Qwen/Qwen3-8B"},
-                "parallelism": {
-                    "num_gpus": RANKS,
-                    "data_parallel_sharding_strategy": "optim_grads_params",
-                },
-                "training": {
-                    "precision": "bf16-pure",
-                    "peft": {"method": "lora", "r": 8, "quantization": "nf4"},
-                },
-                "framework": {"name": "transformers", "data_parallel_engine": "fsdp1"},
-                "gpu": "H200",
-            }
-        )
-    )
-    assert isinstance(of, PytorchPlan)
+    quantised = {"method": "lora", "r": 8, "quantization": "nf4"}
+    of = plan("fsdp1", "optim_grads_params", training={"peft": quantised})
     frozen = Numbers(dense=0, expert=0, frozen_matrices=6_400, frozen=0, trained_matrices=0)
     scales = 6_400 // 64 * 4
     share = -(-6_400 // 2 // RANKS) + scales // RANKS

@@ -201,6 +201,13 @@ def test_layers_run_again_as_the_release_has_it(
     assert field(found, REENTRANT) == reentrant
 
 
+def test_a_switch_that_is_neither_on_nor_off_is_refused() -> None:
+    neither = {"gradient_checkpointing_kwargs.use_reentrant": 7}
+    keys: dict[str, Any] = {**FROZEN, **WRAPPED, **neither}
+    with pytest.raises(LaunchError, match="neither true nor false"):
+        run("sft.py", **keys)
+
+
 @pytest.mark.parametrize("keys", [{"fsdp": ""}, {"use_peft": False}])
 def test_how_layers_run_again_is_not_asked_where_it_changes_nothing(keys: dict[str, Any]) -> None:
     given = FROZEN | keys

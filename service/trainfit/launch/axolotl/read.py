@@ -36,6 +36,7 @@ from trainfit.launch.transformers.step import (
     put_length,
     put_loss,
     put_optimizer,
+    reentrant_is_said,
 )
 from trainfit.launch.transformers.trainers import OTHER, PREFERENCES
 
@@ -176,12 +177,9 @@ def _put_recompute(run: Run) -> None:
 
 def _put_reentrant(run: Run) -> None:
     """axolotl asks for it unless told otherwise, or the model cannot be run so (Gemma 4)."""
-    if run.draft.get(RECOMPUTE) is None:
+    if run.draft.get(RECOMPUTE) is None or reentrant_is_said(run):
         return
-    setting = run.arguments.get("gradient_checkpointing_kwargs.use_reentrant")
-    if setting is not None:
-        run.draft.put(REENTRANT, as_bool(setting.value), setting)
-    elif not str((config_of(run.draft) or {}).get("model_type")).startswith("gemma4"):
+    if not str((config_of(run.draft) or {}).get("model_type")).startswith("gemma4"):
         run.draft.default(REENTRANT, True, WHOSE)
 
 

@@ -24,7 +24,7 @@ from trainfit.launch.transformers.reading import (
 )
 from trainfit.launch.transformers.releases import named_releases
 from trainfit.launch.transformers.run import Run, Trainer
-from trainfit.launch.transformers.source import as_bool, as_int
+from trainfit.launch.transformers.source import as_int
 from trainfit.launch.transformers.step import (
     LENGTH,
     RECOMPUTE,
@@ -35,6 +35,7 @@ from trainfit.launch.transformers.step import (
     put_communication,
     put_loss,
     put_optimizer,
+    reentrant_is_said,
 )
 from trainfit.launch.transformers.trainers import OTHER, PREFERENCES
 
@@ -120,11 +121,8 @@ def _put_recompute(run: Run) -> None:
 
 def _put_reentrant(run: Run) -> None:
     """Source: hparams/model_args.py (use_reentrant_gc)."""
-    setting = run.arguments.get("use_reentrant_gc")
-    if setting is None:
+    if not reentrant_is_said(run, "use_reentrant_gc"):
         run.draft.default(REENTRANT, True, WHOSE)
-    else:
-        run.draft.put(REENTRANT, as_bool(setting.value), setting)
 
 
 FLASH_ATTN = {"disabled": "eager", "sdpa": "sdpa", "fa2": "flash", "fa3": "flash", "auto": "auto"}

@@ -243,12 +243,16 @@ def keeps_frozen_inputs(engine: Engine, *, adapters: bool) -> bool:
     return engine.name == "fsdp1" and adapters
 
 
-def _put_reentrant_by_release(run: Run, engine: Engine, *, adapters: bool) -> None:
-    if not keeps_frozen_inputs(engine, adapters=adapters):
-        return
-    setting = run.arguments.get("gradient_checkpointing_kwargs.use_reentrant")
+def reentrant_is_said(run: Run, key: str = "gradient_checkpointing_kwargs.use_reentrant") -> bool:
+    """Set how layers run again as a key says it, and tell whether it does."""
+    setting = run.arguments.get(key)
     if setting is not None:
-        run.draft.put(REENTRANT, as_bool(setting.value), setting)
+        run.draft.put(REENTRANT, run.arguments.is_on(key), setting)
+    return setting is not None
+
+
+def _put_reentrant_by_release(run: Run, engine: Engine, *, adapters: bool) -> None:
+    if not keeps_frozen_inputs(engine, adapters=adapters) or reentrant_is_said(run):
         return
     of_trl = is_trl(run) and run.releases.has(TRL_IS_NOT_REENTRANT)
     if not (of_trl or run.releases.has(NOT_REENTRANT)):

@@ -270,8 +270,9 @@ def model_states(numbers: Numbers, largest: int, plan: PytorchPlan) -> States:
     optimizer = ceil(moments) + states.master * stepped.trained
     if plan.step.optimizer.paged:
         optimizer = states.master * stepped.trained
-    weights = stored(part, plan) + _whole_scales(numbers, part, plan)
-    if sharded < 3:
+    if sharded == 3:
+        weights = stored(part, plan) + _whole_scales(numbers, part, plan)
+    else:
         weights = stored(numbers, plan)
     zero = plan.step.data_parallelism.zero
     if zero is not None and zero.parameters_on_host:
