@@ -8,36 +8,22 @@ a step (`zero_grad`). Sources: torch/nn/modules/module.py (_apply), torch/optim/
 torch/utils/checkpoint.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import ceil
-from typing import NamedTuple
 
 from trainfit.estimator import cublas
+from trainfit.estimator.frameworks.pytorch.courses import Courses, operations
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups
 from trainfit.estimator.frameworks.pytorch.states import Shares, stored
-from trainfit.estimator.ledger import Group, Operation
+from trainfit.estimator.ledger import Operation
 from trainfit.estimator.placement import Content
-from trainfit.estimator.tensors import Role, Tensor
-from trainfit.estimator.trace.moments import Moment, Turn, backward, forward, left, saved, turns
+from trainfit.estimator.tensors import Tensor
+from trainfit.estimator.trace.moments import left
 from trainfit.estimator.trace.recorder import Held, Recorder, Trace
 from trainfit.resolve.plan import PytorchPlan
 from trainfit.specs.blocks import Attention, Mlp
 from trainfit.specs.framework import Transformers
 from trainfit.specs.optimizers import OPTIMIZERS
-
-
-class Passes(NamedTuple):
-    """How the tensors of a stretch come and go: forward, again before backward, backward; those
-    that its forward keeps, and the gradients that its backward leaves. `read` and `made` are the
-    residual stream before and behind it.
-    """
-
-    forward: tuple[Turn, ...]
-    backward: tuple[Turn, ...]
-    read: Tensor | None
-    made: Tensor | None
-    of_read: Tensor | None
-    of_made: Tensor | None
 
 
 def is_traced(plan: PytorchPlan) -> bool:
@@ -77,7 +63,7 @@ class _Rank:
         self._ledger = shares.ledger
         self._plan = self._ledger.plan
         self._placed = list(self._ledger.placed(content))
-        self._passes: dict[tuple[int, bool], Passes] = {}
+        self._courses = Courses(self._ledger)
         self._recorder = Recorder()
         self._gradients: list[Held] = []
         self._workspace = cublas.workspaces(self._plan.gpu.compute_capability) // cublas.HANDLES
@@ -102,7 +88,7 @@ class _Rank:
         self._parameters(self._placed[-1], stored(rest, self._plan))
 
     def _parameters(self, placed: PlacedGroups, whole: int) -> None:
-        for operation in _operations(placed.groups):
+        for operation in operations(placed.groups):
             for nbytes in self._matrices(operation):
                 if nbytes <= whole:
                     self._recorder.make(nbytes)
@@ -132,7 +118,7 @@ class _Rank:
             recorder.moment = f"{number} {placed.name}_forward {placed.layer}"
             if first and placed.kind is not None and index == 1:
                 recorder.make(self._workspace)
-            passes = self._passes_of(placed)
+            passes = self._courses.of(placed)
             if passes.read is not None and stream is not None:
                 here[index][passes.read] = stream
             recorder.run(passes.forward, here[index])
@@ -142,7 +128,7 @@ class _Rank:
             recorder.make(self._workspace)
         for placed, own in zip(reversed(self._placed), reversed(here), strict=True):
             recorder.moment = f"{number} {placed.name}_backward {placed.layer}"
-            passes = self._passes_of(placed)
+            passes = self._courses.of(placed)
             if not placed.runs_backward:
                 recorder.release(*own.values())
                 continue
@@ -186,92 +172,3 @@ class _Rank:
             return
         for count in elements:
             recorder.release(*[recorder.make(width * count) for _ in range(made.tensors)])
-
-    def _passes_of(self, placed: PlacedGroups) -> Passes:
-        key = id(placed.groups), placed.again
-        if key not in self._passes:
-            is_layer = placed.kind is not None
-            self._passes[key] = self._layer(placed) if is_layer else self._outside(placed)
-        return self._passes[key]
-
-    def _outside(self, placed: PlacedGroups) -> Passes:
-        """The embedding makes the residual stream, and the final norm reads it; its gradient goes
-        the other way.
-        """
-        groups, sizes = placed.groups, self._ledger.sizes
-        run, back = forward(groups), backward(groups)
-        kept, leaves = saved(groups), left(groups)
-        made = of_read = of_made = None
-        read = _block_input(groups)
-        if placed is self._placed[0]:
-            made = _stream("embeddings", sizes.act)
-            of_made = _stream("gradient of the embeddings", sizes.act)
-            run = [*run, (made,)]
-            back = [(*moment, of_made) for moment in back] or [(of_made,)]
-        if read is not None:
-            of_read = _stream("gradient of the residual stream", sizes.act)
-            back = [*back, (*back[-1][-1:], of_read)]
-        given = [each for each in (read,) if each is not None]
-        stays = [each for each in (made,) if each is not None]
-        before = [each for each in (of_made,) if each is not None]
-        behind = [each for each in (of_read,) if each is not None]
-        return Passes(
-            turns(run, given, [*kept, *stays]),
-            turns(back, [*kept, *before], [*leaves, *behind]),
-            *(read, made, of_read, of_made),
-        )
-
-    def _layer(self, placed: PlacedGroups) -> Passes:
-        """The residual stream and its gradient pass through. A layer that runs again keeps what it
-        reads, and makes all else before its backward.
-        """
-        sublayers, act = self._ledger.sublayers(placed), self._ledger.sizes.act
-        reads = [_block_input(groups) or _stream("residual stream", act) for groups in sublayers]
-        made = _stream("residual stream", act)
-        run: list[Moment] = []
-        for groups, read, following in zip(sublayers, reads, [*reads[1:], made], strict=True):
-            moments = [(read, *moment) for moment in forward(groups)]
-            run += [*moments, (*moments[-1][-1:], read, following)]
-        back: list[Moment] = []
-        of_read = of_made = _stream("gradient of the residual stream", act)
-        for groups in reversed(sublayers):
-            moments = [(of_read, *moment) for moment in backward(groups)]
-            following = _stream("gradient of the residual stream", act)
-            back += [*moments, (of_read, *moments[-1][-1:], following)]
-            of_read = following
-        kept, leaves = saved(placed.groups), left(placed.groups)
-        if placed.again:
-            again = [(reads[0], of_made, *moment) for moment in run]
-            whole = turns(again, [reads[0], of_made], [reads[0], of_made, *kept])
-            back = [(reads[0], *moment) for moment in back]
-            behind = turns(back, [*kept, of_made, reads[0]], [*leaves, of_read])
-            return Passes(
-                turns(run, [reads[0]], [reads[0], made]),
-                (*whole, *behind),
-                *(reads[0], made, of_read, of_made),
-            )
-        return Passes(
-            turns(run, [reads[0]], [*kept, made]),
-            turns(back, [*kept, of_made], [*leaves, of_read]),
-            *(reads[0], made, of_read, of_made),
-        )
-
-
-def _operations(groups: Sequence[Group]) -> Iterator[Operation]:
-    for group in groups:
-        yield from group
-
-
-def _stream(name: str, nbytes: int) -> Tensor:
-    """A tensor [n', h] of the residual stream, or its gradient."""
-    return Tensor(name, (nbytes,), 1, (), Role.BLOCK_INPUT)
-
-
-def _block_input(groups: Sequence[Group]) -> Tensor | None:
-    """What a sublayer reads of the residual stream."""
-    for operation in _operations(groups):
-        reads = () if operation.course is None else operation.course.reads
-        for each in reads:
-            if each.role is Role.BLOCK_INPUT and each.of is None:
-                return each
-    return None

@@ -1,0 +1,123 @@
+"""How the tensors of a stretch come and go, forward and backward, as its programs tell it.
+
+Each kind of stretch is told once. Source of what runs again: torch/utils/checkpoint.py.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, PytorchLedger
+from trainfit.estimator.ledger import Group, Operation
+from trainfit.estimator.tensors import Role, Tensor
+from trainfit.estimator.trace.moments import Moment, Turn, backward, forward, left, saved, turns
+
+
+class Passes(NamedTuple):
+    """How the tensors of a stretch come and go: forward, again before backward, backward; those
+    that its forward keeps, and the gradients that its backward leaves. `read` and `made` are the
+    residual stream before and behind it.
+    """
+
+    forward: tuple[Turn, ...]
+    backward: tuple[Turn, ...]
+    read: Tensor | None
+    made: Tensor | None
+    of_read: Tensor | None
+    of_made: Tensor | None
+
+
+class Courses:
+    """The passes of the stretches of one model."""
+
+    def __init__(self, ledger: PytorchLedger) -> None:
+        self._ledger = ledger
+        self._passes: dict[tuple[int, bool], Passes] = {}
+
+    def of(self, placed: PlacedGroups) -> Passes:
+        key = id(placed.groups), placed.again
+        if key not in self._passes:
+            is_layer = placed.kind is not None
+            self._passes[key] = self._layer(placed) if is_layer else self._outside(placed)
+        return self._passes[key]
+
+    def _outside(self, placed: PlacedGroups) -> Passes:
+        """The embedding makes the residual stream, and the final norm reads it; its gradient goes
+        the other way.
+        """
+        groups, sizes = placed.groups, self._ledger.sizes
+        run, back = forward(groups), backward(groups)
+        kept, leaves = saved(groups), left(groups)
+        made = of_read = of_made = None
+        read = _block_input(groups)
+        if placed.name == "embedding":
+            made = _stream("embeddings", sizes.act)
+            of_made = _stream("gradient of the embeddings", sizes.act)
+            run = [*run, (made,)]
+            back = [(*moment, of_made) for moment in back] or [(of_made,)]
+        if read is not None:
+            of_read = _stream("gradient of the residual stream", sizes.act)
+            back = [*back, (*back[-1][-1:], of_read)]
+        given = [each for each in (read,) if each is not None]
+        stays = [each for each in (made,) if each is not None]
+        before = [each for each in (of_made,) if each is not None]
+        behind = [each for each in (of_read,) if each is not None]
+        return Passes(
+            turns(run, given, [*kept, *stays]),
+            turns(back, [*kept, *before], [*leaves, *behind]),
+            *(read, made, of_read, of_made),
+        )
+
+    def _layer(self, placed: PlacedGroups) -> Passes:
+        """The residual stream and its gradient pass through. A layer that runs again keeps what it
+        reads, and makes all else before its backward.
+        """
+        sublayers, act = self._ledger.sublayers(placed), self._ledger.sizes.act
+        reads = [_block_input(groups) or _stream("residual stream", act) for groups in sublayers]
+        made = _stream("residual stream", act)
+        run: list[Moment] = []
+        for groups, read, following in zip(sublayers, reads, [*reads[1:], made], strict=True):
+            moments = [(read, *moment) for moment in forward(groups)]
+            run += [*moments, (*moments[-1][-1:], read, following)]
+        back: list[Moment] = []
+        of_read = of_made = _stream("gradient of the residual stream", act)
+        for groups in reversed(sublayers):
+            moments = [(of_read, *moment) for moment in backward(groups)]
+            following = _stream("gradient of the residual stream", act)
+            back += [*moments, (of_read, *moments[-1][-1:], following)]
+            of_read = following
+        kept, leaves = saved(placed.groups), left(placed.groups)
+        if placed.again:
+            again = [(reads[0], of_made, *moment) for moment in run]
+            whole = turns(again, [reads[0], of_made], [reads[0], of_made, *kept])
+            back = [(reads[0], *moment) for moment in back]
+            behind = turns(back, [*kept, of_made, reads[0]], [*leaves, of_read])
+            return Passes(
+                turns(run, [reads[0]], [reads[0], made]),
+                (*whole, *behind),
+                *(reads[0], made, of_read, of_made),
+            )
+        return Passes(
+            turns(run, [reads[0]], [*kept, made]),
+            turns(back, [*kept, of_made], [*leaves, of_read]),
+            *(reads[0], made, of_read, of_made),
+        )
+
+
+def operations(groups: Sequence[Group]) -> Iterator[Operation]:
+    for group in groups:
+        yield from group
+
+
+def _stream(name: str, nbytes: int) -> Tensor:
+    """A tensor [n', h] of the residual stream, or its gradient."""
+    return Tensor(name, (nbytes,), 1, (), Role.BLOCK_INPUT)
+
+
+def _block_input(groups: Sequence[Group]) -> Tensor | None:
+    """What a sublayer reads of the residual stream."""
+    for operation in operations(groups):
+        reads = () if operation.course is None else operation.course.reads
+        for each in reads:
+            if each.role is Role.BLOCK_INPUT and each.of is None:
+                return each
+    return None
