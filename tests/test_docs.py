@@ -22,6 +22,7 @@ from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.megatron import buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.legend import Legend
+from trainfit.estimator.run import run_of
 
 DOCS = ROOT / "docs"
 
@@ -133,7 +134,7 @@ def test_the_legend_has_every_symbol_of_a_shape(hf_id: str) -> None:
 def symbols(hf_id: str) -> Iterator[str]:
     """Symbols within the brackets of the tensors of a model."""
     plan, _ = planned({"model": {"hf_id": hf_id}})
-    ledger = MegatronLedger(plan)
+    ledger = MegatronLedger(run_of(plan))
     tables = (*ledger.kinds, ledger.embedding(), ledger.mtp(), ledger.final_norm(), ledger.head())
     for operation in chain.from_iterable(chain.from_iterable(tables)):
         for tensor in operation.tensors:

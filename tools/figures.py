@@ -18,6 +18,7 @@ from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.placement import place
 from trainfit.estimator.results import Estimate, Stage
+from trainfit.estimator.run import run_of
 from trainfit.estimator.tree import module_tree
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.plan import MegatronPlan
@@ -199,7 +200,7 @@ def micro_batch(plan: MegatronPlan) -> list[Point]:
     """One micro-batch through the only rank of a plan, segment by segment, there and back."""
     (placements,) = place(plan)
     (placement,) = placements
-    segments = [each.segment for each in MegatronLedger(plan).segments(placement.content)]
+    segments = [each.segment for each in MegatronLedger(run_of(plan)).segments(placement.content)]
     ahead: list[Point] = []
     back: list[Point] = []
     live = 0

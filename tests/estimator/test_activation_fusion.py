@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
+from trainfit.estimator.run import run_of
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
@@ -33,7 +34,7 @@ def kept(fused: bool, **spec: Any) -> int:
     }
     plan = plan_of(Job.model_validate(job))
     assert isinstance(plan, MegatronPlan)
-    return MegatronLedger(plan).layer_segments[0].saved
+    return MegatronLedger(run_of(plan)).layer_segments[0].saved
 
 
 FACTOR = TOKENS * FFN * BF16

@@ -15,6 +15,7 @@ from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.combined import Combined
 from trainfit.estimator.ledger import Group, Lifetime, Operation
 from trainfit.estimator.placement import place
+from trainfit.estimator.run import run_of
 from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
@@ -111,8 +112,9 @@ def cut(groups: tuple[Group, ...]) -> tuple[list[Group], list[Group]]:
     st.sampled_from(["unfused", "flash"]),
 )
 def test_the_highest_moment_is_that_of_every_operation(spec: dict[str, Any], kernel: str) -> None:
-    ledger = MegatronLedger(plan(spec, attention={"backend": kernel}))
-    (placed,) = place(ledger.plan)[0]
+    of = plan(spec, attention={"backend": kernel})
+    ledger = MegatronLedger(run_of(of))
+    (placed,) = place(of)[0]
     found = Combined(ledger).of([placed.content])(0, 0)
     assert found.highest.total == max(at_operations(ledger, placed.content.kinds))
 

@@ -11,7 +11,7 @@ from trainfit.estimator.frameworks.pytorch.states import shares_of
 from trainfit.estimator.frameworks.pytorch.units import Unit
 from trainfit.estimator.ledger import Lifetime
 from trainfit.estimator.legend import pytorch_legend_of
-from trainfit.estimator.local_parameters import ParameterTable
+from trainfit.estimator.local_parameters import ParameterTable, divided_model
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.questions.estimate import answer, plan_of
@@ -73,7 +73,7 @@ def test_matrices_of_layers_are_gathered_in_half() -> None:
 
 def unit_of_a_layer(precision: dict[str, Any]) -> Unit:
     of_job = plan(precision)
-    shares = shares_of(of_job, ParameterTable(of_job), Memo())
+    shares = shares_of(of_job, ParameterTable(divided_model(of_job)), Memo())
     return engine_of(of_job).unit(shares.layer(0))
 
 

@@ -53,7 +53,7 @@ def test_stages_sum_to_the_model(plan: MegatronPlan) -> None:
     last stage, multi-token prediction and the embedding that it brings along.
     """
     spec, counts = plan.model, count_parameters(plan.model)
-    rows, tied, alone = plan.vocabulary_rows, spec.output_layer.tied, plan.layout.pp == 1
+    rows, tied, alone = plan.vocabulary_rows, spec.output_layer.tied, plan.layout.pipeline.pp == 1
     padding = (rows - spec.embedding.rows) * spec.hidden_size
     extra = counts.mtp + padding * (1 if tied else 2)
     matrix = rows * spec.hidden_size

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from tests.estimator.jobs import megatron_plan
+from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import place
+from trainfit.estimator.run import run_of
 from trainfit.questions.estimate import answer
 from trainfit.specs.job import Job
 
@@ -68,7 +70,7 @@ def saved_per_token(
 ) -> float:
     """Bytes that one layer keeps for one token of one micro-batch."""
     plan = megatron_plan(job(spec, training))
-    ledger = MegatronLedger(plan)
+    ledger = MegatronLedger(run_of(plan))
     chunk = place(plan)[0][0].content
     only = chunk._replace(
         kinds=chunk.kinds[layer : layer + 1],
@@ -122,7 +124,7 @@ def test_recomputing_experts_keeps_their_input_only() -> None:
 def test_full_recompute_keeps_the_input_of_every_layer() -> None:
     training = {"recompute": {"granularity": "full", "method": "uniform", "num_layers": 1}}
     plan = megatron_plan(job(LLAMA_70B, training, tp=8))
-    ledger = MegatronLedger(plan)
+    ledger = MegatronLedger(run_of(plan))
     chunk = place(plan)[0][0].content._replace(
         embedding=False, final_norm=False, output_layer=False
     )
@@ -339,8 +341,8 @@ def test_recomputing_a_feed_forward_network_keeps_the_input_of_its_norm() -> Non
 def test_a_rerun_of_the_experts_holds_what_their_forward_held() -> None:
     """The backward of a layer whose experts are recomputed peaks no lower than their forward."""
     recompute = {"recompute": {"granularity": "selective", "modules": ["moe"]}}
-    ledger = MegatronLedger(megatron_plan(job(DEEPSEEK_V2, recompute, num_gpus=8, ep=8)))
-    everything = MegatronLedger(megatron_plan(job(DEEPSEEK_V2, num_gpus=8, ep=8)))
+    ledger = MegatronLedger(run_of(megatron_plan(job(DEEPSEEK_V2, recompute, num_gpus=8, ep=8))))
+    everything = MegatronLedger(run_of(megatron_plan(job(DEEPSEEK_V2, num_gpus=8, ep=8))))
     layer, whole = (each.layer_segments[1] for each in (ledger, everything))
     assert layer.saved < whole.saved
     assert layer.backward.total >= whole.forward.total
@@ -358,7 +360,7 @@ def test_weight_gradients_are_made_apart_without_fusion() -> None:
     base = job(LLAMA_70B, {"seq_length": 256}).model_dump(exclude_unset=True)
     apart = base | {"framework": {"name": "megatron", "gradient_accumulation_fusion": False}}
     fused, unfused = (
-        MegatronLedger(megatron_plan(Job.model_validate(each))).layer_segments[0]
+        MegatronLedger(run_of(megatron_plan(Job.model_validate(each)))).layer_segments[0]
         for each in (base, apart)
     )
     fc1 = 2 * 8192 * 2 * 28672
@@ -374,3 +376,14 @@ def test_only_measured_kinds_have_a_narrow_interval() -> None:
 
     assert width() < 0.05
     assert width(pipeline_schedule="gpipe") > 0.19
+
+
+@pytest.mark.parametrize("ep", [1, 2, 8, 80, 160])
+@pytest.mark.parametrize("framework", [{}, {"gradient_accumulation_fusion": False}])
+def test_layers_of_the_least_ep_leave_the_same_behind(ep: int, framework: dict[str, Any]) -> None:
+    asked = job(DEEPSEEK_V2, num_gpus=160, ep=ep).model_dump(exclude_unset=True)
+    asked["framework"] = {"name": "megatron", **framework}
+    run = run_of(megatron_plan(Job.model_validate(asked)))
+    least = with_least_ep(run)
+    assert (least.ep < ep) == (not framework and 1 < ep < 160)
+    assert MegatronLedger(least).layer_segments == MegatronLedger(run).layer_segments

@@ -15,7 +15,7 @@ from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.nanotron.ledger import NanotronLedger
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.ledger import Lifetime
-from trainfit.estimator.local_parameters import ParameterTable
+from trainfit.estimator.local_parameters import ParameterTable, divided_model
 from trainfit.estimator.placement import place
 from trainfit.estimator.results import Estimate, Stage
 from trainfit.estimator.tree import Module, module_tree
@@ -257,7 +257,8 @@ def tensors(module: Module) -> Iterator[Any]:
 def test_bytes_are_shape_times_width(parallelism: dict[str, Any], tied: bool) -> None:
     untied = {"untie_embeddings_and_output_weights": not tied}
     of = plan(parallelism, model=untied)
-    found = list(chain.from_iterable(tensors(module_tree(of, r)) for r in range(of.layout.pp)))
+    ranks = range(of.layout.pipeline.pp)
+    found = list(chain.from_iterable(tensors(module_tree(of, rank)) for rank in ranks))
     assert len(found) > 40
     for each in found:
         assert each.shape is not None
@@ -266,7 +267,7 @@ def test_bytes_are_shape_times_width(parallelism: dict[str, Any], tied: bool) ->
 
 def test_the_tree_of_a_stage_saves_what_its_forward_does() -> None:
     of = plan({"pp": 2, "tp": 2})
-    table, ledger = ParameterTable(of), NanotronLedger(of)
+    table, ledger = ParameterTable(divided_model(of)), NanotronLedger(of)
     for rank, (chunk,) in enumerate(place(of)):
         tree = module_tree(of, rank)
         assert tree.parameters == table.chunk(chunk.content).all.whole
@@ -281,6 +282,6 @@ def test_every_weight_leaves_its_gradient() -> None:
     ledger = NanotronLedger(of)
     ((chunk,),) = place(of)
     left = sum(each.segment.gradients for each in ledger.segments(chunk.content))
-    assert left == 2 * ParameterTable(of).chunk(chunk.content).all.dense
+    assert left == 2 * ParameterTable(divided_model(of)).chunk(chunk.content).all.dense
     rows = chain.from_iterable(op.tensors for group in ledger.head() for op in group)
     assert [r.bytes for r in rows if r.lifetime is Lifetime.GRADIENT] == [2 * V * H // 2]

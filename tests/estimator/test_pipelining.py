@@ -21,7 +21,7 @@ from trainfit.estimator.placement import held_by
 from trainfit.estimator.timeline import LONG_TURNS, Timeline
 from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.findings import RefusedError
-from trainfit.resolve.plan import Layout, PytorchPlan
+from trainfit.resolve.plan import Pipeline, PytorchPlan
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 
@@ -65,21 +65,21 @@ def plan(schedule: str, pp: int, vpp: int, microbatches: int, **parts: Any) -> P
 
 
 @st.composite
-def pipelines(draw: st.DrawFn) -> tuple[Layout, int]:
-    """A layout, and a number of micro-batches that it runs."""
+def pipelines(draw: st.DrawFn) -> tuple[Pipeline, int]:
+    """A pipeline, and a number of micro-batches that it runs."""
     schedule = draw(st.sampled_from(sorted(CHUNKS)))
     pp, vpp = draw(st.sampled_from([2, 3, 4])), draw(st.sampled_from(CHUNKS[schedule]))
     microbatches = pp * draw(st.integers(2, 6))
-    return plan(schedule, pp, vpp, microbatches).layout, microbatches
+    return plan(schedule, pp, vpp, microbatches).layout.pipeline, microbatches
 
 
 @given(pipelines())
-def test_every_micro_batch_goes_there_and_back_once(pipeline: tuple[Layout, int]) -> None:
-    layout, m = pipeline
-    for rank in range(layout.pp):
-        actions = list(order(layout, m, rank))
+def test_every_micro_batch_goes_there_and_back_once(run: tuple[Pipeline, int]) -> None:
+    pipeline, m = run
+    for rank in range(pipeline.pp):
+        actions = list(order(pipeline, m, rank))
         assert max(Counter(actions).values()) == 1
-        for chunk in range(layout.vpp):
+        for chunk in range(pipeline.vpp):
             for microbatch in range(m):
                 runs = [each[0] for each in actions if each[1:] == (chunk, microbatch)]
                 assert runs in (
@@ -87,17 +87,17 @@ def test_every_micro_batch_goes_there_and_back_once(pipeline: tuple[Layout, int]
                     ["forward", "backward_for_inputs", "backward_for_weights"],
                 )
         split = any(each.direction == "backward_for_inputs" for each in actions)
-        assert split == (layout.schedule in SPLIT_BACKWARD)
+        assert split == (pipeline.schedule in SPLIT_BACKWARD)
 
 
 @given(pipelines())
 def test_the_ranks_of_a_pipeline_do_not_wait_for_each_other_for_ever(
-    pipeline: tuple[Layout, int],
+    run: tuple[Pipeline, int],
 ) -> None:
     """Run together, each rank in its order, every action finds what it needs."""
-    layout, m = pipeline
-    last = layout.pp * layout.vpp - 1
-    waiting = [list(order(layout, m, rank)) for rank in range(layout.pp)]
+    pipeline, m = run
+    last = pipeline.pp * pipeline.vpp - 1
+    waiting = [list(order(pipeline, m, rank)) for rank in range(pipeline.pp)]
     done: set[tuple[str, int, int]] = set()
 
     def is_ready(action: Action, stage: int) -> bool:
@@ -112,7 +112,7 @@ def test_the_ranks_of_a_pipeline_do_not_wait_for_each_other_for_ever(
         for rank, actions in enumerate(waiting):
             while actions:
                 action = actions[0]
-                stage = held_by(layout, rank)[action.chunk]
+                stage = held_by(pipeline, rank)[action.chunk]
                 if not is_ready(action, stage):
                     break
                 kind = "backward" if "backward" in action.direction else "forward"
@@ -129,21 +129,21 @@ def test_the_ranks_of_a_pipeline_do_not_wait_for_each_other_for_ever(
     st.data(),
 )
 def test_loads_hold_the_highest_state(
-    pipeline: tuple[Layout, int], sizes: list[int], data: st.DataObject
+    run: tuple[Pipeline, int], sizes: list[int], data: st.DataObject
 ) -> None:
     """Whatever a chunk weighs, the loads that are looked at have the most that a rank holds at any
     action of a step of any length.
     """
-    layout, m = pipeline
-    rank = data.draw(st.integers(0, layout.pp - 1))
-    sizes = sizes[: WIDTH * layout.vpp]
-    found = loads(layout, m, rank)
+    pipeline, m = run
+    rank = data.draw(st.integers(0, pipeline.pp - 1))
+    sizes = sizes[: WIDTH * pipeline.vpp]
+    found = loads(pipeline, m, rank)
     with (
         patch.object(module, "shown_microbatches", lambda _, microbatches: microbatches),
-        patch.object(module, "FIRST_TIMES", m * layout.vpp),
+        patch.object(module, "FIRST_TIMES", m * pipeline.vpp),
     ):
-        everything = loads(layout, m, rank)
-    assert len(everything.part) == sum(1 for _ in order(layout, m, rank)) + layout.vpp
+        everything = loads(pipeline, m, rank)
+    assert len(everything.part) == sum(1 for _ in order(pipeline, m, rank)) + pipeline.vpp
     assert found.in_flight == everything.in_flight
     assert found.left == everything.left
     for part in everything.parts:
@@ -156,10 +156,10 @@ def test_of_equal_loads_the_first_that_none_exceeds_is_told() -> None:
     """Three are in flight at every forward behind the warm-up, where from the second on there are
     gradients as well.
     """
-    layout = plan("1f1b", 4, 1, 64).layout
+    pipeline = plan("1f1b", 4, 1, 64).layout.pipeline
     sizes = [0] * WIDTH
     sizes[0] = 1
-    load = loads(layout, 64, 0).highest(sizes, {("forward", 0): 0})
+    load = loads(pipeline, 64, 0).highest(sizes, {("forward", 0): 0})
     assert load.action == Action("forward", 0, 4)
     assert load.counts[0] == 3
 
@@ -196,14 +196,14 @@ def test_a_buffer_stands_for_what_each_micro_batch_receives() -> None:
 
 
 def courses(made: PytorchPlan) -> list[Timeline]:
-    found = [timeline(PytorchLedger(made), rank) for rank in range(made.layout.pp)]
+    found = [timeline(PytorchLedger(made), rank) for rank in range(made.layout.pipeline.pp)]
     return [each for each in found if each is not None]
 
 
 @given(pipelines())
-def test_what_is_kept_is_given_back(pipeline: tuple[Layout, int]) -> None:
-    layout, m = pipeline
-    for told in courses(plan(layout.schedule, layout.pp, layout.vpp, m)):
+def test_what_is_kept_is_given_back(run: tuple[Pipeline, int]) -> None:
+    pipeline, m = run
+    for told in courses(plan(pipeline.schedule, pipeline.pp, pipeline.vpp, m)):
         assert told.passes[-1].kept_bytes == 0
         assert all(each.kept_bytes >= 0 for each in told.passes)
         ordinals = [each.ordinal for each in told.passes]
@@ -219,7 +219,7 @@ def test_a_long_course_leaves_out_its_middle(schedule: str) -> None:
     m = 2 * LONG_TURNS
     made = plan(schedule, 4, vpp, m)
     for rank, told in enumerate(courses(made)):
-        assert told.count == len(list(order(made.layout, m, rank)))
+        assert told.count == len(list(order(made.layout.pipeline, m, rank)))
         if schedule != "gpipe":
             assert len(told.passes) < told.count
         assert {each.microbatch for each in told.passes} >= {0, m - 1}

@@ -14,6 +14,7 @@ from trainfit.estimator.ledger import Lifetime, Row
 from trainfit.estimator.legend import legend_of
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.program import Program
+from trainfit.estimator.run import run_of
 from trainfit.estimator.tree import Module, module_tree
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
@@ -36,7 +37,7 @@ def rows(program: Program) -> dict[str, list[tuple[str, Lifetime]]]:
 
 @pytest.fixture
 def program() -> Program:
-    return Program(legend_of(plan()))
+    return Program(legend_of(run_of(plan())))
 
 
 def test_a_storage_is_saved_once_by_the_first_that_reads_it(program: Program) -> None:
@@ -78,7 +79,7 @@ def test_a_module_makes_again_what_was_made_within_it(program: Program) -> None:
 
 def test_all_linears_share_one_copy_in_fp8() -> None:
     in_fp8 = plan(training={"precision": "fp8"})
-    step = TransformerEngine(legend_of(in_fp8), in_fp8)
+    step = TransformerEngine(legend_of(run_of(in_fp8)), run_of(in_fp8))
     x = step.tensor("x", 4, 4)
     assert tuple(step.reads(x)) == tuple(step.reads(x)) != (x,)
     assert all(each.bytes < x.bytes for each in step.reads(x))
@@ -120,7 +121,7 @@ def test_bytes_are_shape_times_width(layout: dict[str, Any], training: dict[str,
 )
 def test_symbols_change_no_byte(hf_id: str) -> None:
     asked = plan(hf_id, num_gpus=64, tp=2, cp=2)
-    plain, symbolic = MegatronLedger(asked), MegatronLedger(asked, symbolic=True)
+    plain, symbolic = MegatronLedger(run_of(asked)), MegatronLedger(run_of(asked), symbolic=True)
     assert plain.layer_segments == symbolic.layer_segments
     of_layers = zip(plain.kinds, symbolic.kinds, strict=True)
     for groups, named in of_layers:
@@ -136,14 +137,14 @@ def saved(asked: MegatronPlan) -> dict[str, int]:
     """Bytes that every operation of the first kind of layer saves."""
     return {
         operation.name: sum(r.bytes for r in operation.tensors if r.lifetime is Lifetime.SAVED)
-        for operation in chain.from_iterable(MegatronLedger(asked).kinds[0])
+        for operation in chain.from_iterable(MegatronLedger(run_of(asked)).kinds[0])
     }
 
 
 def test_two_norms_of_one_input_keep_it_once() -> None:
     """Falcon's attention and feed-forward network have norms of their own, of the same x."""
     asked = plan("tiiuae/falcon-40b", num_gpus=8)
-    groups = MegatronLedger(asked).kinds[0]
+    groups = MegatronLedger(run_of(asked)).kinds[0]
     norms = [each for each in chain.from_iterable(groups) if each.name == "norm"]
     inputs = [row for each in norms for row in each.tensors if row.name == "norm input"]
     assert len(norms) == 2
@@ -155,7 +156,9 @@ def test_attention_output_in_bf16_beside_its_copy_in_fp8(backend: str, *, in_bf1
     """Only the kernel reads it again in backward; unfused attention does not."""
     asked = plan(training={"precision": "fp8", "attention": {"backend": backend}})
     tensors = [
-        row.name for row in _rows(MegatronLedger(asked).kinds[0]) if row.lifetime is Lifetime.SAVED
+        row.name
+        for row in _rows(MegatronLedger(run_of(asked)).kinds[0])
+        if row.lifetime is Lifetime.SAVED
     ]
     assert ("attention output" in tensors) is in_bf16
     assert "attention output in fp8" in tensors
@@ -171,7 +174,7 @@ def test_offloaded_rows_are_back_when_their_gradient_is_made() -> None:
     )
     dropped = {
         operation.name
-        for operation in chain.from_iterable(MegatronLedger(asked).kinds[0])
+        for operation in chain.from_iterable(MegatronLedger(run_of(asked)).kinds[0])
         for row in operation.tensors
         if "offload:expert_fc1" in row.dropped_by
     }

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trainfit.estimator.schedule import in_flight, turns, warm_up
 from trainfit.questions.estimate import answer, plan_of
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import Pipeline
 from trainfit.specs.job import Job
 
 SPEC = {
@@ -20,12 +20,10 @@ SPEC = {
 }
 
 
-def plan(pp: int, vpp: int, microbatches: int) -> Plan:
-    layout = {"pp": pp, "vpp": vpp}
-    training = {"num_microbatches": microbatches}
-    return plan_of(
-        Job.model_validate({"model": {"spec": SPEC}, "parallelism": layout, "training": training})
-    )
+def pipeline(pp: int, vpp: int, **others: str) -> Pipeline:
+    layout = {"pp": pp, "vpp": vpp, **others}
+    plan = plan_of(Job.model_validate({"model": {"spec": SPEC}, "parallelism": layout}))
+    return plan.layout.pipeline
 
 
 @pytest.mark.parametrize(
@@ -34,16 +32,16 @@ def plan(pp: int, vpp: int, microbatches: int) -> Plan:
 )
 def test_in_flight(pp: int, vpp: int, expected: list[int]) -> None:
     """1F1B: p - r; interleaved: 2 (p - r - 1) + (v - 1) G + 1."""
-    assert [in_flight(plan(pp, vpp, 64), rank) for rank in range(pp)] == expected
+    assert [in_flight(pipeline(pp, vpp), 64, rank) for rank in range(pp)] == expected
 
 
 def test_few_microbatches_cap_what_is_in_flight() -> None:
-    assert [in_flight(plan(4, 1, 2), rank) for rank in range(4)] == [2, 2, 2, 1]
+    assert [in_flight(pipeline(4, 1), 2, rank) for rank in range(4)] == [2, 2, 2, 1]
 
 
-def executed(job: Plan, rank: int) -> list[tuple[tuple[int, ...], int, int]]:
+def executed(of: Pipeline, m: int, rank: int) -> list[tuple[tuple[int, ...], int, int]]:
     """State before every turn after the warm-up, by running all of the schedule's steps."""
-    v, m, group = job.layout.vpp, job.batch.num_microbatches, job.layout.microbatch_group_size
+    v, group = of.vpp, of.microbatch_group_size
     order = [
         chunk
         for first in range(0, m, group)
@@ -52,7 +50,7 @@ def executed(job: Plan, rank: int) -> list[tuple[tuple[int, ...], int, int]]:
     ]
     live = [0] * v
     states = []
-    start = warm_up(job, rank)
+    start = warm_up(of, m, rank)
     for chunk in order[:start]:
         live[chunk] += 1
     for turn, chunk in enumerate(order[start:]):
@@ -75,20 +73,20 @@ def test_turns_show_the_highest_state(
 ) -> None:
     """Whatever the chunks weigh, the turns that are looked at hold the maximum over all turns."""
     rank = data.draw(st.integers(0, pp - 1))
-    job = plan(pp, vpp, pp * groups)
+    of, m = pipeline(pp, vpp), pp * groups
 
     def weigh(before: tuple[int, ...], forward: int) -> int:
         return sum(c * s for c, s in zip(before, sizes, strict=False)) + sizes[forward]
 
-    all_turns = [weigh(before, forward) for before, forward, _ in executed(job, rank)]
-    seen = [turn.live + sizes[turn.forward] for turn in turns(job, rank, sizes)]
+    all_turns = [weigh(before, forward) for before, forward, _ in executed(of, m, rank)]
+    seen = [turn.live + sizes[turn.forward] for turn in turns(of, m, rank, sizes)]
     assert max(seen) == max(all_turns)
 
 
 def test_a_larger_group_holds_more() -> None:
-    job = plan(4, 2, 64)
-    wide = replace(job, layout=replace(job.layout, microbatch_group_size=8))
-    assert in_flight(wide, 0) == in_flight(job, 0) + 4
+    of = pipeline(4, 2)
+    wide = replace(of, microbatch_group_size=8)
+    assert in_flight(wide, 64, 0) == in_flight(of, 64, 0) + 4
 
 
 @pytest.mark.parametrize(
@@ -105,14 +103,8 @@ def test_a_larger_group_holds_more() -> None:
 def test_other_schedules_hold_what_their_papers_say(
     schedule: str, vpp: int, expected: list[int]
 ) -> None:
-    job = Job.model_validate(
-        {
-            "model": {"spec": SPEC},
-            "parallelism": {"pp": 4, "vpp": vpp, "pipeline_schedule": schedule},
-            "training": {"num_microbatches": 64},
-        }
-    )
-    assert [in_flight(plan_of(job), rank) for rank in range(4)] == expected
+    of = pipeline(4, vpp, pipeline_schedule=schedule)
+    assert [in_flight(of, 64, rank) for rank in range(4)] == expected
 
 
 def test_dualpipe_holds_the_model_twice_and_a_v_once() -> None:

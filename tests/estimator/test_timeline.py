@@ -21,7 +21,7 @@ from trainfit.specs.job import Job
 
 def courses(plan: Plan) -> list[Timeline]:
     framework = framework_of(plan)
-    found = [framework.timeline(plan, rank) for rank in range(plan.layout.pp)]
+    found = [framework.timeline(plan, rank) for rank in range(plan.layout.pipeline.pp)]
     return [each for each in found if each is not None]
 
 
@@ -32,11 +32,12 @@ def job(**parts: Any) -> Job:
 @given(plans())
 def test_the_highest_pass_is_the_peak_of_the_schedule(plan: Plan) -> None:
     ledger = framework_of(plan).ledger(plan)
+    pipeline, m = plan.layout.pipeline, plan.batch.num_microbatches
     for rank, told in enumerate(courses(plan)):
         placed = place(plan)[rank]
         chunks = [chunk_activations(ledger, each.content) for each in placed]
         firsts = [each.layers.start for each in placed]
-        peak = stage_peak(plan, ledger.sizes.act, chunks, firsts, rank)
+        peak = stage_peak(pipeline, m, ledger.sizes.act, chunks, firsts, rank)
         assert max(each.highest_bytes for each in told.passes) == peak.total
 
 
@@ -49,14 +50,14 @@ def test_what_is_kept_is_given_back(plan: Plan) -> None:
 
 @given(plans())
 def test_passes_are_in_order(plan: Plan) -> None:
+    pipeline, m = plan.layout.pipeline, plan.batch.num_microbatches
     for rank, told in enumerate(courses(plan)):
         ordinals = [each.ordinal for each in told.passes]
         assert all(a < b for a, b in pairwise(ordinals))
         assert ordinals[-1] == told.count - 1
         phases = [each.phase for each in told.passes]
-        assert phases.count("warm_up") == min(
-            warm_up(plan, rank), plan.batch.num_microbatches * plan.layout.vpp - 1
-        )
+        ahead = warm_up(pipeline, m, rank)
+        assert phases.count("warm_up") == min(ahead, m * pipeline.vpp - 1)
         assert phases == sorted(phases, key=["warm_up", "steady", "cool_down"].index)
 
 

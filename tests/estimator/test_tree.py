@@ -7,9 +7,10 @@ from hypothesis import given
 
 from tests.estimator.jobs import megatron_plan, plans
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
-from trainfit.estimator.local_parameters import ParameterTable
+from trainfit.estimator.local_parameters import ParameterTable, divided_model
 from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import place
+from trainfit.estimator.run import run_of
 from trainfit.estimator.tree import Module, module_tree
 from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.job import Job
@@ -37,7 +38,7 @@ def assert_adds_up(module: Module) -> None:
 
 def assert_agrees(plan: MegatronPlan) -> None:
     """Every stage's tree has the parameters of its states and saves what its chunks do."""
-    table, ledger = ParameterTable(plan), MegatronLedger(plan)
+    table, ledger = ParameterTable(divided_model(plan)), MegatronLedger(run_of(plan))
     for rank, placements in enumerate(place(plan)):
         tree = module_tree(plan, rank)
         assert_adds_up(tree)

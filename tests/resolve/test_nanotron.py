@@ -80,7 +80,7 @@ def model(layers: int, h: int, f: int, *, tied: bool = False, vocab: int = 131_0
 )
 def test_layers_are_shared_out_by_cost(asked: Any, pp: int, layers: list[int]) -> None:
     plan = resolved(model=asked, parallelism={"pp": pp})
-    assert [stage.layers for stage in plan.layout.virtual_stages] == layers
+    assert [stage.layers for stage in plan.layout.pipeline.virtual_stages] == layers
 
 
 def test_the_padded_vocabulary_costs() -> None:
@@ -97,7 +97,8 @@ def test_a_head_that_leaves_the_last_rank_is_refused() -> None:
     assert found.pointer == "/parallelism/pp"
     assert found.code == "not_modelled"
     (change,) = found.suggestion
-    assert resolved(model=model(4, 1024, 4096), parallelism={"pp": change.value}).layout.pp < 4
+    plan = resolved(model=model(4, 1024, 4096), parallelism={"pp": change.value})
+    assert plan.layout.pipeline.pp < 4
 
 
 def test_one_forward_one_backward_has_to_be_filled() -> None:
@@ -105,7 +106,8 @@ def test_one_forward_one_backward_has_to_be_filled() -> None:
     (found,) = findings(parallelism=parallelism, training={"num_microbatches": 2})
     assert found.pointer == "/training/num_microbatches"
     assert found.suggestion[0].value == 3
-    assert resolved(parallelism=parallelism, training={"num_microbatches": 3}).layout.pp == 4
+    plan = resolved(parallelism=parallelism, training={"num_microbatches": 3})
+    assert plan.layout.pipeline.pp == 4
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_what_nanotron_cannot_do_is_refused(parts: dict[str, Any], pointer: str)
 
 
 def test_what_asks_for_nothing_is_no_option() -> None:
-    assert resolved(parallelism={"vpp": 1, "etp": 1, "ep": 1, "cp": 1}).layout.vpp == 1
+    assert resolved(parallelism={"vpp": 1, "etp": 1, "ep": 1, "cp": 1}).layout.pipeline.vpp == 1
 
 
 def test_kv_heads_have_to_divide() -> None:

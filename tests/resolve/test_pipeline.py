@@ -17,7 +17,8 @@ def layers(pp: int, num_layers: int, **parallelism: Any) -> list[int]:
         "training": {"seq_length": 128, "micro_batch_size": 1},
         "framework": {"name": "torchtitan"},
     }
-    return [stage.layers for stage in plan_of(Job.model_validate(job)).layout.virtual_stages]
+    pipeline = plan_of(Job.model_validate(job)).layout.pipeline
+    return [stage.layers for stage in pipeline.virtual_stages]
 
 
 @pytest.mark.parametrize(

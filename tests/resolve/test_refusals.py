@@ -172,7 +172,7 @@ def test_the_split_that_is_offered_works(pp: int) -> None:
     for change in finding.suggestion:
         job["parallelism"][change.path.rsplit("/", 1)[-1]] = change.value
     plan = plan_of(Job.model_validate(job))
-    layers = [stage.layers for stage in plan.layout.virtual_stages]
+    layers = [stage.layers for stage in plan.layout.pipeline.virtual_stages]
     assert sum(layers) == 61
     assert max(layers) - min(layers) <= max(1, pp // 2)
 

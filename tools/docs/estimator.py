@@ -33,6 +33,7 @@ from trainfit.estimator.frameworks.pytorch.units import Unit
 from trainfit.estimator.ledger import Lifetime
 from trainfit.estimator.legend import legend_of
 from trainfit.estimator.results import Interval
+from trainfit.estimator.run import run_of
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.framework import Framework, FrameworkName
@@ -193,8 +194,8 @@ def buffer_constants() -> str:
 def layer_ledger() -> str:
     """The tensors of one layer of the example."""
     plan, _ = planned(LLAMA_8B)
-    ledger = MegatronLedger(plan, symbolic=True)
-    sizes = legend_of(plan)
+    run = run_of(plan)
+    ledger, sizes = MegatronLedger(run, symbolic=True), legend_of(run)
     rows = []
     for operation in chain.from_iterable(ledger.kinds[0]):
         name = operation.name

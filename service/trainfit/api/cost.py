@@ -41,7 +41,7 @@ def size_of(jobs: Iterable[Job], find: Find) -> Size:
         except ANSWER_ERRORS:
             continue
         units += work(plan)
-        ranks += plan.layout.pp
+        ranks += plan.layout.pipeline.pp
     return Size(units, ranks)
 
 

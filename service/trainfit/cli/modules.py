@@ -15,8 +15,8 @@ from trainfit.resolve.plan import Plan
 def print_modules(plan: Plan, result: Estimate, stage: int | None) -> None:
     """The tree of a pipeline rank, of the one that binds unless `stage` names another."""
     rank = result.binding.pp_rank if stage is None else stage
-    if not 0 <= rank < plan.layout.pp:
-        last = plan.layout.pp - 1
+    if not 0 <= rank < plan.layout.pipeline.pp:
+        last = plan.layout.pipeline.pp - 1
         raise RefusedCommandError(f"trainfit: --stage: there are stages 0 to {last}")
     rows = table(["module"], ["parameters", "on each GPU", "saved MiB"])
     for depth, module in _walk(module_tree(plan, rank), 0):

@@ -75,8 +75,9 @@ def _launch(launch: ReadLaunch) -> str:
 
 
 def _layout(result: Estimate, plan: Plan) -> str:
-    layout, batch, sizes = plan.layout, plan.batch, result.parallelism
-    used = [("tp", layout.tp), ("pp", layout.pp), ("vpp", layout.vpp), ("cp", layout.cp)]
+    layout, pipeline, batch = plan.layout, plan.layout.pipeline, plan.batch
+    sizes = result.parallelism
+    used = [("tp", layout.tp), ("pp", pipeline.pp), ("vpp", pipeline.vpp), ("cp", layout.cp)]
     dense = [f"{name} {size}" for name, size in used if size > 1]
     parts = [
         f"{sizes.num_gpus} GPU{'s' * (sizes.num_gpus > 1)}: {', '.join([*dense, f'dp {sizes.dp}'])}"

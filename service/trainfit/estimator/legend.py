@@ -10,8 +10,9 @@ from fractions import Fraction
 from math import ceil
 from typing import TypeVar
 
+from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Size
-from trainfit.resolve.plan import Adapters, MegatronPlan, PytorchPlan
+from trainfit.resolve.plan import Adapters, PytorchPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +82,25 @@ def in_symbols(sizes: Sizes) -> Sizes:
     )
 
 
-def legend_of(plan: MegatronPlan) -> Legend:
-    layout, batch = plan.layout, plan.batch
-    sequence = batch.seq_length // layout.cp
-    n = sequence * batch.micro_batch_size
-    sharded = layout.sequence_parallel and layout.tp > 1
+def legend_of(run: MegatronRun) -> Legend:
+    sequence = run.seq_length // run.cp
+    n = sequence * run.micro_batch_size
+    sharded = run.sequence_parallel and run.tp > 1
     return Legend(
-        h=plan.model.hidden_size,
-        b=batch.micro_batch_size,
+        h=run.model.hidden_size,
+        b=run.micro_batch_size,
         s=sequence,
-        V=plan.vocabulary_rows,
-        t=layout.tp,
-        c=layout.cp,
-        e=layout.ep,
-        x=layout.etp,
+        V=run.vocabulary_rows,
+        t=run.tp,
+        c=run.cp,
+        e=run.ep,
+        x=run.etp,
         n=n,
-        n_shard=n // layout.tp if sharded else n,
+        n_shard=n // run.tp if sharded else n,
         n_gathered=n if sharded else 0,
-        bytes=plan.step.activation_bytes,
-        linear_input_bytes=plan.step.linear_input_bytes,
-        streams=plan.model.residual_streams,
+        bytes=run.step.activation_bytes,
+        linear_input_bytes=run.step.linear_input_bytes,
+        streams=run.model.residual_streams,
     )
 
 

@@ -4,7 +4,7 @@ Symbols: estimator.legend. A dense parameter is divided over t, one of an expert
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import add, sub
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, Placement
 from trainfit.estimator.results import Chunk
 from trainfit.resolve.plan import Plan
+from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Bucket
 
 LINEAR_BUCKETS = ("attention", "linear_attention", "dense_mlp", "shared_experts", "mtp")
@@ -67,16 +68,34 @@ class ChunkParameters(NamedTuple):
     mtp: int
 
 
-def rests_on(plan: Plan) -> Hashable:
-    """All of a plan, besides its model, that its table of parameters rests on."""
+class DividedModel(NamedTuple):
+    """A model, and how the ranks of a stage divide its weights."""
+
+    model: ModelSpec
+    vocabulary_rows: int
+    tp: int
+    ep: int
+    etp: int
+    divides_embedding: bool
+
+
+def divided_model(plan: Plan) -> DividedModel:
+    """All of a plan that its parameters on one GPU rest on."""
     layout = plan.layout
-    return plan.vocabulary_rows, layout.tp, layout.ep, layout.etp, layout.divides_embedding
+    return DividedModel(
+        plan.model,
+        plan.vocabulary_rows,
+        layout.tp,
+        layout.ep,
+        layout.etp,
+        layout.divides_embedding,
+    )
 
 
-def embedding_weights(plan: Plan) -> Iterator[Weight]:
+def embedding_weights(divided: DividedModel) -> Iterator[Weight]:
     """Those of the embedding, whole on every rank where nobody divides the vocabulary."""
-    for weight in embedding.weights(plan.model.embedding, plan.vocabulary_rows):
-        whole = weight.split is Split.TENSOR and not plan.layout.divides_embedding
+    for weight in embedding.weights(divided.model.embedding, divided.vocabulary_rows):
+        whole = weight.split is Split.TENSOR and not divided.divides_embedding
         yield weight._replace(split=Split.REPLICATED) if whole else weight
 
 
@@ -85,13 +104,15 @@ class ParameterTable:
     those that are `wanted`.
     """
 
-    def __init__(self, plan: Plan, wanted: Callable[[Weight], bool] | None = None) -> None:
-        self._plan = plan
+    def __init__(
+        self, divided: DividedModel, wanted: Callable[[Weight], bool] | None = None
+    ) -> None:
+        self._divided = divided
         self._wanted = wanted
-        spec = plan.model
+        spec = divided.model
         self.kinds = weights_by_kind(spec)
         self._kinds = [self.local(weights) for weights in self.kinds]
-        self._embedding = self.local(embedding_weights(plan))
+        self._embedding = self.local(embedding_weights(divided))
         self._final_norms = self.local(norm.weights(each, "final") for each in spec.final_norms)
         self._extras = self.local(
             weight for extra in spec.extras for weight in opaque.weights(extra)
@@ -103,7 +124,6 @@ class ParameterTable:
 
     def chunk(self, content: Content) -> ChunkParameters:
         """Parameters of a chunk, those of a stretch once for each time that it stands there."""
-        plan = self._plan
         total = Local()
         for kind in set(content.kinds):
             total += self._kinds[kind].times(content.kinds.count(kind))
@@ -115,8 +135,8 @@ class ParameterTable:
             total += self._extras
         if content.output_layer:
             weights = head.weights(
-                plan.model.output_layer,
-                plan.vocabulary_rows,
+                self._divided.model.output_layer,
+                self._divided.vocabulary_rows,
                 copy_of_embedding=content.head_copy,
             )
             output = self.local(weights)
@@ -158,15 +178,15 @@ class ParameterTable:
 
     def local(self, weights: Iterable[Weight]) -> Local:
         """Parameters of these weights, over all ranks and on one GPU."""
-        layout = self._plan.layout
+        divided = self._divided
         whole = dense = expert = linear = 0
         buckets: dict[Bucket, int] = {"router": 0, "norm": 0}
         for weight in weights if self._wanted is None else filter(self._wanted, weights):
             whole += weight.numel
             if weight.split is Split.EXPERT:
-                expert += weight.numel // (layout.ep * layout.etp)
+                expert += weight.numel // (divided.ep * divided.etp)
                 continue
-            here = weight.numel // layout.tp if weight.split is Split.TENSOR else weight.numel
+            here = weight.numel // divided.tp if weight.split is Split.TENSOR else weight.numel
             dense += here
             if weight.bucket in buckets:
                 buckets[weight.bucket] += here
@@ -177,8 +197,7 @@ class ParameterTable:
 
 def parameters_of(plan: Plan, memo: Memo) -> ParameterTable:
     """A plan's table, made once for all that share it."""
-    key = memo.identity(plan.model), "parameters", rests_on(plan)
-    return memo(key, lambda: ParameterTable(plan))
+    return memo(ParameterTable, divided_model(plan))
 
 
 def chunk_result(placement: Placement, parameters: ChunkParameters) -> Chunk:

@@ -1,41 +1,39 @@
 """Results that several plans have in common, each worked out once.
 
-A key names all that its result rests on; what that is, a `rests_on` says beside it.
+What a function reads is what it is given: equal arguments are the same result.
 """
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
+Given = TypeVarTuple("Given")
 Result = TypeVar("Result")
 
 
 class Memo:
-    """Results by their keys."""
+    """Results by what made them and what that was given: records by their values, what has no
+    value of its own (a ledger, a table) by what it is.
+    """
 
     def __init__(self) -> None:
         self._results: dict[Hashable, Any] = {}
-        self._kept: dict[int, object] = {}
 
     def __len__(self) -> int:
         return len(self._results)
 
-    def __call__(self, key: Hashable, make: Callable[[], Result]) -> Result:
-        """What was made under this key, now or before."""
+    def __call__(self, make: Callable[[*Given], Result], *given: *Given) -> Result:
+        """What `make` makes of this, now or before."""
+        key = make, *given
         try:
             result: Result = self._results[key]
         except KeyError:
-            result = self._results[key] = make()
+            result = self._results[key] = make(*given)
         return result
-
-    def identity(self, thing: object) -> int:
-        """A key for this very thing, which is kept so that no other takes its place."""
-        self._kept[id(thing)] = thing
-        return id(thing)
 
 
 class Memos:
     """The memo of a process. One that holds more than `max_results` makes way for an empty one;
-    who has it keeps it to the end, since its keys hold only as long as what it keeps.
+    who has it keeps it to the end.
     """
 
     def __init__(self, max_results: int) -> None:

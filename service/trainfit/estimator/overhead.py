@@ -48,9 +48,9 @@ def context_and_communicators(
         layout.num_gpus,
         layout.dp * layout.cp,
         layout.tp,
-        layout.pp,
+        layout.pipeline.pp,
         layout.cp,
-        layout.tp * layout.pp,
+        layout.tp * layout.pipeline.pp,
         *expert_groups,
     ]
     used = sum(size > 1 for size in groups)

@@ -13,7 +13,7 @@ from trainfit.estimator.placement import Content
 from trainfit.estimator.results import Peak
 from trainfit.estimator.schedule import chunk_of, microbatch_of, turns
 from trainfit.estimator.segment import Segment
-from trainfit.resolve.plan import Plan
+from trainfit.resolve.plan import Pipeline
 
 
 class PlacedSegment(NamedTuple):
@@ -28,10 +28,7 @@ class PlacedSegment(NamedTuple):
 
 
 class Segments(Protocol):
-    """A framework's tables and prices of every stretch of a plan's model."""
-
-    @property
-    def plan(self) -> Plan: ...
+    """A framework's tables and prices of every stretch of a model."""
 
     @property
     def sizes(self) -> Legend: ...
@@ -131,28 +128,29 @@ def highest_of(placed: PlacedSegment, live: int, *, backward: bool) -> Highest:
 
 
 def stage_peak(
-    plan: Plan,
+    pipeline: Pipeline,
+    m: int,
     act: int,
     chunks: list[ChunkActivations],
     first_layers: list[int],
     rank: int,
     beside: Callable[[int, int], Beside] | None = None,
 ) -> Activations:
-    """The highest moment of a rank over one cycle of its schedule. `act` is the bytes of one
-    [n', h] tensor, `first_layers` are the indices in the model of each chunk's first layer.
-    `beside` prices the forward of one chunk while the backward of another runs, where the next
-    turn's forward and a turn's backward run at the same time.
+    """The highest moment of a rank over one cycle of its schedule of m micro-batches. `act` is the
+    bytes of one [n', h] tensor, `first_layers` are the indices in the model of each chunk's first
+    layer. `beside` prices the forward of one chunk while the backward of another runs, where the
+    next turn's forward and a turn's backward run at the same time.
 
     The schedule keeps a reference to the gradient it received until the next one comes, and to
     the one it sent until the next backward returns (schedules.py), so from its second turn on a
     rank holds one [n', h] tensor for each neighbour. During a backward the received one is that
     which flows along the residual stream.
     """
-    received = act if rank < plan.layout.pp - 1 else 0
+    received = act if rank < pipeline.pp - 1 else 0
     sent = act if rank > 0 else 0
-    forwards = plan.batch.num_microbatches * plan.layout.vpp
+    forwards = m * pipeline.vpp
     best: _Candidate | None = None
-    for turn in turns(plan, rank, [chunk.saved for chunk in chunks]):
+    for turn in turns(pipeline, m, rank, [chunk.saved for chunk in chunks]):
         found = []
         following = turn.ordinal + 1
         before = turn.live + chunks[turn.forward].saved - chunks[turn.backward].saved
@@ -164,7 +162,7 @@ def stage_peak(
             at, between = chunks[turn.backward].backward, 0 if turn.first else sent
             found.append(_Candidate(before, between, turn.backward, turn.ordinal, at))
         else:
-            ahead = chunk_of(following, plan.layout)
+            ahead = chunk_of(following, pipeline)
             at, is_backward = beside(ahead, turn.backward)
             chunk, ordinal = (turn.backward, turn.ordinal) if is_backward else (ahead, following)
             found.append(_Candidate(before, sent + received, chunk, ordinal, at))
@@ -181,7 +179,7 @@ def stage_peak(
             at.moment,
             at.operation,
             None if at.layer is None else first_layers[best.chunk] + at.layer,
-            microbatch_of(best.ordinal, plan.layout),
+            microbatch_of(best.ordinal, pipeline),
         ),
     )
 

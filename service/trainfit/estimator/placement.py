@@ -6,12 +6,12 @@ megatron/core/transformer/transformer_layer.py (get_transformer_layer_offset) an
 transformer_block.py (has_final_layernorm_in_this_stage).
 """
 
-from collections.abc import Hashable
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import NamedTuple
 
-from trainfit.resolve.plan import Layout, Plan
+from trainfit.resolve.plan import Pipeline, Plan
 from trainfit.specs.parallelism import V_SHAPED
-from trainfit.specs.pipeline_layout import VirtualStage
 
 
 class Content(NamedTuple):
@@ -40,58 +40,53 @@ class Placement(NamedTuple):
     content: Content
 
 
-def rests_on(plan: Plan) -> Hashable:
-    """All of a plan, besides its model, that its placement rests on."""
-    layout = plan.layout
-    return layout.virtual_stages, layout.pp, layout.schedule, plan.mtp_layers
-
-
 def place(plan: Plan) -> list[list[Placement]]:
-    """Chunks by pipeline rank."""
-    starts = [0]
-    for stage in plan.layout.virtual_stages:
-        starts.append(starts[-1] + stage.layers)
-    return [_chunks(plan, rank, starts) for rank in range(plan.layout.pp)]
+    """Chunks of a plan by pipeline rank."""
+    return placements(plan.layout.pipeline, plan.model.pattern, plan.mtp_layers)
 
 
-def _chunks(plan: Plan, rank: int, starts: list[int]) -> list[Placement]:
-    """The chunks of a rank. A tied head and the lookup of multi-token prediction use the rank's
-    embedding matrix where it has one.
+def placements(
+    pipeline: Pipeline, pattern: tuple[int, ...], mtp_layers: int
+) -> list[list[Placement]]:
+    """Chunks by pipeline rank of a model whose layers are of the kinds in `pattern`.
+
+    A tied head and the lookup of multi-token prediction use the rank's embedding matrix where it
+    has one.
     """
-    stages = plan.layout.virtual_stages
-    held = held_by(plan.layout, rank)
-    embeds = any(stages[index].embedding for index in held)
-    predicts = any(stages[index].mtp_layers for index in held)
-    return [
-        Placement(
-            vpp_rank,
-            range(starts[index], starts[index + 1]),
-            _content(plan, stages[index], starts[index], embeds, predicts),
-        )
-        for vpp_rank, index in enumerate(held)
+    stages = pipeline.virtual_stages
+    layers = [
+        range(stop - stage.layers, stop)
+        for stage, stop in zip(stages, accumulate([each.layers for each in stages]), strict=True)
     ]
 
+    def chunks(rank: int) -> Iterator[Placement]:
+        held = held_by(pipeline, rank)
+        embeds = any(stages[index].embedding for index in held)
+        predicts = any(stages[index].mtp_layers for index in held)
+        for vpp_rank, index in enumerate(held):
+            stage, here = stages[index], layers[index]
+            ends = len(here) > 0 and here.stop == len(pattern)
+            content = Content(
+                kinds=pattern[here.start : here.stop],
+                embedding=stage.embedding,
+                final_norm=ends if mtp_layers else stage.output_layer,
+                output_layer=stage.output_layer,
+                mtp_layers=stage.mtp_layers,
+                embedding_weights=stage.embedding or (stage.mtp_layers > 0 and not embeds),
+                head_copy=stage.output_layer and not embeds and not predicts,
+            )
+            yield Placement(vpp_rank, here, content)
 
-def held_by(layout: Layout, rank: int) -> tuple[int, ...]:
+    return [list(chunks(rank)) for rank in range(pipeline.pp)]
+
+
+def held_by(pipeline: Pipeline, rank: int) -> tuple[int, ...]:
     """Virtual stages of a rank, its chunks in order: every p-th one; down and up again where the
     schedule is V-shaped (2405.15362); its own and its mirror's in DualPipe (2412.19437).
     """
-    p = layout.pp
-    if layout.schedule in V_SHAPED:
+    p = pipeline.pp
+    if pipeline.schedule in V_SHAPED:
         return rank, 2 * p - 1 - rank
-    if layout.schedule == "dualpipe":
+    if pipeline.schedule == "dualpipe":
         return rank, p - 1 - rank
-    return tuple(range(rank, len(layout.virtual_stages), p))
-
-
-def _content(plan: Plan, stage: VirtualStage, first: int, embeds: bool, predicts: bool) -> Content:
-    stop = first + stage.layers
-    return Content(
-        kinds=plan.model.pattern[first:stop],
-        embedding=stage.embedding,
-        final_norm=first < stop == plan.model.num_layers if plan.mtp_layers else stage.output_layer,
-        output_layer=stage.output_layer,
-        mtp_layers=stage.mtp_layers,
-        embedding_weights=stage.embedding or (stage.mtp_layers > 0 and not embeds),
-        head_copy=stage.output_layer and not embeds and not predicts,
-    )
+    return tuple(range(rank, len(pipeline.virtual_stages), p))

@@ -1,4 +1,4 @@
-"""Which chunk-forwards are in flight on a pipeline rank when one more runs.
+"""Which chunk-forwards of m micro-batches are in flight on a pipeline rank when one more runs.
 
 1F1B is the interleaved schedule with one chunk per rank. Forward k runs chunk (k mod G v) // G,
 backward k the chunks in reverse; a rank first runs its warm-up forwards, then one forward and one
@@ -8,19 +8,12 @@ their papers: GPipe (1811.06965), zero bubble (2401.10241), controllable memory 
 DualPipe (2412.19437).
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from operator import mul
 from typing import NamedTuple
 
-from trainfit.resolve.plan import Layout, Plan
-
-
-def rests_on(plan: Plan) -> Hashable:
-    """All of a plan that the turns of its ranks rest on."""
-    layout = plan.layout
-    stages = layout.schedule, layout.pp, layout.vpp, layout.microbatch_group_size
-    return stages, plan.batch.num_microbatches
+from trainfit.resolve.plan import Pipeline
 
 
 class Turn(NamedTuple):
@@ -38,29 +31,28 @@ class Turn(NamedTuple):
     first: bool
 
 
-def warm_up(plan: Plan, rank: int) -> int:
+def warm_up(pipeline: Pipeline, m: int, rank: int) -> int:
     """Forwards that a rank runs before its first backward, in chunks: 1F1B and interleaved.
 
     Overlapping the exchange of tokens with another micro-batch's computation runs one more ahead,
     but then a forward and a backward at the same time, of which one makes what the other frees.
     """
-    layout, m = plan.layout, plan.batch.num_microbatches
-    behind = layout.pp - rank - 1
-    if layout.vpp == 1:
+    behind = pipeline.pp - rank - 1
+    if pipeline.vpp == 1:
         return min(behind, m)
-    group = layout.microbatch_group_size
-    return min(2 * behind + (layout.vpp - 1) * group, m * layout.vpp)
+    group = pipeline.microbatch_group_size
+    return min(2 * behind + (pipeline.vpp - 1) * group, m * pipeline.vpp)
 
 
-def bounds(plan: Plan, rank: int) -> tuple[int, ...]:
+def bounds(pipeline: Pipeline, m: int, rank: int) -> tuple[int, ...]:
     """Most chunk-forwards in flight by chunk, in schedules that are known by their bound.
 
     GPipe holds every micro-batch. Rank r of ZB-H1 holds p - r of them and the inputs of r more
     delayed weight gradients, ZB-H2 2 (p - r) - 1 and 2 r: each such input counts as a whole here.
     ZB-V holds p in each of its two chunks; DualPipe p + 1 and DualPipe-V 2 p + 1 in both together.
     """
-    p, m = plan.layout.pp, plan.batch.num_microbatches
-    match plan.layout.schedule:
+    p = pipeline.pp
+    match pipeline.schedule:
         case "gpipe":
             most: tuple[int, ...] = (m,)
         case "zb-h1":
@@ -76,21 +68,20 @@ def bounds(plan: Plan, rank: int) -> tuple[int, ...]:
     return tuple([min(each, m) for each in most])
 
 
-def in_flight(plan: Plan, rank: int) -> int:
+def in_flight(pipeline: Pipeline, m: int, rank: int) -> int:
     """Chunk-forwards whose activations a rank holds at most."""
-    if plan.layout.schedule not in ("1f1b", "interleaved"):
-        return sum(bounds(plan, rank))
-    total = plan.batch.num_microbatches * plan.layout.vpp
-    return min(warm_up(plan, rank) + 1, total)
+    if pipeline.schedule not in ("1f1b", "interleaved"):
+        return sum(bounds(pipeline, m, rank))
+    return min(warm_up(pipeline, m, rank) + 1, m * pipeline.vpp)
 
 
-def turns(plan: Plan, rank: int, saved: Sequence[int]) -> list[Turn]:
+def turns(pipeline: Pipeline, m: int, rank: int, saved: Sequence[int]) -> list[Turn]:
     """The turns of one cycle after the warm-up at which memory can peak, where a forward of chunk
     c keeps `saved[c]`.
     """
-    if plan.layout.schedule in ("1f1b", "interleaved"):
-        return _alternating(plan, rank, saved)
-    most = bounds(plan, rank)
+    if pipeline.schedule in ("1f1b", "interleaved"):
+        return _alternating(pipeline, m, rank, saved)
+    most = bounds(pipeline, m, rank)
     everything = sum(map(mul, most, saved))
     return [
         Turn(everything - saved[chunk], chunk, chunk, count - 1, first=False)
@@ -98,15 +89,15 @@ def turns(plan: Plan, rank: int, saved: Sequence[int]) -> list[Turn]:
     ]
 
 
-def _alternating(plan: Plan, rank: int, saved: Sequence[int]) -> list[Turn]:
+def _alternating(pipeline: Pipeline, m: int, rank: int, saved: Sequence[int]) -> list[Turn]:
     """One forward and one backward in turn. While the chunks that run forward and backward stay
     the same, memory changes by the same amount every turn: the first or the last of such a run of
     turns is its highest.
     """
-    v = plan.layout.vpp
-    total = plan.batch.num_microbatches * v
-    group = plan.layout.microbatch_group_size if v > 1 else 1
-    start = min(warm_up(plan, rank), total - 1)
+    v = pipeline.vpp
+    total = m * v
+    group = pipeline.microbatch_group_size if v > 1 else 1
+    start = min(warm_up(pipeline, m, rank), total - 1)
     live = sum(map(mul, _counts(start, v, group), saved))
     found = []
     for first, stop in pairwise(_runs(start, v, group, total - start)):
@@ -120,22 +111,22 @@ def _alternating(plan: Plan, rank: int, saved: Sequence[int]) -> list[Turn]:
     return found
 
 
-def cycle(layout: Layout) -> int:
+def cycle(pipeline: Pipeline) -> int:
     """Turns after which the chunks that run repeat."""
-    return layout.microbatch_group_size * layout.vpp if layout.vpp > 1 else 1
+    return pipeline.microbatch_group_size * pipeline.vpp if pipeline.vpp > 1 else 1
 
 
-def chunk_of(index: int, layout: Layout) -> int:
+def chunk_of(index: int, pipeline: Pipeline) -> int:
     """The chunk of a rank's forward; a backward runs the chunks in reverse."""
-    return index % cycle(layout) // layout.microbatch_group_size if layout.vpp > 1 else 0
+    return index % cycle(pipeline) // pipeline.microbatch_group_size if pipeline.vpp > 1 else 0
 
 
-def microbatch_of(index: int, layout: Layout) -> int:
+def microbatch_of(index: int, pipeline: Pipeline) -> int:
     """The micro-batch of a rank's forward or backward."""
-    if layout.schedule != "interleaved":
+    if pipeline.schedule != "interleaved":
         return index
-    group = layout.microbatch_group_size
-    return index // (group * layout.vpp) * group + index % group
+    group = pipeline.microbatch_group_size
+    return index // (group * pipeline.vpp) * group + index % group
 
 
 def _runs(start: int, v: int, group: int, turns_left: int) -> list[int]:

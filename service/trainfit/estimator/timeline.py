@@ -54,30 +54,29 @@ OfChunk = Callable[[Segments, Content], ChunkActivations]
 
 
 def timeline(
-    ledger: Segments, rank: int, act: int, of_chunk: OfChunk = chunk_activations
+    plan: Plan, ledger: Segments, rank: int, act: int, of_chunk: OfChunk = chunk_activations
 ) -> Timeline | None:
     """The timeline of a rank, None for schedules that are known by their bound alone. `act` are the
     bytes that the schedule keeps for each neighbour once a backward has run.
     """
-    plan = ledger.plan
-    if plan.layout.schedule not in ("1f1b", "interleaved", "gpipe"):
+    if plan.layout.pipeline.schedule not in ("1f1b", "interleaved", "gpipe"):
         return None
     order = _Order(plan, rank)
     if order.told > MAX_PASSES:
         return None
-    return Timeline(2 * order.total, list(_passes(ledger, rank, act, order, of_chunk)))
+    return Timeline(2 * order.total, list(_passes(plan, ledger, rank, act, order, of_chunk)))
 
 
 class _Order:
     """Forwards before the first backward, turns of one forward and one backward, backwards."""
 
     def __init__(self, plan: Plan, rank: int) -> None:
-        layout = plan.layout
-        self.total = plan.batch.num_microbatches * layout.vpp
-        ahead = self.total if layout.schedule == "gpipe" else warm_up(plan, rank)
+        pipeline, m = plan.layout.pipeline, plan.batch.num_microbatches
+        self.total = m * pipeline.vpp
+        ahead = self.total if pipeline.schedule == "gpipe" else warm_up(pipeline, m, rank)
         self.start = min(ahead, self.total - 1)
         self.turns = self.total - self.start
-        self._cycle = cycle(layout)
+        self._cycle = cycle(pipeline)
         spare = self.turns // self._cycle - 3 if self.turns > LONG_TURNS else 0
         self._omitted = max(0, spare) * self._cycle
 
@@ -104,26 +103,26 @@ class _Order:
 
 
 def _passes(
-    ledger: Segments, rank: int, act: int, order: _Order, of_chunk: OfChunk
+    plan: Plan, ledger: Segments, rank: int, act: int, order: _Order, of_chunk: OfChunk
 ) -> Iterator[Pass]:
-    layout = ledger.plan.layout
-    placements = place(ledger.plan)[rank]
+    pipeline = plan.layout.pipeline
+    placements = place(plan)[rank]
     chunks = [of_chunk(ledger, each.content) for each in placements]
-    received = act if rank < layout.pp - 1 else 0
+    received = act if rank < pipeline.pp - 1 else 0
     sent = act if rank > 0 else 0
     live = 0
     backwards = 0
     for ordinal, phase, direction, index in order:
-        vpp_rank = chunk_of(index, layout)
+        vpp_rank = chunk_of(index, pipeline)
         if direction == "forward":
             between = sent + received if backwards else 0
             highest = live + chunks[vpp_rank].forward.total + between
             live += chunks[vpp_rank].saved
         else:
-            vpp_rank = layout.vpp - 1 - vpp_rank
+            vpp_rank = pipeline.vpp - 1 - vpp_rank
             between = sent if backwards else 0
             live -= chunks[vpp_rank].saved
             highest = live + chunks[vpp_rank].backward.total + between
             backwards += 1
-        microbatch = microbatch_of(index, layout)
+        microbatch = microbatch_of(index, pipeline)
         yield Pass(ordinal, phase, direction, vpp_rank, microbatch, live, highest)

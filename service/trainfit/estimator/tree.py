@@ -17,7 +17,7 @@ from trainfit.estimator.blocks.mtp import weights as mtp
 from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.ledger import Group, Lifetime, Row, Weight
-from trainfit.estimator.local_parameters import ParameterTable, embedding_weights
+from trainfit.estimator.local_parameters import ParameterTable, divided_model, embedding_weights
 from trainfit.estimator.placement import Content, place
 from trainfit.estimator.segment import add_up
 from trainfit.estimator.symbols import (
@@ -109,7 +109,7 @@ class _Modules:
         self._plan = plan
         self._ledger = framework_of(plan).ledger(plan, symbolic=True)
         self._shared = shared_symbols(self._ledger.sizes)
-        self._parameters = ParameterTable(plan)
+        self._parameters = ParameterTable(divided_model(plan))
 
     def chunk(self, content: Content, layers: range) -> Iterator[Module]:
         """Follows ParameterTable.chunk for what a chunk owns and Ledger.segments for what it
@@ -118,7 +118,7 @@ class _Modules:
         plan, ledger, model = self._plan, self._ledger, self._plan.model
         if content.embedding_weights:
             saves = ledger.embedding() if content.embedding else ()
-            weights = embedding_weights(plan)
+            weights = embedding_weights(divided_model(plan))
             yield self._block("embedding", weights, saves)
         if content.embedding:
             for extra in model.extras:

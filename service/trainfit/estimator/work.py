@@ -27,8 +27,8 @@ def work(plan: Plan) -> int:
         PLAN
         + costs.kind * len(plan.model.layer_kinds)
         + costs.layer * (plan.model.num_layers + plan.mtp_layers)
-        + costs.rank * layout.pp
-        + costs.chunk * layout.pp * layout.vpp * (layout.pp > 1)
+        + costs.rank * layout.pipeline.pp
+        + costs.chunk * layout.pipeline.pp * layout.pipeline.vpp * (layout.pipeline.pp > 1)
     )
 
 

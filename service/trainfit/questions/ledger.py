@@ -34,8 +34,8 @@ def rank_ledger(request: LedgerRequest, find: Find = from_package) -> RankLedger
     """
     plan = plan_of(request, find)
     findings = Findings()
-    if request.pp_rank is not None and request.pp_rank >= plan.layout.pp:
-        last = plan.layout.pp - 1
+    if request.pp_rank is not None and request.pp_rank >= plan.layout.pipeline.pp:
+        last = plan.layout.pipeline.pp - 1
         message = f"the pipeline ranks are 0 to {last}"
         findings.add("/pp_rank", "no_such_rank", message, put("/pp_rank", last))
     findings.refuse()

@@ -35,13 +35,13 @@ def resolve_batch(job: Job, layout: Layout, conventions: Conventions, findings: 
             )
         count = max(1, total // per_step)
     if count is None:
-        single = layout.pp == 1 and not conventions.accumulates
+        single = layout.pipeline.pp == 1 and not conventions.accumulates
         count = 1 if single else steady_microbatches(layout)
     return Batch(size, count, training.seq_length)
 
 
 def steady_microbatches(layout: Layout) -> int:
     """Enough micro-batches that the pipeline runs full and has begun to drain on every rank."""
-    group = layout.microbatch_group_size
-    warm_up = 2 * (layout.pp - 1) + (layout.vpp - 1) * group + 2
-    return max(2, group * (ceil(warm_up / (group * layout.vpp)) + 1))
+    group = layout.pipeline.microbatch_group_size
+    warm_up = 2 * (layout.pipeline.pp - 1) + (layout.pipeline.vpp - 1) * group + 2
+    return max(2, group * (ceil(warm_up / (group * layout.pipeline.vpp)) + 1))

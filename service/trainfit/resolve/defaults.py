@@ -102,7 +102,8 @@ def _derived_layout(job: Job, layout: Layout) -> Iterator[tuple[str, Any, Origin
         why = "tp under Megatron, and under torchtitan where ep is 1; else experts are not split"
         yield "/parallelism/etp", layout.etp, "framework", why
     if given.vpp is None:
-        yield "/parallelism/vpp", layout.vpp, "derived", "what the layer split says; else 1"
+        why = "what the layer split says; else 1"
+        yield "/parallelism/vpp", layout.pipeline.vpp, "derived", why
     if given.sequence_parallel is None:
         why = "tp > 1, but not under DeepSpeed"
         yield "/parallelism/sequence_parallel", layout.sequence_parallel, "derived", why
@@ -111,7 +112,7 @@ def _derived_layout(job: Job, layout: Layout) -> Iterator[tuple[str, Any, Origin
         yield "/parallelism/data_parallel_sharding_strategy", layout.sharding, "derived", why
     if given.pipeline_schedule is None:
         why = "interleaved where vpp > 1"
-        yield "/parallelism/pipeline_schedule", layout.schedule, "derived", why
-    if given.microbatch_group_size_per_vp_stage is None and layout.vpp > 1:
+        yield "/parallelism/pipeline_schedule", layout.pipeline.schedule, "derived", why
+    if given.microbatch_group_size_per_vp_stage is None and layout.pipeline.vpp > 1:
         pointer = "/parallelism/microbatch_group_size_per_vp_stage"
-        yield pointer, layout.microbatch_group_size, "framework", "Megatron takes pp"
+        yield pointer, layout.pipeline.microbatch_group_size, "framework", "Megatron takes pp"

@@ -6,7 +6,7 @@ from math import lcm, prod
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.framework import Conventions
 from trainfit.resolve.pipeline import split, virtual_pipeline_size
-from trainfit.resolve.plan import Layout
+from trainfit.resolve.plan import Layout, Pipeline
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp, Recurrence
 from trainfit.specs.job import Job
@@ -51,8 +51,13 @@ def resolve_layout(
     return Layout(
         num_gpus=num_gpus,
         tp=given.tp,
-        pp=given.pp,
-        vpp=vpp,
+        pipeline=Pipeline(
+            pp=given.pp,
+            vpp=vpp,
+            schedule=schedule,
+            virtual_stages=stages,
+            microbatch_group_size=given.microbatch_group_size_per_vp_stage or given.pp,
+        ),
         cp=given.cp,
         ep=given.ep,
         etp=etp,
@@ -62,9 +67,6 @@ def resolve_layout(
         divides_embedding=conventions.divides_embedding,
         cp_comm_type=given.cp_comm_type,
         cp_ring=_ring(given),
-        schedule=schedule,
-        virtual_stages=stages,
-        microbatch_group_size=given.microbatch_group_size_per_vp_stage or given.pp,
         sharding=sharding,
         optimizer_shards=dp * given.cp // instances if sharded else 1,
         expert_optimizer_shards=max(1, expert_dp // instances) if sharded else 1,

@@ -1,6 +1,6 @@
 """The Plan: a job with nothing left open. The estimator sees only this."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -39,18 +39,28 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """Sizes of the parallel groups and what every virtual stage holds.
+class Pipeline:
+    """The stages of a model, and the order in which they run. `virtual_stages` are in the order in
+    which layers run.
+    """
 
-    `virtual_stages` are in the order in which layers run. Dense states are
-    sharded over `optimizer_shards` ranks, expert states over `expert_optimizer_shards`, in each of
-    `replicas` groups. Keys and values go round rings of `cp_ring` context-parallel ranks.
+    pp: int
+    vpp: int
+    schedule: PipelineSchedule
+    virtual_stages: tuple[VirtualStage, ...]
+    microbatch_group_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Sizes of the parallel groups. Dense states are sharded over `optimizer_shards` ranks, expert
+    states over `expert_optimizer_shards`, in each of `replicas` groups. Keys and values go round
+    rings of `cp_ring` context-parallel ranks.
     """
 
     num_gpus: int
+    pipeline: Pipeline
     tp: int
-    pp: int
-    vpp: int
     cp: int
     ep: int
     etp: int
@@ -61,9 +71,6 @@ class Layout:
     """Whether tensor-parallel ranks share the vocabulary of the embedding, and of a tied head."""
     cp_comm_type: Literal["p2p", "all_gather", "a2a", "a2a+p2p"]
     cp_ring: int
-    schedule: PipelineSchedule
-    virtual_stages: tuple[VirtualStage, ...]
-    microbatch_group_size: int
     sharding: ShardingStrategy
     optimizer_shards: int
     expert_optimizer_shards: int
@@ -157,18 +164,20 @@ class TargetGpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything an estimate depends on, whichever framework runs the step."""
+    """Everything an estimate depends on, whichever framework runs the step. Plans are equal whose
+    figures are: where a model comes from and what was defaulted make no difference.
+    """
 
     model: ModelSpec
-    source: Source
+    source: Source = field(compare=False)
     vocabulary_rows: int
     mtp_layers: int
     layout: Layout
     batch: Batch
     framework: Framework
     gpu: TargetGpu
-    defaults: tuple[Default, ...]
-    remarks: tuple[str, ...] = ()
+    defaults: tuple[Default, ...] = field(compare=False)
+    remarks: tuple[str, ...] = field(default=(), compare=False)
     """What the model's config or the job says that the figures do not follow."""
 
 

@@ -1,5 +1,6 @@
 """ModelSpec: a model as a list of layer kinds and their dimensions."""
 
+from functools import cached_property
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -116,6 +117,14 @@ class ModelSpec(Part):
     implementation: Implementation = Implementation()
     residual_streams: Count = 1
     """Hidden states that run side by side between the layers, joined by hyper-connections."""
+
+    def __hash__(self) -> int:
+        return self.hashed
+
+    @cached_property
+    def hashed(self) -> int:
+        """Of every field, found once: a model is looked up with every plan that has it."""
+        return hash(tuple([getattr(self, name) for name in ModelSpec.model_fields]))
 
     @property
     def num_layers(self) -> int:

@@ -251,7 +251,7 @@ def test_layers_are_split_as_the_release_splits_them(
         f"--{section}.pipeline_parallel_degree=4", f"--{option}", framework_version=version
     )
     assert found.field("/parallelism/pipeline_model_parallel_layout") == layout
-    assert plan_of(Job.model_validate(found.job)).layout.pp == 4
+    assert plan_of(Job.model_validate(found.job)).layout.pipeline.pp == 4
 
 
 def test_modules_of_stages_are_counted() -> None:

@@ -11,8 +11,9 @@ from typing import Literal
 
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.program import Program
+from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.plan import OFFLOADED, MegatronPlan
+from trainfit.resolve.plan import OFFLOADED
 
 FP32 = 4
 """Bytes of an element; likewise below."""
@@ -30,11 +31,11 @@ Kept = tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]
 class TransformerEngine(Program):
     """Runs programs as megatron-core does."""
 
-    def __init__(self, sizes: Legend, plan: MegatronPlan) -> None:
+    def __init__(self, sizes: Legend, run: MegatronRun) -> None:
         super().__init__(sizes)
-        self.plan = plan
+        self.run = run
         self._quantised: dict[Tensor, Tensor] = {}
-        self._accumulates_apart = not plan.framework.gradient_accumulation_fusion
+        self._accumulates_apart = not run.framework.gradient_accumulation_fusion
 
     def norm(
         self, kind: NormKind, x: Tensor, name: str = "norm", *, output: Tensor | None = None
@@ -135,7 +136,7 @@ class TransformerEngine(Program):
         Source: megatron/core/transformer/mlp.py and moe/experts.py (glu).
         """
         saves, backward = [x, *weights], [self.gradient(x), self.gradient(y)]
-        if gated and not self.plan.framework.bias_activation_fusion:
+        if gated and not self.run.framework.bias_activation_fusion:
             factors = self.tensor("factors of the gate", 2, *y.shape, dropped_by=y.dropped_by)
             saves.append(factors)
             backward.append(self.gradient(factors))
@@ -165,7 +166,7 @@ class TransformerEngine(Program):
         n, heads, width = self.sizes.n, q.shape[1], v.shape[2]
         out = self.tensor("attention output", n, heads * width, dropped_by=dropped_by)
         keys_and_values = k.shape[1] * (k.shape[2] + width)
-        if self.plan.step.attention_backend == "unfused":
+        if self.run.step.attention_backend == "unfused":
             k = self.tensor("k of every head", n, heads, k.shape[2], dropped_by=k.dropped_by)
             v = self.tensor("v of every head", n, heads, width, dropped_by=v.dropped_by)
             saves, borrows, backward = self._scores(heads)
@@ -209,7 +210,7 @@ class TransformerEngine(Program):
     def _scores(self, heads: int) -> Kept:
         sizes = self.sizes
         shape = (sizes.b, heads, sizes.s, sizes.s * sizes.c)
-        kept = 2 * sizes.bytes + BYTE if self.plan.step.attention_dropout else sizes.bytes
+        kept = 2 * sizes.bytes + BYTE if self.run.step.attention_dropout else sizes.bytes
         return (
             (self.tensor("scores", *shape, width=kept, dropped_by=(CORE,)),),
             (self.tensor("scores before softmax", *shape),),
@@ -217,23 +218,23 @@ class TransformerEngine(Program):
         )
 
     def _kernel(self, heads: int, out: Tensor, keys_and_values: int) -> Kept:
-        sizes, layout = self.sizes, self.plan.layout
+        sizes, run = self.sizes, self.run
         saves = [self.tensor("logsumexp", heads, sizes.n, width=FP32, dropped_by=(CORE,))]
         borrows, backward = [], []
-        copied = sizes.b > 1 and self.plan.step.attention_backend == "flash"
+        copied = sizes.b > 1 and self.run.step.attention_backend == "flash"
         if sizes.c > 1:
-            exchanged = layout.cp_comm_type in ("a2a", "a2a+p2p")
-            copied = copied or exchanged or (layout.cp_comm_type == "p2p" and sizes.b > 1)
+            exchanged = run.cp_comm_type in ("a2a", "a2a+p2p")
+            copied = copied or exchanged or (run.cp_comm_type == "p2p" and sizes.b > 1)
         if copied:
             name = "output in the kernel's layout"
             saves.append(self.tensor(name, *out.shape, dropped_by=(CORE,)))
         else:
             saves.append(out)
-        if layout.cp_ring > 1:
+        if run.cp_ring > 1:
             name = "outputs, keys and values of every step of the ring"
             width = out.shape[-1] + keys_and_values
-            borrows.append(self.tensor(name, layout.cp_ring, sizes.n, width))
-        if sizes.c > 1 and layout.cp_comm_type == "all_gather":
+            borrows.append(self.tensor(name, run.cp_ring, sizes.n, width))
+        if sizes.c > 1 and run.cp_comm_type == "all_gather":
             shape = (2, sizes.c * sizes.n, keys_and_values)
             borrows.append(self.tensor("keys and values of all ranks, in two orders", *shape))
             backward.append(self.tensor("keys and values of all ranks with gradients", *shape))

@@ -29,22 +29,22 @@ PRESETS = {
 
 
 def check_interleaving(layout: Layout, count: int, findings: Findings) -> None:
-    group = layout.microbatch_group_size
-    if layout.schedule != "interleaved":
+    group = layout.pipeline.microbatch_group_size
+    if layout.pipeline.schedule != "interleaved":
         return
-    if not layout.pp <= group <= max(count, layout.pp):
+    if not layout.pipeline.pp <= group <= max(count, layout.pipeline.pp):
         findings.add(
             "/parallelism/microbatch_group_size_per_vp_stage",
             "interleaving",
-            f"a group has between pp = {layout.pp} and {count} micro-batches",
+            f"a group has between pp = {layout.pipeline.pp} and {count} micro-batches",
         )
-    elif count < group or 0 < count % group < layout.pp:
+    elif count < group or 0 < count % group < layout.pipeline.pp:
         nearest = max(1, ceil(count / group)) * group
         findings.add(
             "/training/num_microbatches",
             "interleaving",
             f"{count} micro-batches do not interleave in groups of {group}: the last group needs "
-            f"at least pp = {layout.pp}; {nearest} do",
+            f"at least pp = {layout.pipeline.pp}; {nearest} do",
             put("/training/num_microbatches", nearest),
         )
 
@@ -194,7 +194,7 @@ def _check_mtp_recompute(method: str, count: int, layout: Layout, findings: Find
 
     Source: megatron/core/transformer/multi_token_prediction.py.
     """
-    if not any(stage.mtp_layers for stage in layout.virtual_stages):
+    if not any(stage.mtp_layers for stage in layout.pipeline.virtual_stages):
         return
     if method == "block" and count:
         findings.add(
@@ -352,8 +352,8 @@ def check_token_overlap(
         (moe.shared_expert_overlap, "does not go with moe.shared_expert_overlap"),
         (recompute.granularity == "full", "does not go with full recompute"),
         ("moe" in (recompute.modules or ()), "does not go with the recompute module moe"),
-        (layout.pp > 1 and layout.vpp == 1, "needs vpp > 1 where pp > 1"),
-        (layout.schedule not in ("1f1b", "interleaved"), "has a schedule of its own"),
+        (layout.pipeline.pp > 1 and layout.pipeline.vpp == 1, "needs vpp > 1 where pp > 1"),
+        (layout.pipeline.schedule not in ("1f1b", "interleaved"), "has a schedule of its own"),
         (mtp_layers > 1, "goes with one depth of multi-token prediction at most"),
     ]
     where = "/framework/overlap_moe_expert_parallel_comm"

@@ -81,7 +81,7 @@ def plan(
     rows = _rows(job, framework, model)
     layout = resolve_layout(job, model, 0, own, findings)
     batch = resolve_batch(job, layout, own, findings)
-    check_shares(model, rows, layout.pp, findings)
+    check_shares(model, rows, layout.pipeline.pp, findings)
     _check_filled(layout, batch, findings)
     findings.refuse()
     optimizer = training.optimizer.name
@@ -109,10 +109,10 @@ def plan(
 
 def _check_filled(layout: Layout, batch: Batch, findings: Findings) -> None:
     """Source: parallel/pipeline_parallel/engine.py (OneForwardOneBackwardPipelineEngine)."""
-    least = layout.pp - 1
-    if layout.schedule == "1f1b" and batch.num_microbatches < least:
+    least = layout.pipeline.pp - 1
+    if layout.pipeline.schedule == "1f1b" and batch.num_microbatches < least:
         pointer = "/training/num_microbatches"
-        message = f"1f1b over {layout.pp} ranks needs {least} micro-batches or more"
+        message = f"1f1b over {layout.pipeline.pp} ranks needs {least} micro-batches or more"
         findings.add(pointer, "interleaving", message, put(pointer, least))
 
 
@@ -125,7 +125,7 @@ def _defaults(job: Job, step: NanotronStep, layout: Layout) -> dict[str, tuple[A
         found["/parallelism/sequence_parallel"] = (False, "framework", why)
     if given.pipeline_schedule is None:
         why = "nanotron's pp_engine is afab: all forwards, then all backwards"
-        found["/parallelism/pipeline_schedule"] = (layout.schedule, "framework", why)
+        found["/parallelism/pipeline_schedule"] = (layout.pipeline.schedule, "framework", why)
     own = "fp32" if step.accumulates_in_fp32 else "bf16"
     for name in ("exp_avg_dtype", "exp_avg_sq_dtype"):
         why = "moments are as the parameters that are stepped"

@@ -36,23 +36,23 @@ def check_pipeline(
     findings: Findings,
 ) -> None:
     """A finding for everything that PyTorch refuses to run, or that is not modelled."""
-    if layout.pp == 1:
+    if layout.pipeline.pp == 1:
         return
     group = job.parallelism.microbatch_group_size_per_vp_stage
-    if group not in (None, layout.pp):
+    if group not in (None, layout.pipeline.pp):
         pointer = "/parallelism/microbatch_group_size_per_vp_stage"
         message = "PyTorch derives the group from the number of micro-batches"
-        findings.add(pointer, "schedule", message, put(pointer, layout.pp))
+        findings.add(pointer, "schedule", message, put(pointer, layout.pipeline.pp))
     _check_microbatches(layout, microbatches, findings)
-    if layout.schedule in SPLIT_BACKWARD:
+    if layout.pipeline.schedule in SPLIT_BACKWARD:
         for pointer, what, value in _not_in_two(job.training, framework):
-            message = f"{layout.schedule} runs backward in two, which {what}"
+            message = f"{layout.pipeline.schedule} runs backward in two, which {what}"
             findings.add(pointer, "schedule", message, put(pointer, value))
 
 
 def _check_microbatches(layout: Layout, count: int, findings: Findings) -> None:
     """1F1B and DualPipe-V have to be filled; interleaved rounds are alike."""
-    p, schedule = layout.pp, layout.schedule
+    p, schedule = layout.pipeline.pp, layout.pipeline.schedule
     least = {"1f1b": p, "dualpipe-v": 2 * p}.get(schedule, 1)
     rounds = max(1, count // p) if schedule in ("interleaved", "interleaved-zb") else 1
     if count < least:

@@ -118,11 +118,11 @@ def _data_parallelism(
     keeps = layout.sharding == "optim_grads"
     if isinstance(framework, Torchtitan):
         wanted = framework.fsdp_reshard_after_forward
-        reshards = wanted == "always" or (wanted == "default" and layout.pp == 1)
+        reshards = wanted == "always" or (wanted == "default" and layout.pipeline.pp == 1)
         return DataParallelism(
             engine,
             reshard_after_forward=reshards and not keeps,
-            sync_each_micro_batch=layout.pp == 1,
+            sync_each_micro_batch=layout.pipeline.pp == 1,
             gradient_as_bucket_view=False,
             embedding_and_head_apart=framework.shard_embedding_and_head_apart
             and not model.output_layer.tied,
@@ -195,7 +195,7 @@ def _drops(given: float | None, framework: Torchtitan | Transformers, *, declare
 def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings: Findings) -> None:
     """What these frameworks do not run together."""
     framework = job.framework
-    if isinstance(framework, Transformers) and layout.pp > 1:
+    if isinstance(framework, Transformers) and layout.pipeline.pp > 1:
         pointer = "/parallelism/pp"
         message = "pp > 1 under transformers is not modelled"
         findings.add(pointer, "not_modelled", message, put(pointer, 1))

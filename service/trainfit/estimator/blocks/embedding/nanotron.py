@@ -19,7 +19,7 @@ def lookup(step: Nanotron, embedding: Embedding) -> None:
     if sizes.t > 1:
         saves.append(step.tensor("tokens of other ranks", n, width=BYTE))
         borrows.append(step.tensor("masked embeddings", n, h))
-    joins = tied and step.plan.layout.pp == 1
+    joins = tied and step.plan.layout.pipeline.pp == 1
     added = (step.tensor("weight gradient", rows, h),) if joins else step.added(rows, h)
     step.operation(
         "token_embedding",

@@ -16,7 +16,7 @@ def lookup(step: TransformerEngine, embedding: Embedding) -> None:
     n, (h,) = sizes.n, step.named(h=embedding.width)
     saves = [step.tensor("token ids", n, width=INT64)]
     borrows = [step.tensor("embeddings before they are scattered", n, h)]
-    if step.plan.step.hidden_dropout:
+    if step.run.step.hidden_dropout:
         saves.append(step.tensor("dropout mask", sizes.n_shard, h, width=BYTE))
     if embedding.position_rows:
         borrows.append(step.tensor("position embeddings and their sum", 2, n, h))

@@ -115,7 +115,7 @@ def _fused(step: Modules, n: int) -> None:
     labels = step.tensor("labels", n, width=INT64)
     step.operation(
         "loss",
-        saves=(logsumexp, labels, *((logits,) if step.plan.layout.pp == 1 else ())),
+        saves=(logsumexp, labels, *((logits,) if step.plan.layout.pipeline.pp == 1 else ())),
         backward=(step.gradient(logits),),
         kind=Kind.LOSS,
     )

@@ -34,7 +34,7 @@ def cross_entropy(step: TransformerEngine, logits: Tensor) -> None:
     place of the fp32 copy of the logits. native_fused compiles the exponential, which then does
     not run in place.
     """
-    kind = step.plan.step.cross_entropy
+    kind = step.run.step.cross_entropy
     if kind == "te_fused":
         kept = step.tensor("maximum, sum and loss", 3, step.sizes.n, width=FP32)
         step.operation("loss", saves=(logits, kept))

@@ -21,7 +21,7 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
     sizes, h = step.sizes, block.latent or step.sizes.h
     experts, received = step.named(E=block.experts, T_r=rows.received)
     gathered, local = _gathered(sizes), experts // sizes.e
-    width = step.plan.routing.probability_bytes
+    width = step.run.routing.probability_bytes
     borrows: list[Tensor] = []
     if sizes.e * sizes.x > 1:
         borrows.append(step.tensor("gathered probabilities", gathered, experts, width=width))

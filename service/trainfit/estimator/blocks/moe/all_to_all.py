@@ -88,7 +88,7 @@ def _map(
     """
     (experts,) = step.named(E=block.experts)
     tokens = step.sizes.n_shard
-    if step.plan.routing.permute_fusion:
+    if step.run.routing.permute_fusion:
         return (step.tensor("row map", tokens, 2 * experts + 1, width=INT32),), ()
     indices = step.tensor("token and probability indices", 2, sent, width=INT64)
     borrows = (

@@ -5,8 +5,6 @@ routed expert and of the shared ones. Source: megatron/core/transformer/moe (moe
 router.py, moe_utils.py, experts.py, shared_experts.py) and TransformerEngine's grouped_linear.py.
 """
 
-from collections.abc import Hashable
-
 from trainfit.estimator.blocks.mlp.transformer_engine import activated
 from trainfit.estimator.blocks.moe import all_gather, all_to_all, hybrid_ep
 from trainfit.estimator.blocks.moe.rows import rows_of
@@ -15,8 +13,9 @@ from trainfit.estimator.operations.transformer_engine import (
     FP32,
     TransformerEngine,
 )
+from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.plan import OFFLOADED, MegatronPlan
+from trainfit.resolve.plan import OFFLOADED
 from trainfit.specs.blocks import Experts
 
 ACTIVATION = "moe_act"
@@ -27,7 +26,7 @@ DISPATCHERS = {"alltoall": all_to_all, "allgather": all_gather, "flex": hybrid_e
 
 def mixture_of_experts(step: TransformerEngine, x: Tensor, block: Experts) -> None:
     """Shared experts, router, dispatch, experts, combination."""
-    routing = step.plan.routing
+    routing = step.run.routing
     rows = rows_of(block, step.sizes, routing)
     dispatcher = DISPATCHERS[routing.dispatcher]
     with step.module("moe"):
@@ -38,13 +37,14 @@ def mixture_of_experts(step: TransformerEngine, x: Tensor, block: Experts) -> No
         dispatcher.combine(step, block, rows, _experts(step, received, block))
 
 
-def rests_on_division(block: Experts, plan: MegatronPlan) -> Hashable:
-    """All of ep and etp that the program of these experts rests on. An all-to-all moves as many
-    rows whatever ep is, but sorts none where a rank has a single expert.
+def with_least_ep(run: MegatronRun) -> MegatronRun:
+    """The same with the smallest ep whose programs leave the same behind. An all-to-all moves as
+    many rows whatever ep is, but sorts none where a rank has a single expert.
     """
-    local = block.experts // plan.layout.ep
-    apart = plan.routing.dispatcher == "alltoall" and plan.framework.gradient_accumulation_fusion
-    return (local > 1 if apart else local), plan.layout.etp
+    fused = run.routing.dispatcher == "alltoall" and run.framework.gradient_accumulation_fusion
+    experts = [block.experts for block in run.model.blocks if isinstance(block, Experts)]
+    several = all(count // run.ep > 1 for count in experts)
+    return run._replace(ep=1) if fused and several else run
 
 
 def _router(step: TransformerEngine, x: Tensor, block: Experts) -> None:
@@ -62,7 +62,7 @@ def _router(step: TransformerEngine, x: Tensor, block: Experts) -> None:
             step.tensor("softmax", *scores, width=FP32),
             step.tensor("softmax of the auxiliary loss", *scores, width=FP32),
             step.tensor("masks", 2, *scores, width=BYTE),
-            step.tensor("probabilities", *scores, width=step.plan.routing.probability_bytes),
+            step.tensor("probabilities", *scores, width=step.run.routing.probability_bytes),
             step.tensor("routing map", *scores, width=BYTE),
         ),
         backward=(step.tensor("gradient of logits", *scores, width=FP32),),
@@ -77,7 +77,7 @@ def _shared_experts(step: TransformerEngine, x: Tensor, block: Experts, width: i
     output = step.tensor("shared output", sizes.n_shard, sizes.h)
     names = ("shared_fc1", "shared_activation")
     with step.module("shared_experts"):
-        if step.plan.routing.shared_expert_overlap and sizes.n_gathered:
+        if step.run.routing.shared_expert_overlap and sizes.n_gathered:
             x = step.tensor("gathered input", sizes.n_gathered, sizes.h)
         y = activated(step, x, f_s, names, gated=block.shared_gated, clamped=block.clamped)
         step.row_linear("shared_fc2", y, sizes.h, holds=(output,))
@@ -87,7 +87,7 @@ def _experts(step: TransformerEngine, x: Tensor, block: Experts) -> Tensor:
     """fc1, activation weighted by the routing probability, fc2; all local experts in one kernel or
     one after the other, whose outputs are then joined: rows [T_r, h].
     """
-    routing, experts = step.plan.routing, block.experts // step.sizes.e
+    routing, experts = step.run.routing, block.experts // step.sizes.e
     received, width = x.shape
     (f_e,) = step.named(f_e=block.ffn)
     f = f_e // step.sizes.x
@@ -96,7 +96,7 @@ def _experts(step: TransformerEngine, x: Tensor, block: Experts) -> Tensor:
     )
     step.grouped_linear("experts_fc1", x, projected, experts)
     kept = [step.tensor("row probabilities", received, width=routing.probability_bytes)]
-    fused = routing.grouped_gemm and step.plan.framework.bias_activation_fusion
+    fused = routing.grouped_gemm and step.run.framework.bias_activation_fusion
     if not (block.gated and fused):
         name = "activation before its weight"
         kept.append(step.tensor(name, received, f, dropped_by=(ACTIVATION,)))

@@ -5,13 +5,12 @@ gradients) and cpp_extensions/gemm.py (workspaces); tensor_parallel/layers.py (d
 gradient and gather buffer of the output layer).
 """
 
-from collections.abc import Hashable
 from typing import NamedTuple
 
 from trainfit.estimator import cublas
 from trainfit.estimator.blocks.moe.all_gather import gather_buffer
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import MegatronPlan, TargetGpu
+from trainfit.estimator.run import MegatronRun
 from trainfit.specs.blocks import Attention, Experts, LatentAttention
 
 TE_WORKSPACE_HOPPER = 33_554_432 + 1_024
@@ -22,11 +21,6 @@ TE_GROUPED_STREAMS = 4
 """A grouped GEMM runs on as many streams, each with a workspace."""
 ROPE_ENTRY_BYTES = 4
 """Rotary tables are fp32."""
-
-
-def rests_on(plan: MegatronPlan) -> Hashable:
-    """All of a plan, besides its ledger, that standing buffers rest on."""
-    return plan.gpu.compute_capability, plan.batch.num_microbatches
 
 
 class Buffers(NamedTuple):
@@ -46,14 +40,14 @@ class Shared(NamedTuple):
     """Of experts behind an all-gather."""
 
 
-def shared_buffers(plan: MegatronPlan, sizes: Legend) -> Shared:
-    local = plan.framework.transformer_impl == "local"
-    attention = [b for b in plan.model.blocks if isinstance(b, Attention | LatentAttention)]
-    experts = [b for b in plan.model.blocks if isinstance(b, Experts)]
-    everyone = plan.routing.dispatcher == "allgather"
+def shared_buffers(run: MegatronRun, sizes: Legend) -> Shared:
+    local = run.framework.transformer_impl == "local"
+    attention = [b for b in run.model.blocks if isinstance(b, Attention | LatentAttention)]
+    experts = [b for b in run.model.blocks if isinstance(b, Experts)]
+    everyone = run.routing.dispatcher == "allgather"
     heads = max((block.heads for block in attention), default=0)
     return Shared(
-        rotary=ROPE_ENTRY_BYTES * plan.batch.seq_length * max(map(_rotated, attention), default=0),
+        rotary=ROPE_ENTRY_BYTES * run.seq_length * max(map(_rotated, attention), default=0),
         scores=sizes.bytes * heads // sizes.t * sizes.n * sizes.s * sizes.c if local else 0,
         gathered_tokens=max((gather_buffer(b, sizes) for b in experts), default=0) * everyone,
     )
@@ -66,9 +60,9 @@ def _rotated(block: Attention | LatentAttention) -> int:
     return block.head_dim if block.rope else 0
 
 
-def is_before_hopper(gpu: TargetGpu) -> bool:
-    """Whether the card is older than compute capability 9.0; an unnamed card is taken as newer."""
-    capability = gpu.compute_capability.removeprefix("sm_")
+def is_before_hopper(compute_capability: str) -> bool:
+    """Whether a card is older than compute capability 9.0; an unnamed card is taken as newer."""
+    capability = compute_capability.removeprefix("sm_")
     return capability.isdigit() and int(capability) < 90
 
 
@@ -79,73 +73,76 @@ def standing_buffers(
     has_experts: bool,
     has_head: bool,
     sizes: Legend,
-    plan: MegatronPlan,
+    run: MegatronRun,
+    compute_capability: str,
+    m: int,
 ) -> Buffers:
-    """Buffers of a stage that multiplies with weights of these `shapes`."""
+    """Buffers of a stage that multiplies with weights of these `shapes` in m micro-batches."""
     return Buffers(
-        workspace=_workspaces(bool(shapes), has_experts, has_head, plan),
+        workspace=_workspaces(bool(shapes), has_experts, has_head, run, compute_capability),
         framework=shared.rotary
-        + _dummy_gradients(shapes, has_head, sizes, plan)
-        + _global_buffer(shared, has_experts, has_head, sizes, plan)
-        + (_deferred_gradients(sizes, plan) if has_head else 0),
+        + _dummy_gradients(shapes, has_head, sizes, run)
+        + _global_buffer(shared, has_experts, has_head, sizes, run)
+        + (_deferred_gradients(sizes, run, m) if has_head else 0),
     )
 
 
-def _workspaces(has_linears: bool, has_experts: bool, has_head: bool, plan: MegatronPlan) -> int:
+def _workspaces(
+    has_linears: bool, has_experts: bool, has_head: bool, run: MegatronRun, compute_capability: str
+) -> int:
     """TransformerEngine's, one more for each stream of a grouped GEMM, and those of cuBLAS on
     ranks that multiply outside TransformerEngine: the output layer, the local implementation.
     """
-    capability = plan.gpu.compute_capability
-    local = plan.framework.transformer_impl == "local"
+    local = run.framework.transformer_impl == "local"
     total = 0
     if has_linears and not local:
-        streams = 1 + TE_GROUPED_STREAMS * (has_experts and plan.routing.grouped_gemm)
-        older = is_before_hopper(plan.gpu)
+        streams = 1 + TE_GROUPED_STREAMS * (has_experts and run.routing.grouped_gemm)
+        older = is_before_hopper(compute_capability)
         total += streams * (TE_WORKSPACE_BEFORE_HOPPER if older else TE_WORKSPACE_HOPPER)
     if has_head or local:
-        total += cublas.workspaces(capability, deterministic=plan.framework.deterministic_mode)
+        deterministic = run.framework.deterministic_mode
+        total += cublas.workspaces(compute_capability, deterministic=deterministic)
     return total
 
 
 def _dummy_gradients(
-    shapes: set[tuple[int, int]], has_head: bool, sizes: Legend, plan: MegatronPlan
+    shapes: set[tuple[int, int]], has_head: bool, sizes: Legend, run: MegatronRun
 ) -> int:
     """One bf16 tensor per distinct weight shape, and one [V / t, h] for the output layer, kept
     where weight gradients go into the main gradients within the GEMM.
     """
-    if not plan.framework.gradient_accumulation_fusion:
+    if not run.framework.gradient_accumulation_fusion:
         return 0
     head = sizes.h * sizes.V // sizes.t if has_head else 0
     return 2 * (sum(rows * columns for rows, columns in shapes) + head)
 
 
 def _global_buffer(
-    shared: Shared, has_experts: bool, has_head: bool, sizes: Legend, plan: MegatronPlan
+    shared: Shared, has_experts: bool, has_head: bool, sizes: Legend, run: MegatronRun
 ) -> int:
     """Megatron's one buffer that grows to the largest need: the input [n, h] gathered for the
     output layer (for every linear, locally), attention scores, tokens gathered for experts.
     Source: megatron/core/utils.py (GlobalMemoryBuffer).
     """
-    local = plan.framework.transformer_impl == "local"
+    local = run.framework.transformer_impl == "local"
     gathered = sizes.bytes * sizes.h * sizes.n_gathered if has_head or local else 0
     return max(gathered, shared.scores, shared.gathered_tokens if has_experts else 0)
 
 
-def _deferred_gradients(sizes: Legend, plan: MegatronPlan) -> int:
+def _deferred_gradients(sizes: Legend, run: MegatronRun, m: int) -> int:
     """Inputs [n', h] and logit gradients [n, V / t] of earlier micro-batches, whose weight
     gradient of the output layer waits until the pipeline drains. Source: tensor_parallel/layers.py.
     """
-    if not plan.framework.defer_embedding_wgrad_compute:
+    if not run.framework.defer_embedding_wgrad_compute:
         return 0
-    limit = plan.framework.wgrad_deferral_limit or plan.batch.num_microbatches
-    deferred = min(limit, plan.batch.num_microbatches - 1)
+    deferred = min(run.framework.wgrad_deferral_limit or m, m - 1)
     return deferred * (sizes.act + sizes.bytes * sizes.n * sizes.V // sizes.t)
 
 
-def attention_mask(plan: MegatronPlan, sizes: Legend) -> int:
+def attention_mask(run: MegatronRun, sizes: Legend) -> int:
     """The loader's boolean mask [b, 1, s / c, s], alive while the first or the last chunk of the
     model runs forward. Source: pretrain_gpt.py (get_batch).
     """
-    if not plan.framework.create_attention_mask_in_dataloader:
+    if not run.framework.create_attention_mask_in_dataloader:
         return 0
-    return sizes.n * plan.batch.seq_length
+    return sizes.n * run.seq_length

@@ -3,12 +3,11 @@
 Each kind of layer is estimated once per plan, whatever the number of layers that are of it.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 
 from trainfit.estimator.blocks.embedding import transformer_engine as embedding
 from trainfit.estimator.blocks.head import transformer_engine as head
-from trainfit.estimator.blocks.moe import transformer_engine as moe
 from trainfit.estimator.blocks.mtp import transformer_engine as mtp
 from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.frameworks.megatron.buffers import attention_mask, shared_buffers
@@ -18,46 +17,28 @@ from trainfit.estimator.legend import in_symbols, legend_of
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
+from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.segment import Segment, SegmentName, Sums, add_up, rerun, walk
-from trainfit.resolve.plan import MegatronPlan
 from trainfit.specs.architecture import MultiTokenPrediction
-from trainfit.specs.blocks import Experts, Layer, Sublayer
-
-
-def rests_on(plan: MegatronPlan) -> Hashable:
-    """All of a plan, besides its model, that its ledger rests on."""
-    layout, batch = plan.layout, plan.batch
-    divisions = {
-        moe.rests_on_division(block, plan)
-        for block in plan.model.blocks
-        if isinstance(block, Experts)
-    }
-    return (
-        (plan.vocabulary_rows, plan.mtp_layers),
-        (layout.tp, layout.sequence_parallel),
-        (layout.cp, layout.cp_comm_type, layout.cp_ring),
-        frozenset(divisions),
-        (batch.micro_batch_size, batch.seq_length),
-        (plan.step, plan.routing, plan.framework),
-    )
+from trainfit.specs.blocks import Layer, Sublayer
 
 
 class MegatronLedger:
-    """What every stretch of the plan's model leaves behind, and what it takes: in numbers, or
+    """What every stretch of a model leaves behind, and what it takes: in numbers, or
     also in symbols, which takes longer.
     """
 
     tables: Mapping[str, ModuleType] = {**TABLES, "embedding": embedding, "head": head, "mtp": mtp}
 
-    def __init__(self, plan: MegatronPlan, *, symbolic: bool = False) -> None:
-        self.plan = plan
-        self.sizes = in_symbols(legend_of(plan)) if symbolic else legend_of(plan)
+    def __init__(self, run: MegatronRun, *, symbolic: bool = False) -> None:
+        self.run = run
+        self.sizes = in_symbols(legend_of(run)) if symbolic else legend_of(run)
         self._sublayers: dict[Sublayer, tuple[Group, ...]] = {}
-        self.kinds = [self._run_layer(kind) for kind in plan.model.layer_kinds]
+        self.kinds = [self._run_layer(kind) for kind in run.model.layer_kinds]
         self._sums = [self._add_up(groups) for groups in self.kinds]
         self.layer_segments = [
             walk("moe" if kind.has_experts else "dense", sums, self.sizes.act)
-            for kind, sums in zip(plan.model.layer_kinds, self._sums, strict=True)
+            for kind, sums in zip(run.model.layer_kinds, self._sums, strict=True)
         ]
         self._input = self._segment("embedding", self.embedding(), self.sizes.act)
         self._final_norm = self._segment("final_norm", self.final_norm(), self.sizes.act)
@@ -65,23 +46,23 @@ class MegatronLedger:
         self._mtp_sums = self._multi_token_prediction()
         self._mtp = self._mtp_segment()
         self._shapes = [_shapes(groups) for groups in self.kinds]
-        self._mtp_shapes = _shapes(self.mtp()) if plan.mtp_layers else set()
-        self.shared_buffers = shared_buffers(plan, self.sizes)
-        self._mask_bytes = attention_mask(plan, self.sizes)
+        self._mtp_shapes = _shapes(self.mtp()) if run.mtp_layers else set()
+        self.shared_buffers = shared_buffers(run, self.sizes)
+        self._mask_bytes = attention_mask(run, self.sizes)
 
     @property
     def dropped(self) -> frozenset[str]:
         """Names of modules whose tensors are recomputed or offloaded."""
-        return self.plan.step.recompute.dropped
+        return self.run.step.recompute.dropped
 
     @property
     def recomputes_mtp(self) -> bool:
         """Whether a layer of multi-token prediction is recomputed as a whole."""
-        return self.plan.step.recompute.full != "none"
+        return self.run.step.recompute.full != "none"
 
     def is_recomputed(self, position: int, kind: int) -> bool:  # noqa: ARG002
         """Whether the layer at this position of a chunk is recomputed as a whole."""
-        policy = self.plan.step.recompute
+        policy = self.run.step.recompute
         if policy.full == "block":
             return position < policy.num_layers
         return policy.full == "uniform"
@@ -89,16 +70,16 @@ class MegatronLedger:
     def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
         """Run once, however many kinds of layers have it."""
         if sublayer not in self._sublayers:
-            groups = tuple(sublayer_groups(sublayer, self.sizes, self.plan))
+            groups = tuple(sublayer_groups(sublayer, self.sizes, self.run))
             self._sublayers[sublayer] = groups
         return self._sublayers[sublayer]
 
     def embedding(self) -> tuple[Group, ...]:
-        return self._run(lambda step: embedding.lookup(step, self.plan.model.embedding))
+        return self._run(lambda step: embedding.lookup(step, self.run.model.embedding))
 
     def final_norm(self) -> tuple[Group, ...]:
         def norms(step: TransformerEngine) -> None:
-            for each in self.plan.model.final_norms:
+            for each in self.run.model.final_norms:
                 norm.final(step, each)
 
         return self._run(norms)
@@ -108,7 +89,7 @@ class MegatronLedger:
 
     def mtp(self) -> tuple[Group, ...]:
         """One depth: projection, a layer, the norm before the head."""
-        spec = self.plan.model.mtp
+        spec = self.run.model.mtp
         if spec is None:
             return ()
         before, behind = self._around_mtp(spec)
@@ -133,7 +114,7 @@ class MegatronLedger:
             for _ in range(content.mtp_layers):
                 yield PlacedSegment(self._mtp, None)
         if content.output_layer:
-            for _ in range(1 + self.plan.mtp_layers):
+            for _ in range(1 + self.run.mtp_layers):
                 yield PlacedSegment(self._head, None)
 
     def layer_table(self, placed: PlacedSegment) -> list[list[Sums]] | None:
@@ -144,7 +125,7 @@ class MegatronLedger:
 
     def sent_bytes(self, content: Content) -> int:
         """The output [n', h] of a chunk, where it is kept after it was sent to the next stage."""
-        kept = not self.plan.framework.deallocate_pipeline_outputs
+        kept = not self.run.framework.deallocate_pipeline_outputs
         return self.sizes.act if kept and not content.output_layer else 0
 
     def batch_bytes(self, content: Content) -> int:
@@ -159,12 +140,20 @@ class MegatronLedger:
             shapes |= self._mtp_shapes
         return shapes
 
+    def has_experts(self, content: Content) -> bool:
+        """Whether any layer of a chunk has."""
+        layers, mtp = self.run.model.layer_kinds, self.run.model.mtp
+        kinds = set(content.kinds)
+        if mtp is not None and content.mtp_layers:
+            kinds.add(mtp.layer_kind)
+        return any(layers[kind].has_experts for kind in kinds)
+
     def _run_layer(self, kind: Layer) -> tuple[Group, ...]:
         return tuple([group for each in kind.sublayers for group in self.sublayer(each)])
 
     def _run(self, program: Callable[[TransformerEngine], None]) -> tuple[Group, ...]:
         """What one program leaves behind."""
-        step = TransformerEngine(self.sizes, self.plan)
+        step = TransformerEngine(self.sizes, self.run)
         program(step)
         return (step.group(),)
 
@@ -175,8 +164,8 @@ class MegatronLedger:
         return walk(name, self._add_up(groups), gradient)
 
     def _multi_token_prediction(self) -> list[list[Sums]] | None:
-        spec = self.plan.model.mtp
-        if spec is None or not self.plan.mtp_layers:
+        spec = self.run.model.mtp
+        if spec is None or not self.run.mtp_layers:
             return None
         before, behind = self._around_mtp(spec)
         return [*self._add_up(before), *self._sums[spec.layer_kind], *self._add_up(behind)]
@@ -185,12 +174,12 @@ class MegatronLedger:
         if self._mtp_sums is None:
             return None
         segment = walk("mtp", self._mtp_sums, self.sizes.act)
-        if self.plan.step.recompute.full == "none":
+        if self.run.step.recompute.full == "none":
             return segment
         return rerun("mtp", [segment], 2 * self.sizes.act, self.sizes.act)
 
     def _decoder(self, kinds: tuple[int, ...]) -> Iterator[PlacedSegment]:
-        policy = self.plan.step.recompute
+        policy = self.run.step.recompute
         if policy.full == "uniform":
             for first in range(0, len(kinds), policy.num_layers):
                 group = kinds[first : first + policy.num_layers]
@@ -206,7 +195,7 @@ class MegatronLedger:
         """Full recompute keeps the input [n', h] of the group, or its share of it."""
         parts = [self.layer_segments[kind] for kind in kinds]
         act = self.sizes.act
-        shared = self.plan.step.recompute.distribute_saved_activations
+        shared = self.run.step.recompute.distribute_saved_activations
         return rerun(parts[-1].name, parts, act // self.sizes.t if shared else act, act)
 
 

@@ -16,6 +16,7 @@ from trainfit.estimator.overhead import (
     all_to_all,
 )
 from trainfit.estimator.results import Interval
+from trainfit.estimator.run import run_of
 from trainfit.estimator.timeline import Timeline
 from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.plan import MegatronPlan
@@ -30,15 +31,15 @@ ASSUMPTIONS = {
 
 def ledger(plan: MegatronPlan, *, symbolic: bool = False) -> MegatronLedger:
     """TransformerEngine's programs, in numbers or in symbols."""
-    return MegatronLedger(plan, symbolic=symbolic)
+    return MegatronLedger(run_of(plan), symbolic=symbolic)
 
 
 def timeline(plan: MegatronPlan, rank: int) -> Timeline | None:
     """The turns of the schedule, unless forwards and backwards run at the same time."""
     if plan.framework.overlap_moe_expert_parallel_comm:
         return None
-    own = MegatronLedger(plan)
-    return turns.timeline(own, rank, own.sizes.act)
+    own = MegatronLedger(run_of(plan))
+    return turns.timeline(plan, own, rank, own.sizes.act)
 
 
 def trace(plan: MegatronPlan, memo: Memo) -> Trace | None:  # noqa: ARG001
@@ -53,7 +54,7 @@ def trained_parameters(plan: MegatronPlan, table: ParameterTable, memo: Memo) ->
 def stray_permille(plan: MegatronPlan) -> int:
     """Runs of plain pipelines without mixers were measured."""
     mixers = any(isinstance(block, Recurrence) for block in plan.model.blocks)
-    measured = plan.layout.schedule in ("1f1b", "interleaved") and not mixers
+    measured = plan.layout.pipeline.schedule in ("1f1b", "interleaved") and not mixers
     return LEDGER_PERMILLE if measured else UNMEASURED_PERMILLE
 
 
@@ -73,7 +74,7 @@ def exchange(plan: MegatronPlan) -> Interval:
     """Connections of an all-to-all, or HybridEP's buffer, which a single rank has as well."""
     if plan.routing.dispatcher != "flex":
         return all_to_all(plan)
-    sizes = legend_of(plan)
+    sizes = legend_of(run_of(plan))
     experts = [block for block in plan.model.blocks if isinstance(block, Experts)]
     buffers = [hybrid_ep.buffer(block, sizes) for block in experts]
     return max(buffers, key=lambda each: each.high, default=NOTHING)

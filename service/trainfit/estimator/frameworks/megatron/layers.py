@@ -18,8 +18,9 @@ from trainfit.estimator.blocks.recurrence import transformer_engine as recurrenc
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import BYTE, TransformerEngine
+from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.plan import OFFLOADED, MegatronPlan
+from trainfit.resolve.plan import OFFLOADED
 from trainfit.specs.blocks import (
     Attention,
     Block,
@@ -42,9 +43,9 @@ TABLES: Mapping[str, ModuleType] = {
 """Where the table of each kind of block stands; its docstring says what it follows."""
 
 
-def sublayer_groups(sublayer: Sublayer, sizes: Legend, plan: MegatronPlan) -> Iterator[Group]:
+def sublayer_groups(sublayer: Sublayer, sizes: Legend, run: MegatronRun) -> Iterator[Group]:
     """Norms, every block, norms behind them with the residual addition."""
-    step = TransformerEngine(sizes, plan)
+    step = TransformerEngine(sizes, run)
     x = _inputs(step, sublayer)
     yield step.group()
     for block in sublayer.blocks:
@@ -52,7 +53,7 @@ def sublayer_groups(sublayer: Sublayer, sizes: Legend, plan: MegatronPlan) -> It
         yield step.group()
     for each in sublayer.post_norms:
         norm.after_blocks(step, each)
-    if plan.step.hidden_dropout:
+    if run.step.hidden_dropout:
         mask = step.tensor("dropout mask", sizes.n_shard, sizes.h, width=BYTE)
         step.operation("bias_dropout_add", saves=(mask,))
     behind = step.group()
@@ -65,7 +66,7 @@ def _inputs(step: TransformerEngine, sublayer: Sublayer) -> Tensor:
     before experts and latent attention, where several modules share its output.
     """
     sizes = step.sizes
-    apart = step.plan.framework.transformer_impl == "local" or any(
+    apart = step.run.framework.transformer_impl == "local" or any(
         isinstance(block, Experts | LatentAttention) for block in sublayer.blocks
     )
     feeds_mlp = any(isinstance(block, Mlp | Experts) for block in sublayer.blocks)

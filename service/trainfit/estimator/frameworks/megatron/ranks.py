@@ -6,27 +6,34 @@ from itertools import repeat
 from operator import attrgetter
 from typing import NamedTuple
 
-from trainfit.estimator import placement, schedule
-from trainfit.estimator.frameworks.megatron import buffers, chunks
-from trainfit.estimator.frameworks.megatron import states as model_states
+from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
 from trainfit.estimator.frameworks.megatron.buffers import Buffers, standing_buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.combined import Combined
 from trainfit.estimator.frameworks.megatron.states import (
+    StateSharding,
     bucket_padding,
     state_bytes,
+    state_sharding,
     unsharded_units,
 )
 from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable, Units
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.peak import Activations, chunk_activations, optimizer_step, stage_peak
-from trainfit.estimator.placement import Content, Placement, place
+from trainfit.estimator.placement import Content, Placement, placements
 from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import Component, ComponentName
-from trainfit.resolve.plan import MegatronPlan
+from trainfit.estimator.run import run_of
+from trainfit.estimator.schedule import in_flight
+from trainfit.resolve.plan import MegatronPlan, Pipeline
 
-Placed = list[list[Placement]]
-"""The chunks of every rank."""
+
+class Placed:
+    """The chunks of every rank, and what they are made of."""
+
+    def __init__(self, pipeline: Pipeline, pattern: tuple[int, ...], mtp_layers: int) -> None:
+        self.ranks = placements(pipeline, pattern, mtp_layers)
+        self.contents = [tuple([each.content for each in rank]) for rank in self.ranks]
 
 
 def ranks(
@@ -37,22 +44,18 @@ def ranks(
 
     Without `activations` only model states and standing buffers are counted.
     """
-    model = memo.identity(plan.model)
-    ledger = memo((model, "ledger", chunks.rests_on(plan)), lambda: MegatronLedger(plan))
-    placed = memo((model, "placed", placement.rests_on(plan)), lambda: place(plan))
-    where = memo.identity(placed)
-    held = memo((table, where, model_states.rests_on(plan)), lambda: _held(placed, table, plan))
-    standing = memo(
-        (ledger, where, buffers.rests_on(plan)), lambda: _standing(placed, held, ledger, plan)
-    )
+    pipeline, m = plan.layout.pipeline, plan.batch.num_microbatches
+    ledger = memo(MegatronLedger, with_least_ep(run_of(plan)))
+    placed = memo(Placed, pipeline, plan.model.pattern, plan.mtp_layers)
+    held = memo(_held, placed, table, state_sharding(plan))
+    standing = memo(_standing, placed, ledger, plan.gpu.compute_capability, m)
     highest = [optimizer_step(each.step_bytes) for each in held]
     if activations:
-        key = ledger, where, schedule.rests_on(plan)
-        running = memo(key, lambda: _running(placed, ledger, plan))
+        running = memo(_running, placed, ledger, pipeline, m)
         highest = [max(pair, key=_total) for pair in zip(running, highest, strict=True)]
-    flying = [schedule.in_flight(plan, rank) for rank in range(plan.layout.pp)]
+    flying = [in_flight(pipeline, m, rank) for rank in range(pipeline.pp)]
     padded = repeat(plan.routing.pad_to_capacity)
-    return map(_rank, placed, held, standing, highest, flying, padded)
+    return map(_rank, placed.ranks, held, standing, highest, flying, padded)
 
 
 _total = attrgetter("total")
@@ -92,14 +95,14 @@ def _rank(
     )
 
 
-def _held(placed: Placed, table: ParameterTable, plan: MegatronPlan) -> list[Held]:
+def _held(placed: Placed, table: ParameterTable, sharding: StateSharding) -> list[Held]:
     @cache
     def held(contents: tuple[Content, ...]) -> Held:
         parameters = tuple([table.chunk(content) for content in contents])
         local = sum((chunk.all for chunk in parameters), Local())
         here = local.dense + local.expert
-        sizes = state_bytes(local, plan)
-        units = unsharded_units(reduce(Units.and_those, map(table.units, contents)), plan)
+        sizes = state_bytes(local, sharding)
+        units = unsharded_units(reduce(Units.and_those, map(table.units, contents)), sharding)
 
         def state(name: ComponentName, size: int) -> Component:
             return Component(name, size, local.whole, here, size / here if here else 0.0)
@@ -112,46 +115,47 @@ def _held(placed: Placed, table: ParameterTable, plan: MegatronPlan) -> list[Hel
                 state("optimizer_states", sizes.optimizer),
             ),
             step_bytes=sizes.step,
-            beside_bytes=units + bucket_padding(local, plan),
+            beside_bytes=units + bucket_padding(local, sharding),
             experts=local.expert > 0,
         )
 
-    return [held(contents) for contents in _contents(placed)]
+    return list(map(held, placed.contents))
 
 
 def _standing(
-    placed: Placed, held: list[Held], ledger: MegatronLedger, plan: MegatronPlan
+    placed: Placed, ledger: MegatronLedger, compute_capability: str, m: int
 ) -> list[Buffers]:
     @cache
-    def standing(contents: tuple[Content, ...], has_experts: bool) -> Buffers:
+    def standing(contents: tuple[Content, ...]) -> Buffers:
         return standing_buffers(
             ledger.gemm_shapes(contents),
             ledger.shared_buffers,
-            has_experts=has_experts,
+            has_experts=any(map(ledger.has_experts, contents)),
             has_head=any(content.output_layer for content in contents),
             sizes=ledger.sizes,
-            plan=plan,
+            run=ledger.run,
+            compute_capability=compute_capability,
+            m=m,
         )
 
-    return list(map(standing, _contents(placed), [each.experts for each in held]))
+    return list(map(standing, placed.contents))
 
 
-def _contents(placed: Placed) -> list[tuple[Content, ...]]:
-    return [tuple([each.content for each in rank]) for rank in placed]
-
-
-def _running(placed: Placed, ledger: MegatronLedger, plan: MegatronPlan) -> list[Activations]:
+def _running(
+    placed: Placed, ledger: MegatronLedger, pipeline: Pipeline, m: int
+) -> list[Activations]:
     """The peak of every rank's forwards and backwards."""
     price = cache(lambda content: chunk_activations(ledger, content))
-    combined = Combined(ledger) if plan.framework.overlap_moe_expert_parallel_comm else None
+    combined = Combined(ledger) if ledger.run.framework.overlap_moe_expert_parallel_comm else None
     return [
         stage_peak(
-            plan,
+            pipeline,
+            m,
             ledger.sizes.act,
             [price(each.content) for each in rank],
             [each.layers.start for each in rank],
             number,
             None if combined is None else combined.of([each.content for each in rank]),
         )
-        for number, rank in enumerate(placed)
+        for number, rank in enumerate(placed.ranks)
     ]

@@ -5,19 +5,38 @@ master weights and moments are sharded over dp c (dense) or the expert-data-para
 Source: param_and_grad_buffer.py, distrib_optimizer.py.
 """
 
-from collections.abc import Hashable
 from math import ceil, lcm
 from typing import NamedTuple
 
 from trainfit.estimator.local_parameters import Local, Units
 from trainfit.resolve.plan import MegatronPlan
+from trainfit.resolve.plan import StateBytes as BytesPerParameter
+from trainfit.specs.framework import Megatron
+from trainfit.specs.parallelism import ShardingStrategy
 
 
-def rests_on(plan: MegatronPlan) -> Hashable:
+class StateSharding(NamedTuple):
+    """What states take for each parameter, and the ranks that share them out."""
+
+    each: BytesPerParameter
+    offload_ratio: float
+    strategy: ShardingStrategy
+    shards: int
+    expert_shards: int
+    framework: Megatron
+
+
+def state_sharding(plan: MegatronPlan) -> StateSharding:
     """All of a plan, besides its parameters, that the bytes of their states rest on."""
     layout, step = plan.layout, plan.step
-    shards = layout.sharding, layout.optimizer_shards, layout.expert_optimizer_shards
-    return step.states, step.optimizer_offload_ratio, shards, plan.framework
+    return StateSharding(
+        each=step.states,
+        offload_ratio=step.optimizer_offload_ratio,
+        strategy=layout.sharding,
+        shards=layout.optimizer_shards,
+        expert_shards=layout.expert_optimizer_shards,
+        framework=plan.framework,
+    )
 
 
 class StateBytes(NamedTuple):
@@ -29,17 +48,17 @@ class StateBytes(NamedTuple):
     step: int
 
 
-def state_bytes(local: Local, plan: MegatronPlan) -> StateBytes:
+def state_bytes(local: Local, sharding: StateSharding) -> StateBytes:
     """States of one GPU: the largest shard where the parameters do not divide evenly.
 
     Muon keeps one moment of each matrix and Adam's two of the rest. Weights that linears read in
     fp8 are kept in fp8 as well, or, gathered in fp8, only so. Offloaded optimizer states lie in
     host memory.
     """
-    states, sharding = plan.step.states, plan.layout.sharding
-    sharded = _sharded(local, plan)
-    gradients = sharded if sharding in ("optim_grads", "optim_grads_params") else local
-    weights = sharded if sharding == "optim_grads_params" else local
+    states, strategy = sharding.each, sharding.strategy
+    sharded = _sharded(local, sharding)
+    gradients = sharded if strategy in ("optim_grads", "optim_grads_params") else local
+    weights = sharded if strategy == "optim_grads_params" else local
     parameters = sharded.dense + sharded.expert
     matrices = sharded.linear + sharded.router + sharded.expert
     optimizer = states.master * parameters + states.matrix_moments * matrices
@@ -48,14 +67,14 @@ def state_bytes(local: Local, plan: MegatronPlan) -> StateBytes:
         weights=states.weights * (weights.dense + weights.expert)
         + ceil(states.linear_weights * (weights.linear + weights.expert)),
         gradients=states.gradients * (gradients.dense + gradients.expert),
-        optimizer=round(optimizer * (1 - plan.step.optimizer_offload_ratio)),
+        optimizer=round(optimizer * (1 - sharding.offload_ratio)),
         step=states.step * parameters,
     )
 
 
-def _sharded(local: Local, plan: MegatronPlan) -> Local:
+def _sharded(local: Local, sharding: StateSharding) -> Local:
     """The share of one rank of an optimizer's group."""
-    dense, expert = plan.layout.optimizer_shards, plan.layout.expert_optimizer_shards
+    dense, expert = sharding.shards, sharding.expert_shards
     return Local(
         local.whole,
         -(-local.dense // dense),
@@ -70,31 +89,33 @@ BUCKET_PARAMETERS = 40_000_000
 BUCKET_PARAMETERS_PER_RANK = 1_000_000
 
 
-def bucket_padding(local: Local, plan: MegatronPlan) -> int:
+def bucket_padding(local: Local, sharding: StateSharding) -> int:
     """Bytes that the ends of gradient buckets are padded by: half a multiple of lcm(ranks, 128)
     each, or of 2^16 times that, where optimizer states are sharded.
 
     Source: distributed_data_parallel.py (bucket_size), optimizer/param_layout.py.
     """
-    if plan.layout.sharding == "no_shard":
+    if sharding.strategy == "no_shard":
         return 0
-    elements = 0
+    elements, framework = 0, sharding.framework
     for parameters, ranks in (
-        (local.dense, plan.layout.optimizer_shards),
-        (local.expert, plan.layout.expert_optimizer_shards),
+        (local.dense, sharding.shards),
+        (local.expert, sharding.expert_shards),
     ):
-        multiple = lcm(ranks, 2**16 if plan.framework.pad_buckets_for_high_nccl_busbw else 128)
+        multiple = lcm(ranks, 2**16 if framework.pad_buckets_for_high_nccl_busbw else 128)
         size = max(BUCKET_PARAMETERS, BUCKET_PARAMETERS_PER_RANK * ranks)
-        buckets = -(-parameters // size) if plan.framework.overlap_grad_reduce else parameters > 0
+        buckets = (
+            -(-parameters // size) if sharding.framework.overlap_grad_reduce else parameters > 0
+        )
         elements += buckets * multiple // 2
-    return elements * (plan.step.states.weights + plan.step.states.gradients)
+    return elements * (sharding.each.weights + sharding.each.gradients)
 
 
 DOUBLE = 2
 """Megatron-FSDP's buffers for a parameter group: UB_BUFFER_NUM in param_and_grad_buffer.py."""
 
 
-def unsharded_units(units: Units, plan: MegatronPlan) -> int:
+def unsharded_units(units: Units, sharding: StateSharding) -> int:
     """Bytes of the units that Megatron-FSDP holds whole for a while, out of those of a stage: the
     weights of the one that runs and of the one fetched ahead, and the gradients of one. Double
     buffers of weights and of gradients, for layers of the commonest size, stay for good; what has
@@ -102,12 +123,12 @@ def unsharded_units(units: Units, plan: MegatronPlan) -> int:
     Source: distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py (FixedPoolAllocator,
     all_gather_params).
     """
-    states, sharding = plan.step.states, plan.layout.sharding
-    weights = states.weights if sharding == "optim_grads_params" else 0
-    gradients = states.gradients if sharding in ("optim_grads", "optim_grads_params") else 0
+    states, strategy = sharding.each, sharding.strategy
+    weights = states.weights if strategy == "optim_grads_params" else 0
+    gradients = states.gradients if strategy in ("optim_grads", "optim_grads_params") else 0
     ahead = 2 * weights + gradients
     layers, embedding = units.layers, _parameters(units.embedding)
-    doubled = plan.framework.fsdp_double_buffer or plan.framework.nccl_ub
+    doubled = sharding.framework.fsdp_double_buffer or sharding.framework.nccl_ub
     if not doubled or not layers:
         return ahead * max([embedding, *map(_parameters, layers)])
     [(pooled, _)] = layers.most_common(1)

@@ -34,7 +34,7 @@ def timeline(plan: NanotronPlan, rank: int) -> Timeline | None:
     """The turns of 1f1b, or all forwards before all backwards. What was sent is kept by nobody:
     parallel/pipeline_parallel (engine.py, state.py).
     """
-    return turns.timeline(NanotronLedger(plan), rank, 0, activations_of)
+    return turns.timeline(plan, NanotronLedger(plan), rank, 0, activations_of)
 
 
 def trace(plan: NanotronPlan, memo: Memo) -> Trace | None:  # noqa: ARG001

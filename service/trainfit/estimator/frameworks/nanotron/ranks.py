@@ -42,9 +42,13 @@ def ranks(
     ledger = NanotronLedger(plan)
     running = cache(lambda content: activations_of(ledger, content))
     held = cache(lambda content: _held(content, ledger, table))
+    pipeline, m = plan.layout.pipeline, plan.batch.num_microbatches
     for number, placements in enumerate(place(plan)):
         (placement,) = placements
-        here, flying = held(placement.content), in_flight(plan, number)
+        here, flying = (
+            held(placement.content),
+            in_flight(pipeline, m, number),
+        )
         stepping, passing = optimizer_step(here.states.step), optimizer_step(0)
         if activations:
             passing = _passes(running(placement.content), flying, placement)

@@ -42,9 +42,9 @@ def ledger(plan: PytorchPlan, *, symbolic: bool = False) -> PytorchLedger:
 def timeline(plan: PytorchPlan, rank: int) -> Timeline | None:
     """The actions of torch.distributed.pipelining, or the micro-batches of a rank alone."""
     own = PytorchLedger(plan)
-    if plan.layout.pp > 1:
+    if plan.layout.pipeline.pp > 1:
         return actions.timeline(own, rank)
-    return turns.timeline(own, rank, own.sizes.act)
+    return turns.timeline(plan, own, rank, own.sizes.act)
 
 
 def trace(plan: PytorchPlan, memo: Memo) -> Trace | None:
@@ -68,7 +68,7 @@ def stray_permille(plan: PytorchPlan) -> int:
     adapters = plan.step.adapters
     quantised = adapters is not None and adapters.matrix_bytes < plan.step.states.parameters
     deepspeed = plan.step.data_parallelism.engine == "deepspeed"
-    split = plan.layout.pp > 1 or plan.layout.ep > 1
+    split = plan.layout.pipeline.pp > 1 or plan.layout.ep > 1
     unmeasured = mixers or quantised or deepspeed or split
     return UNMEASURED_PERMILLE if unmeasured else PYTORCH_PERMILLE
 
@@ -94,6 +94,6 @@ def assumptions(plan: PytorchPlan) -> frozenset[str]:  # noqa: ARG001
 
 def costs(plan: PytorchPlan) -> Costs:
     """Measured over the models of tests/bench; two backwards take longer than one."""
-    if plan.layout.schedule in SPLIT_BACKWARD:
+    if plan.layout.pipeline.schedule in SPLIT_BACKWARD:
         return Costs(kind=1_600, layer=60, rank=120, chunk=700)
     return Costs(kind=800, layer=35, rank=120, chunk=350)

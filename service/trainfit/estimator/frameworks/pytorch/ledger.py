@@ -287,7 +287,7 @@ class PytorchLedger:
         """What a stage makes waits for its backward (torch.distributed.pipelining): [n', h], or
         logits [n, V], of which tensor-parallel ranks have a share each where the loss is parallel.
         """
-        if self.plan.layout.pp == 1:
+        if self.plan.layout.pipeline.pp == 1:
             return 0
         if not content.output_layer:
             return self.sizes.act

@@ -27,7 +27,7 @@ from trainfit.estimator.frameworks.pytorch.schedules import (
     runs,
     shown_microbatches,
 )
-from trainfit.resolve.plan import Layout
+from trainfit.resolve.plan import Pipeline
 
 WHOLE_CHUNKS = 3
 """Chunks of a rank whose weights are whole at once: those that run next (_add_unshard_reshard)."""
@@ -149,17 +149,17 @@ def _is_exceeded(point: Counts, others: Iterable[Counts]) -> bool:
     return any(other != point and all(map(le, point, other)) for other in others)
 
 
-def loads(layout: Layout, microbatches: int, rank: int) -> Loads:
+def loads(pipeline: Pipeline, microbatches: int, rank: int) -> Loads:
     """The loads of a rank, whatever a chunk weighs. Of long steps the middle is left out: what adds
     up over all of the step is as large then as at its end.
     """
-    shown = shown_microbatches(layout, microbatches)
+    shown = shown_microbatches(pipeline, microbatches)
     omitted = microbatches - shown
-    order = list(runs(layout, shown, rank))
+    order = list(runs(pipeline, shown, rank))
     middle = len(order)
-    if omitted and layout.schedule in STEADILY_SPLIT:
+    if omitted and pipeline.schedule in STEADILY_SPLIT:
         order, middle = _cut_in_half(order)
-    holding = _Holding(layout.vpp, shown, omitted if layout.schedule in BREADTH_FIRST else 0)
+    holding = _Holding(pipeline.vpp, shown, omitted if pipeline.schedule in BREADTH_FIRST else 0)
     for number, (run, whole) in enumerate(zip(order, _whole(order), strict=True)):
         if number == middle:
             holding.leave(omitted)

@@ -22,7 +22,7 @@ from trainfit.estimator.frameworks.pytorch.split_backward import Halves, SplitLe
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content, held_by
 from trainfit.estimator.tensors import Role
-from trainfit.resolve.plan import Layout
+from trainfit.resolve.plan import Pipeline
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 
 
@@ -38,9 +38,9 @@ class Ends(NamedTuple):
     handed_on: bool
 
 
-def ends_of(layout: Layout, rank: int) -> list[Ends]:
+def ends_of(pipeline: Pipeline, rank: int) -> list[Ends]:
     """Where the chunks of a rank stand."""
-    held, last = held_by(layout, rank), layout.pp * layout.vpp - 1
+    held, last = held_by(pipeline, rank), pipeline.pp * pipeline.vpp - 1
     return [Ends(i == 0, i == last, i - 1 in held, i + 1 in held) for i in held]
 
 
@@ -109,7 +109,7 @@ class ChunkPasses:
 
     def __init__(self, ledger: PytorchLedger) -> None:
         self._ledger = ledger
-        splits = ledger.plan.layout.schedule in SPLIT_BACKWARD
+        splits = ledger.plan.layout.pipeline.schedule in SPLIT_BACKWARD
         self._split = SplitLedger(ledger) if splits else None
 
     def passes(self, content: Content, ends: Ends, layers: Layers = NO_LAYERS) -> Passes:

@@ -28,7 +28,6 @@ from trainfit.estimator.frameworks.pytorch.units import Unit, whole_embedding_gr
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, Placement
 from trainfit.estimator.results import Peak
-from trainfit.estimator.schedule import rests_on
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 
 
@@ -40,7 +39,7 @@ class Chunk(NamedTuple):
     moments: Mapping[Direction, Reached]
 
 
-class Pipeline:
+class PipelinedRanks:
     """The ranks of a plan. Equal chunks are worked out once, on whichever ranks they are."""
 
     def __init__(self, shares: Shares, memo: Memo) -> None:
@@ -54,12 +53,11 @@ class Pipeline:
     def loads(self, rank: int) -> Loads:
         """What the rank holds as its actions run."""
         plan = self._plan
-        key = "loads", rests_on(plan), rank
-        return self._memo(key, lambda: loads(plan.layout, plan.batch.num_microbatches, rank))
+        return self._memo(loads, plan.layout.pipeline, plan.batch.num_microbatches, rank)
 
     def highest(self, rank: int, placements: list[Placement], states: States) -> Live:
         """The highest of the schedule's actions, and of the optimizer's step behind them."""
-        ends = ends_of(self._plan.layout, rank)
+        ends = ends_of(self._plan.layout.pipeline, rank)
         contents = [placement.content for placement in placements]
         chunks = list(map(self._chunk, contents, ends))
         sizes = list(chain.from_iterable([chunk.held for chunk in chunks]))
@@ -84,7 +82,7 @@ class Pipeline:
         """
         act, m = self._ledger.sizes.act, self._plan.batch.num_microbatches
         received = sum([2 - chunk.ends.begins - chunk.ends.ends for chunk in chunks])
-        sent = self._plan.layout.schedule == "1f1b" and not chunks[0].ends.begins
+        sent = self._plan.layout.pipeline.schedule == "1f1b" and not chunks[0].ends.begins
         return act * (m * received + sent) + self._collected(chunks)
 
     def _collected(self, chunks: list[Chunk]) -> int:
@@ -130,7 +128,8 @@ class Pipeline:
         passes = self._passes.passes(content, ends, fresh._replace(weights=resharded))
         reduced, added = self._gradients(content)
         sum_of_fresh = sum(fresh.fresh) + fresh.outside
-        split = plan.layout.schedule in SPLIT_BACKWARD and not (ends.begins or ends.handed_from)
+        whole = ends.begins or ends.handed_from
+        split = plan.layout.pipeline.schedule in SPLIT_BACKWARD and not whole
         held = Held(
             running=passes.running,
             deferred=passes.deferred,

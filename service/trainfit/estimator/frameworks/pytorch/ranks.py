@@ -7,7 +7,7 @@ from trainfit.estimator import cublas
 from trainfit.estimator.frameworks.pytorch.caching import cached
 from trainfit.estimator.frameworks.pytorch.engines.engine import Stage
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
-from trainfit.estimator.frameworks.pytorch.pipeline import Pipeline
+from trainfit.estimator.frameworks.pytorch.pipeline import PipelinedRanks
 from trainfit.estimator.frameworks.pytorch.states import (
     Numbers,
     Shares,
@@ -45,7 +45,7 @@ def ranks(
     """The ranks in order. Without `activations` only model states and standing buffers count."""
     shares = shares_of(plan, table, memo)
     undivided = undivided_shares(plan, table, memo) if shares.partly else shares
-    pipeline = Pipeline(shares, memo) if plan.layout.pp > 1 else None
+    pipeline = PipelinedRanks(shares, memo) if plan.layout.pipeline.pp > 1 else None
     alike: dict[tuple[Content, ...], Held] = {}
     for number, placements in enumerate(place(plan)):
         contents = tuple([placement.content for placement in placements])

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from trainfit.resolve.plan import Layout
+from trainfit.resolve.plan import Pipeline
 
 Direction = Literal[
     "forward", "backward", "backward_for_inputs", "adding", "backward_for_weights", "reduce"
@@ -88,21 +88,21 @@ ROUNDS = 4
 """Rounds of an interleaved schedule that show every state: its warm-up, two cycles, its end."""
 
 
-def shown_microbatches(layout: Layout, microbatches: int) -> int:
+def shown_microbatches(pipeline: Pipeline, microbatches: int) -> int:
     """Micro-batches of a step in which a rank comes by every state that it does with m."""
-    match layout.schedule:
+    match pipeline.schedule:
         case "gpipe" | "looped-bfs":
             return min(microbatches, ROUNDS)
         case "interleaved" | "interleaved-zb":
-            group = microbatches_per_round(layout.pp, microbatches)
+            group = microbatches_per_round(pipeline.pp, microbatches)
             return min(microbatches, ROUNDS * group)
         case _:
-            return min(microbatches, STEADY * layout.pp)
+            return min(microbatches, STEADY * pipeline.pp)
 
 
-def actions_in_steady_state(layout: Layout) -> int:
+def actions_in_steady_state(pipeline: Pipeline) -> int:
     """Actions for every further micro-batch."""
-    return (3 if layout.schedule in STEADILY_SPLIT else 2) * layout.vpp
+    return (3 if pipeline.schedule in STEADILY_SPLIT else 2) * pipeline.vpp
 
 
 def microbatches_per_round(pp: int, microbatches: int) -> int:
@@ -112,19 +112,19 @@ def microbatches_per_round(pp: int, microbatches: int) -> int:
     return microbatches // max(1, microbatches // pp)
 
 
-def order(layout: Layout, microbatches: int, rank: int) -> Iterator[Action]:
+def order(pipeline: Pipeline, microbatches: int, rank: int) -> Iterator[Action]:
     """The actions of a rank but for reductions."""
-    for run in runs(layout, microbatches, rank):
+    for run in runs(pipeline, microbatches, rank):
         for number in range(run.times):
             yield from run.turn(number)
 
 
-def runs(layout: Layout, microbatches: int, rank: int) -> Iterator[Run]:
+def runs(pipeline: Pipeline, microbatches: int, rank: int) -> Iterator[Run]:
     """Runs are what is run over and over: as many as the rank has chunks, many times."""
-    p, m = layout.pp, microbatches
-    match layout.schedule:
+    p, m = pipeline.pp, microbatches
+    match pipeline.schedule:
         case "gpipe" | "looped-bfs":
-            return _breadth_first(layout.vpp, m)
+            return _breadth_first(pipeline.vpp, m)
         case "1f1b":
             return _alternating(1, m, m, ahead=min(p - rank - 1, m))
         case "zb-v":
@@ -135,9 +135,9 @@ def runs(layout: Layout, microbatches: int, rank: int) -> Iterator[Run]:
             zero_bubble = schedule == "interleaved-zb"
             group = microbatches_per_round(p, m)
             hops = (1 if zero_bubble else 2) * (p - 1 - rank)
-            ahead = min((layout.vpp - 1) * group + hops, m * layout.vpp)
+            ahead = min((pipeline.vpp - 1) * group + hops, m * pipeline.vpp)
             lag = rank if zero_bubble else None
-            return _alternating(layout.vpp, m, group, ahead=ahead, lag=lag)
+            return _alternating(pipeline.vpp, m, group, ahead=ahead, lag=lag)
 
 
 def _breadth_first(v: int, m: int) -> Iterator[Run]:

@@ -18,7 +18,13 @@ from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed
 from trainfit.estimator.ledger import Group, Weight
 from trainfit.estimator.legend import PytorchLegend
-from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable
+from trainfit.estimator.local_parameters import (
+    ChunkParameters,
+    Local,
+    ParameterTable,
+    divided_model,
+    parameters_of,
+)
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, place
 from trainfit.resolve.plan import PytorchPlan
@@ -83,7 +89,8 @@ class Shares:
             sizes.adapters is not None or sizes.frozen or _freezes_layers(ledger.plan)
         )
         """Whether some parameters are not trained."""
-        self._trained = ParameterTable(ledger.plan, _trained(sizes)) if self.partly else table
+        divided = divided_model(ledger.plan)
+        self._trained = ParameterTable(divided, _trained(sizes)) if self.partly else table
         self._adapters = [_adapter_parameters(groups, sizes) for groups in ledger.kinds]
         self._virtual = virtual_tokens.elements(ledger.plan)
 
@@ -127,8 +134,11 @@ class Shares:
 
 def shares_of(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> Shares:
     """Worked out once for a plan: they rest on all of it."""
-    key = memo.identity(plan), "shares"
-    return memo(key, lambda: Shares(table, PytorchLedger(plan)))
+    return memo(_shares, plan, table)
+
+
+def _shares(plan: PytorchPlan, table: ParameterTable) -> Shares:
+    return Shares(table, PytorchLedger(plan))
 
 
 def undivided_shares(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> Shares:
@@ -136,7 +146,7 @@ def undivided_shares(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> Sh
     layout = replace(plan.layout, tp=1, ep=1, etp=1)
     if layout != plan.layout:
         plan = replace(plan, layout=layout)
-        table = ParameterTable(plan)
+        table = parameters_of(plan, memo)
     return shares_of(plan, table, memo)
 
 
@@ -147,10 +157,11 @@ def trained_parameters(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> 
     stage = VirtualStage(
         embedding=True, layers=plan.model.num_layers, mtp_layers=0, output_layer=True
     )
-    layout = replace(plan.layout, tp=1, pp=1, vpp=1, ep=1, etp=1, virtual_stages=(stage,))
+    alone = replace(plan.layout.pipeline, pp=1, vpp=1, virtual_stages=(stage,))
+    layout = replace(plan.layout, tp=1, ep=1, etp=1, pipeline=alone)
     if layout != plan.layout:
         plan = replace(plan, layout=layout)
-        table = ParameterTable(plan)
+        table = parameters_of(plan, memo)
     ((placement,),) = place(plan)
     return shares_of(plan, table, memo).chunk(placement.content)[1].trained
 

@@ -18,18 +18,18 @@ from trainfit.estimator.timeline import LONG_TURNS, MAX_PASSES, Pass, Phase, Tim
 
 def timeline(ledger: PytorchLedger, rank: int) -> Timeline | None:
     """The timeline of a rank, None where it is too long. Of a long one the middle is left out."""
-    layout, m = ledger.plan.layout, ledger.plan.batch.num_microbatches
-    long = m * layout.vpp > LONG_TURNS and layout.schedule not in BREADTH_FIRST
-    shown = shown_microbatches(layout, m) if long else m
-    if actions_in_steady_state(layout) * shown > MAX_PASSES:
+    pipeline, m = ledger.plan.layout.pipeline, ledger.plan.batch.num_microbatches
+    long = m * pipeline.vpp > LONG_TURNS and pipeline.schedule not in BREADTH_FIRST
+    shown = shown_microbatches(pipeline, m) if long else m
+    if actions_in_steady_state(pipeline) * shown > MAX_PASSES:
         return None
     of_chunks = ChunkPasses(ledger)
     chunks = [
         of_chunks.passes(placement.content, ends)
-        for placement, ends in zip(place(ledger.plan)[rank], ends_of(layout, rank), strict=True)
+        for placement, ends in zip(place(ledger.plan)[rank], ends_of(pipeline, rank), strict=True)
     ]
-    actions = list(order(layout, shown, rank))
-    omitted = (m - shown) * actions_in_steady_state(layout)
+    actions = list(order(pipeline, shown, rank))
+    omitted = (m - shown) * actions_in_steady_state(pipeline)
     passes = list(_passes(actions, chunks))
     middle = len(passes) // 2
     late = [

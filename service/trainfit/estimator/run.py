@@ -1,0 +1,50 @@
+"""What the programs of blocks are run with under Megatron."""
+
+from typing import Literal, NamedTuple
+
+from trainfit.resolve.plan import MegatronPlan, Routing, Step
+from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.framework import Megatron
+
+
+class MegatronRun(NamedTuple):
+    """One micro-batch through the layers of a rank: all of a plan that its ledger rests on. Keys
+    and values go round rings of `cp_ring` context-parallel ranks.
+    """
+
+    model: ModelSpec
+    vocabulary_rows: int
+    mtp_layers: int
+    tp: int
+    sequence_parallel: bool
+    cp: int
+    cp_comm_type: Literal["p2p", "all_gather", "a2a", "a2a+p2p"]
+    cp_ring: int
+    ep: int
+    etp: int
+    micro_batch_size: int
+    seq_length: int
+    step: Step
+    routing: Routing
+    framework: Megatron
+
+
+def run_of(plan: MegatronPlan) -> MegatronRun:
+    layout, batch = plan.layout, plan.batch
+    return MegatronRun(
+        model=plan.model,
+        vocabulary_rows=plan.vocabulary_rows,
+        mtp_layers=plan.mtp_layers,
+        tp=layout.tp,
+        sequence_parallel=layout.sequence_parallel,
+        cp=layout.cp,
+        cp_comm_type=layout.cp_comm_type,
+        cp_ring=layout.cp_ring,
+        ep=layout.ep,
+        etp=layout.etp,
+        micro_batch_size=batch.micro_batch_size,
+        seq_length=batch.seq_length,
+        step=plan.step,
+        routing=plan.routing,
+        framework=plan.framework,
+    )
