@@ -21,7 +21,7 @@ from trainfit.estimator.results import Estimate, Stage
 from trainfit.estimator.run import run_of
 from trainfit.estimator.tree import module_tree
 from trainfit.questions.estimate import plan_of
-from trainfit.resolve.plan import MegatronPlan
+from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.job import Job
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"

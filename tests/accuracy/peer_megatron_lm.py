@@ -12,7 +12,7 @@ from tests.accuracy.megatron_rows import job_of
 from tests.accuracy.outcomes import Counts, counts
 from trainfit.estimator.estimate import estimate
 from trainfit.questions.estimate import plan_of
-from trainfit.resolve.plan import MegatronPlan
+from trainfit.resolve.megatron.plan import MegatronPlan
 
 Row = dict[str, Any]
 

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from trainfit.questions.estimate import plan_of
-from trainfit.resolve.plan import MegatronPlan
+from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.job import Job
 
 

@@ -9,7 +9,7 @@ import pytest
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.run import run_of
 from trainfit.questions.estimate import plan_of
-from trainfit.resolve.plan import MegatronPlan
+from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.job import Job
 
 TOKENS, FFN, TOP_K, BF16 = 1024, 512, 2, 2

@@ -17,7 +17,7 @@ from trainfit.estimator.ledger import Group, Lifetime, Operation
 from trainfit.estimator.placement import place
 from trainfit.estimator.run import run_of
 from trainfit.questions.estimate import answer, plan_of
-from trainfit.resolve.plan import MegatronPlan
+from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.job import Job
 
 SPEC = {

@@ -7,7 +7,7 @@ import pytest
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.ledger import Lifetime
 from trainfit.questions.estimate import plan_of
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.job import Job
 
 SEQUENCE, HEADS, WIDTH = 512, 4, 64

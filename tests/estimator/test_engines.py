@@ -8,7 +8,7 @@ from trainfit.estimator.frameworks.pytorch.engines.engine import Stage
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.states import Numbers, States, model_states
 from trainfit.questions.estimate import plan_of, price
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.job import Job
 
 RANKS, PARAMETERS = 8, 8_000

@@ -16,7 +16,7 @@ from trainfit.estimator.memo import Memo
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.findings import RefusedError
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.job import Job
 
 WIDE: dict[str, Any] = {"params": "fp32", "compute": "bf16"}

@@ -14,7 +14,7 @@ from trainfit.estimator.placement import place
 from trainfit.estimator.results import Estimate, Stage
 from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.findings import RefusedError
-from trainfit.resolve.plan import MegatronPlan
+from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.job import Job
 
 IN_ALLOCATOR = 6

@@ -21,7 +21,8 @@ from trainfit.estimator.placement import held_by
 from trainfit.estimator.timeline import LONG_TURNS, Timeline
 from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.findings import RefusedError
-from trainfit.resolve.plan import Pipeline, PytorchPlan
+from trainfit.resolve.plan import Pipeline
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 

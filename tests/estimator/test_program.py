@@ -16,7 +16,7 @@ from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.program import Program
 from trainfit.estimator.run import run_of
 from trainfit.estimator.tree import Module, module_tree
-from trainfit.resolve.plan import MegatronPlan
+from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.job import Job
 
 LLAMA = "meta-llama/Llama-3.1-8B"

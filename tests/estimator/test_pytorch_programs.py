@@ -12,7 +12,7 @@ import pytest
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.ledger import Lifetime, Row
 from trainfit.questions.estimate import plan_of
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.job import Job
 
 MODELS = (

@@ -8,7 +8,7 @@ import pytest
 
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.questions.estimate import answer, plan_of
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.job import Job
 
 QWEN, EXPERTS, VISION = "Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen2.5-VL-7B-Instruct"

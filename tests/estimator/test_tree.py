@@ -12,7 +12,7 @@ from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import place
 from trainfit.estimator.run import run_of
 from trainfit.estimator.tree import Module, module_tree
-from trainfit.resolve.plan import MegatronPlan
+from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.job import Job
 
 MODELS = (

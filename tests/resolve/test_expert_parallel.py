@@ -8,7 +8,7 @@ import pytest
 
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.job import Job
 
 SHARDED = {"data_parallel_sharding_strategy": "optim_grads_params"}

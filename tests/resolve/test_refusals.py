@@ -6,7 +6,7 @@ import pytest
 
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.job import Job
 
 LLAMA = {"hf_id": "meta-llama/Llama-3.1-8B"}

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Size
-from trainfit.resolve.plan import Adapters, PytorchPlan
+from trainfit.resolve.pytorch.plan import Adapters, PytorchPlan
 
 
 @dataclass(frozen=True, slots=True)

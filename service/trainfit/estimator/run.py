@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from trainfit.resolve.plan import MegatronPlan, Routing, Step
+from trainfit.resolve.megatron.plan import MegatronPlan, Routing, Step
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron
 

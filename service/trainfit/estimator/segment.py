@@ -7,7 +7,7 @@ the end, giving it back. The highest point of each walk is kept with the operati
 from typing import Literal, NamedTuple
 
 from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation
-from trainfit.resolve.plan import OFFLOADED
+from trainfit.resolve.megatron.plan import OFFLOADED
 
 SAVED, FORWARD, BACKWARD = Lifetime.SAVED, Lifetime.FORWARD, Lifetime.BACKWARD
 GRADIENT = Lifetime.GRADIENT

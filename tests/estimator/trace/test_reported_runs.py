@@ -18,7 +18,7 @@ from trainfit.estimator.trace.recorder import Trace
 from trainfit.questions.estimate import EstimateAnswer, answer, plan_of
 from trainfit.questions.launches import read_asked
 from trainfit.questions.problems import Problem
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.job import Job
 
 Errors = tuple[float, float]

@@ -7,8 +7,10 @@ from trainfit.estimator.frameworks.framework import AnyPlan, Framework
 from trainfit.estimator.frameworks.megatron import framework as megatron
 from trainfit.estimator.frameworks.nanotron import framework as nanotron
 from trainfit.estimator.frameworks.pytorch import framework as pytorch
+from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.resolve.nanotron.plan import NanotronPlan
-from trainfit.resolve.plan import MegatronPlan, Plan, PytorchPlan
+from trainfit.resolve.plan import Plan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 
 _FRAMEWORKS: Mapping[type[Plan], Framework[Any]] = {
     MegatronPlan: megatron,

@@ -15,7 +15,7 @@ from trainfit.estimator.ledger import Kind
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.program import Program, Tensors, highest
 from trainfit.estimator.tensors import Role, Tensor
-from trainfit.resolve.plan import Adapters, PytorchPlan
+from trainfit.resolve.pytorch.plan import Adapters, PytorchPlan
 
 FP32 = 4
 """Bytes of an element; likewise below."""

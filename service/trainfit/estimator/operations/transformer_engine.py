@@ -13,7 +13,7 @@ from trainfit.estimator.legend import Legend
 from trainfit.estimator.program import Program
 from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.plan import OFFLOADED
+from trainfit.resolve.megatron.plan import OFFLOADED
 
 FP32 = 4
 """Bytes of an element; likewise below."""

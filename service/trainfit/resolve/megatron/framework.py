@@ -9,13 +9,14 @@ from trainfit.resolve.findings import Findings
 from trainfit.resolve.framework import Conventions
 from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
+from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.resolve.megatron.step import (
     check_interleaving,
     check_token_overlap,
     resolve_routing,
     resolve_step,
 )
-from trainfit.resolve.plan import MegatronPlan, Origin, Source, TargetGpu
+from trainfit.resolve.plan import Origin, Source, TargetGpu
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job

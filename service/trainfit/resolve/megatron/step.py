@@ -5,14 +5,8 @@ from math import ceil
 from typing import Literal
 
 from trainfit.resolve.findings import Findings, put
-from trainfit.resolve.plan import (
-    Layout,
-    RecomputePolicy,
-    Routing,
-    StateBytes,
-    Step,
-    TargetGpu,
-)
+from trainfit.resolve.megatron.plan import RecomputePolicy, Routing, StateBytes, Step
+from trainfit.resolve.plan import Layout, TargetGpu
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS

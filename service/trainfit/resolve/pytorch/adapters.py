@@ -3,7 +3,8 @@
 from fractions import Fraction
 
 from trainfit.resolve.findings import Findings, put
-from trainfit.resolve.plan import Adapters, Layout, VirtualTokens
+from trainfit.resolve.plan import Layout
+from trainfit.resolve.pytorch.plan import Adapters, VirtualTokens
 from trainfit.resolve.pytorch.precision import BYTES, Dtypes
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Attention, Layer

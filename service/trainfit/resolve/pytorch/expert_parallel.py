@@ -7,7 +7,8 @@ nothing of it.
 """
 
 from trainfit.resolve.findings import Findings, put
-from trainfit.resolve.plan import Engine, Layout
+from trainfit.resolve.plan import Layout
+from trainfit.resolve.pytorch.plan import Engine
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Transformers
 from trainfit.specs.job import Job

@@ -11,9 +11,10 @@ from trainfit.resolve.findings import Findings
 from trainfit.resolve.framework import Conventions
 from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
-from trainfit.resolve.plan import Origin, PytorchPlan, PytorchStep, Source, TargetGpu
+from trainfit.resolve.plan import Origin, Source, TargetGpu
 from trainfit.resolve.pytorch.freezing import with_frozen_layers
 from trainfit.resolve.pytorch.pipelining import check_pipeline, weighed
+from trainfit.resolve.pytorch.plan import PytorchPlan, PytorchStep
 from trainfit.resolve.pytorch.step import resolve_pytorch_step
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Torchtitan, Transformers

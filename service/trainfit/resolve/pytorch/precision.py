@@ -4,7 +4,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from trainfit.resolve.findings import Findings, put
-from trainfit.resolve.plan import Adapters, Engine, Layout, PytorchStates
+from trainfit.resolve.plan import Layout
+from trainfit.resolve.pytorch.plan import Adapters, Engine, PytorchStates
 from trainfit.specs.framework import Torchtitan
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS

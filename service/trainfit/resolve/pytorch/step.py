@@ -3,19 +3,19 @@
 from typing import Literal
 
 from trainfit.resolve.findings import Findings, put
-from trainfit.resolve.plan import (
-    Checkpointing,
-    DataParallelism,
-    Engine,
-    Layout,
-    OptimizerStep,
-    PytorchStep,
-    ZeroBuffers,
-)
+from trainfit.resolve.plan import Layout
 from trainfit.resolve.pytorch.adapters import adapters_of, check_virtual_tokens
 from trainfit.resolve.pytorch.auto_tp import check_auto_tp
 from trainfit.resolve.pytorch.expert_parallel import check_expert_parallel
 from trainfit.resolve.pytorch.freezing import check_frozen, frozen_modules
+from trainfit.resolve.pytorch.plan import (
+    Checkpointing,
+    DataParallelism,
+    Engine,
+    OptimizerStep,
+    PytorchStep,
+    ZeroBuffers,
+)
 from trainfit.resolve.pytorch.precision import (
     computes_in_half,
     dtypes_of,

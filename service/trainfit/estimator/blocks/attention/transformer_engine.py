@@ -6,7 +6,7 @@ megatron/core/transformer/attention.py.
 
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.plan import OFFLOADED
+from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import Attention
 
 CORE = (OFFLOADED + "core_attn",)

@@ -6,7 +6,7 @@ Symbols: estimator.legend. Source: torch.nn.functional.embedding, transformers' 
 
 from trainfit.estimator.operations.pytorch import BYTE, INT64, Modules
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.architecture import Embedding
 
 

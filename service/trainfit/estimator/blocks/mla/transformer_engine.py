@@ -8,7 +8,7 @@ the output of kv_up is not kept.
 
 from trainfit.estimator.operations.transformer_engine import CORE, TransformerEngine
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.plan import OFFLOADED
+from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import LatentAttention
 
 UP = ("mla_up_proj", OFFLOADED + CORE)

@@ -10,7 +10,7 @@ from trainfit.estimator.ledger import Kind
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import BYTE, INT64, TransformerEngine
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.plan import OFFLOADED
+from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import Experts
 
 FC1 = (OFFLOADED + "expert_fc1",)

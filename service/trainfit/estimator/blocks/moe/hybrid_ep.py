@@ -12,7 +12,7 @@ from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import BYTE, FP32, INT32, TransformerEngine
 from trainfit.estimator.results import Interval
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.plan import OFFLOADED
+from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import Experts
 
 FC1 = (OFFLOADED + "expert_fc1",)

@@ -4,7 +4,7 @@ from math import ceil
 from typing import NamedTuple
 
 from trainfit.estimator.legend import Legend
-from trainfit.resolve.plan import Routing
+from trainfit.resolve.megatron.plan import Routing
 from trainfit.specs.blocks import Experts
 
 

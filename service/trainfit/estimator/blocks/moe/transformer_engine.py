@@ -15,7 +15,7 @@ from trainfit.estimator.operations.transformer_engine import (
 )
 from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.plan import OFFLOADED
+from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import Experts
 
 ACTIVATION = "moe_act"

@@ -5,7 +5,7 @@ Source: TransformerEngine's layernorm_linear.py and rmsnorm.py.
 
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.plan import OFFLOADED
+from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import Norm
 
 

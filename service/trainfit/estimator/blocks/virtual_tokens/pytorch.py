@@ -14,7 +14,7 @@ from typing import NamedTuple
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.operations.pytorch import Modules
-from trainfit.resolve.plan import PytorchPlan, VirtualTokens
+from trainfit.resolve.pytorch.plan import PytorchPlan, VirtualTokens
 
 GATES = 4
 """Of an LSTM: input, forget, cell and output."""

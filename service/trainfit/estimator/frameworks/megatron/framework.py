@@ -19,7 +19,7 @@ from trainfit.estimator.results import Interval
 from trainfit.estimator.run import run_of
 from trainfit.estimator.timeline import Timeline
 from trainfit.estimator.trace.recorder import Trace
-from trainfit.resolve.plan import MegatronPlan
+from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.blocks import Experts, Recurrence
 
 ASSUMPTIONS = {

@@ -20,7 +20,7 @@ from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import BYTE, TransformerEngine
 from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.plan import OFFLOADED
+from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import (
     Attention,
     Block,

@@ -25,7 +25,8 @@ from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import Component, ComponentName
 from trainfit.estimator.run import run_of
 from trainfit.estimator.schedule import in_flight
-from trainfit.resolve.plan import MegatronPlan, Pipeline
+from trainfit.resolve.megatron.plan import MegatronPlan
+from trainfit.resolve.plan import Pipeline
 
 
 class Placed:

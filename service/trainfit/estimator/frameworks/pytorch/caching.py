@@ -15,7 +15,7 @@ from trainfit.estimator.frameworks.pytorch.units import Unit
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.operations.pytorch import FP32
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 
 
 def cached(

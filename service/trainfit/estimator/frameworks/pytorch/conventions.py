@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from trainfit.estimator.blocks.moe import pytorch as transformers_moe
 from trainfit.estimator.blocks.moe import torchtitan as torchtitan_moe
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.framework import Torchtitan, Transformers
 
 

@@ -23,7 +23,7 @@ from trainfit.estimator.placement import place
 from trainfit.estimator.results import Interval
 from trainfit.estimator.timeline import Timeline
 from trainfit.estimator.trace.recorder import Trace
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import Recurrence
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 

@@ -15,7 +15,7 @@ from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.operations.pytorch import BYTE, Modules
 from trainfit.estimator.tensors import Role, Tensor
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import (
     Attention,
     Block,

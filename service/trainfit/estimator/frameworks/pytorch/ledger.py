@@ -29,7 +29,7 @@ from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Segment, SegmentName, Sums, add_up, rerun, walk
 from trainfit.estimator.tensors import Role
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Sublayer
 
 

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from math import ceil
 
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.optimizers import OPTIMIZERS
 
 BF16 = 2

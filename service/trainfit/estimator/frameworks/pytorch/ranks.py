@@ -22,7 +22,7 @@ from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, Placement, place
 from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import Component, ComponentName
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 
 NO_NUMBERS = Numbers(0, 0, 0, 0, 0)
 

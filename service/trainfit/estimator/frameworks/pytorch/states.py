@@ -27,7 +27,7 @@ from trainfit.estimator.local_parameters import (
 )
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, place
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import Experts
 from trainfit.specs.pipeline_layout import VirtualStage
 

@@ -20,7 +20,7 @@ from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.results import Peak
 from trainfit.estimator.segment import Moment
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 
 
 class Live(NamedTuple):

@@ -16,7 +16,7 @@ from trainfit.estimator.frameworks.pytorch.units import NONE, Unit
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Segment
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 
 
 class Again(NamedTuple):

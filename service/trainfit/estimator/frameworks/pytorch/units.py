@@ -4,7 +4,7 @@ FSDP shares out the parameters of a layer, or of the root, as one unit.
 
 from typing import NamedTuple
 
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 
 
 class Unit(NamedTuple):

@@ -5,7 +5,7 @@ torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp.
 from trainfit.estimator.frameworks.pytorch.engines.engine import Stage, Unsharded
 from trainfit.estimator.frameworks.pytorch.states import Numbers, States
 from trainfit.estimator.frameworks.pytorch.units import Accumulated, Unit
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 
 
 class Ddp(Unsharded):

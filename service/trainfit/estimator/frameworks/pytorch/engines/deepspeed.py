@@ -5,7 +5,7 @@
 from trainfit.estimator.frameworks.pytorch.engines.engine import Stage, Unsharded
 from trainfit.estimator.frameworks.pytorch.states import Numbers, States, shard
 from trainfit.estimator.frameworks.pytorch.units import Accumulated, Unit
-from trainfit.resolve.plan import PytorchPlan, ZeroBuffers
+from trainfit.resolve.pytorch.plan import PytorchPlan, ZeroBuffers
 
 
 class ZeroOptimizer(Unsharded):

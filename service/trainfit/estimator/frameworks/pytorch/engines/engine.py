@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from trainfit.estimator.frameworks.pytorch.states import Numbers, States
 from trainfit.estimator.frameworks.pytorch.units import Accumulated, Unit
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 
 
 class Stage(NamedTuple):

@@ -16,7 +16,7 @@ from trainfit.estimator.frameworks.pytorch.units import (
     Unit,
     whole_embedding_gradient,
 )
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 
 SHARDS_PARAMETERS = ("optim_grads", "optim_grads_params")
 """Strategies under which FSDP gathers units."""

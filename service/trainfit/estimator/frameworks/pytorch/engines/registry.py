@@ -8,7 +8,7 @@ from trainfit.estimator.frameworks.pytorch.engines.deepspeed import (
 )
 from trainfit.estimator.frameworks.pytorch.engines.engine import Engine, Unsharded
 from trainfit.estimator.frameworks.pytorch.engines.fsdp import Fsdp1, Fsdp2
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 
 
 def engine_of(plan: PytorchPlan) -> Engine:

@@ -1,0 +1,87 @@
+"""The plan of a job of Megatron-LM or Megatron-Bridge."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from trainfit.resolve.plan import Plan
+from trainfit.specs.framework import Megatron
+
+OFFLOADED = "offload:"
+"""What stands before the name of a module whose tensors are offloaded, not recomputed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateBytes:
+    """Bytes per parameter of weights, main gradients, master weights and optimizer moments.
+
+    `linear_weights` are what matrices of linears take on top of `weights` (less than nothing
+    where they are kept in fp8 only), `matrix_moments` the moments of matrices, `step` what the
+    optimizer step borrows for each parameter of a shard.
+    """
+
+    weights: int
+    linear_weights: Fraction
+    gradients: int
+    master: int
+    moments: int
+    matrix_moments: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputePolicy:
+    """What is dropped. `full` layers keep their input only, in groups of `num_layers` (uniform)
+    or for the first `num_layers` of each chunk (block); `modules` are selective.
+    """
+
+    full: Literal["none", "uniform", "block"]
+    num_layers: int
+    modules: frozenset[str]
+    offloaded: frozenset[str]
+    distribute_saved_activations: bool
+
+    @property
+    def dropped(self) -> frozenset[str]:
+        """Names under which a tensor may be told to leave: recomputed or offloaded modules."""
+        return self.modules | {OFFLOADED + module for module in self.offloaded}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How the arithmetic of one step is done."""
+
+    activation_bytes: int
+    linear_input_bytes: Fraction
+    """Bytes of an element that a linear keeps of its input: less than an activation's in fp8."""
+    states: StateBytes
+    optimizer_offload_ratio: float
+    recompute: RecomputePolicy
+    attention_backend: Literal["flash", "fused", "unfused"]
+    attention_dropout: bool
+    hidden_dropout: bool
+    cross_entropy: Literal["unfused", "native_fused", "te_fused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """How tokens reach the experts, and how many rows that makes."""
+
+    dispatcher: Literal["alltoall", "allgather", "flex"]
+    grouped_gemm: bool
+    permute_fusion: bool
+
+    capacity_factor: float
+    pad_to_capacity: bool
+    imbalance_factor: float
+    probability_bytes: int
+    shared_expert_overlap: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronPlan(Plan):
+    """A plan for Megatron-LM or Megatron-Bridge."""
+
+    framework: Megatron
+    step: Step
+    routing: Routing

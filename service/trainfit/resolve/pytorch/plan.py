@@ -1,0 +1,172 @@
+"""The plan of a job whose model is made of PyTorch's modules: torchtitan's, transformers'."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from trainfit.resolve.plan import Plan
+from trainfit.specs.framework import Torchtitan, Transformers
+from trainfit.specs.optimizers import Implementation, OptimizerName
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualTokens:
+    """Trained tokens before every sample: as embeddings, which an encoder of a width and a number
+    of layers may make, or as keys and values of every layer. `width` are the features of an
+    embedding, or of the keys of a layer.
+    """
+
+    count: int
+    kind: Literal["embeddings", "mlp", "lstm", "keys_and_values", "projected_keys_and_values"]
+    width: int
+    encoder_width: int
+    encoder_layers: int
+
+    @property
+    def in_attention(self) -> bool:
+        """Whether they are keys and values, and no tokens anywhere else."""
+        return self.kind in ("keys_and_values", "projected_keys_and_values")
+
+
+@dataclass(frozen=True, slots=True)
+class Adapters:
+    """What is trained beside frozen weights: low-rank adapters of the linears that `targets` names
+    (None: of all but the head), or `virtual` tokens before every sample.
+
+    Their elements take `element_bytes` in storage and `computed_bytes` in a forward; an element of
+    a frozen matrix takes `matrix_bytes` in storage, of which `scale_bytes` are its quantisation's.
+    `saved` are modules that are trained whole.
+    """
+
+    rank: int
+    dropout: bool
+    targets: frozenset[str] | None
+    element_bytes: int
+    computed_bytes: int
+    matrix_bytes: Fraction
+    scale_bytes: Fraction
+    saved: frozenset[str]
+    base_dtype: str | None
+    """How what is not quantised of the base is stored, where a forward narrows what it reads."""
+    virtual: VirtualTokens | None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointing:
+    """Which layers run again in backward: none; one in `every` whole; or, of one in `every`, all
+    operations but attention and every second matrix product. Those that are `frozen` may be left
+    out. A `reentrant` layer runs again within a backward of its own, on a detached input.
+    """
+
+    kind: Literal["none", "layers", "operations"]
+    every: int
+    frozen: bool = True
+    reentrant: bool = False
+
+
+Engine = Literal["ddp", "fsdp1", "fsdp2", "deepspeed"]
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroBuffers:
+    """DeepSpeed's buffers in numbers of elements: of one reduction, fetched ahead, most that are
+    whole at once, and of a parameter that always is; and what it keeps on the host.
+    """
+
+    reduced: int
+    prefetched: int
+    live: int
+    persistence_threshold: int
+    contiguous: bool
+    overlapped: bool
+    optimizer_on_host: bool
+    parameters_on_host: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DataParallelism:
+    """Who shares states out over data-parallel ranks, and how."""
+
+    engine: Engine
+    reshard_after_forward: bool
+    sync_each_micro_batch: bool
+    gradient_as_bucket_view: bool
+    embedding_and_head_apart: bool
+    zero: ZeroBuffers | None = None
+    """Of DeepSpeed only."""
+
+
+@dataclass(frozen=True, slots=True)
+class PytorchStates:
+    """Bytes per parameter in PyTorch's own optimizers.
+
+    `parameters` are as the optimizer steps them and `gradients` as it reads them, `gathered` as a
+    forward reads them, those of linears in layers `gathered_matrices`, and `reduced` as gradients
+    are added up over ranks. `master` copies are DeepSpeed's. Moments of matrices are
+    `matrix_moments`, of all else `moments`.
+    """
+
+    parameters: int
+    gathered: int
+    gathered_matrices: int
+    gradients: int
+    reduced: int
+    master: int
+    moments: Fraction
+    matrix_moments: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerStep:
+    """How parameters are stepped: what the step keeps for a moment depends on it."""
+
+    name: OptimizerName
+    implementation: Implementation
+    in_backward: bool
+    paged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PytorchStep:
+    """How the arithmetic of one step is done by modules of PyTorch.
+
+    Activations take `activation_bytes` an element, the residual stream between the layers
+    `residual_bytes`: more where autocast narrows the inputs of matrix products only.
+    """
+
+    activation_bytes: int
+    residual_bytes: int
+    half: bool
+    """Activations are fp16, not bf16."""
+    autocast: bool
+    states: PytorchStates
+    optimizer: OptimizerStep
+    data_parallelism: DataParallelism
+    checkpointing: Checkpointing
+    offload_activations: bool
+    adapters: Adapters | None
+    frozen: frozenset[str]
+    kernels: Literal["eager", "fused"]
+    compiled: bool
+    float8: bool
+    """Linears of layers multiply in fp8, as torchao has them do."""
+    repeats_kv: bool
+    attention_backend: Literal["flash", "sdpa", "eager"]
+    attention_dropout: bool
+    hidden_dropout: bool
+    cross_entropy: Literal["full", "fused", "chunked", "checkpointed", "with_head"]
+    shifted: Literal["labels", "logits", "fp32_logits"]
+    loss_chunks: int
+    logits_kept: int
+    """Tokens of a sample whose logits are computed; 0: all."""
+    loss_parallel: bool
+    collects_outputs: bool
+    """A pipeline keeps the logits of the whole batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PytorchPlan(Plan):
+    """A plan for torchtitan, or for Hugging Face transformers."""
+
+    framework: Torchtitan | Transformers
+    step: PytorchStep
