@@ -1,6 +1,6 @@
 """Writes down what a rank asks of the allocator."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from trainfit.estimator.allocator import Allocate, Free, Request
@@ -37,11 +37,11 @@ class Recorder:
         self.moment, self.peak_moment = "", ""
         self._names = 0
 
-    def make(self, nbytes: int, blocks: int = 1) -> Held:
-        """So many blocks, of so many bytes each."""
+    def make(self, nbytes: int, blocks: int = 1, stream: Hashable = 0) -> Held:
+        """So many blocks, of so many bytes each, on a stream."""
         held = Held(range(self._names, self._names + blocks), nbytes)
         self._names += blocks
-        self.requests.extend([Allocate(name, nbytes) for name in held.names])
+        self.requests.extend([Allocate(name, nbytes, stream) for name in held.names])
         self.bytes += nbytes * blocks
         if self.bytes > self.peak_bytes:
             self.peak_bytes, self.peak_moment = self.bytes, self.moment

@@ -7,21 +7,45 @@ layer's backward reads it: a compiled graph drops it, eager modules keep it. Sou
 distributed/activation_checkpoint.py; torch/utils/checkpoint.py (_CachingTorchDispatchMode).
 """
 
-from trainfit.estimator.ledger import Group, Kind
-from trainfit.estimator.tensors import Role
+from collections.abc import Iterator
+
+from trainfit.estimator.ledger import Group, Kind, Operation
+from trainfit.estimator.tensors import Role, Tensor
 
 
 def kept_outputs(groups: tuple[Group, ...], *, compiled: bool) -> int:
     """Bytes of the outputs that are kept: those of the first product, the third, and so on."""
-    operations = [operation for group in groups for operation in group]
-    products = [each for each in operations if each.kind is Kind.PRODUCT]
-    biased = [each for each in products if each.bias]
-    chosen = [*[each for each in products if not each.bias][::2], *biased]
-    if compiled:
-        chosen = [each for each in chosen if each is not products[-1]]
-    kept = sum(product.output for product in chosen)
-    for operation in operations:
+    kept = sum(product.output for product in _kept_products(groups, compiled=compiled))
+    for operation in _operations(groups):
         if operation.kind is Kind.EXCHANGE:
             kept += operation.output
         kept += sum(row.bytes for row in operation.tensors if row.role is Role.KERNEL_OUTPUT)
     return kept
+
+
+def kept_tensors(groups: tuple[Group, ...], *, compiled: bool) -> list[Tensor]:
+    """The same as tensors, where programs tell which they are."""
+    kept = [
+        product.course.output
+        for product in _kept_products(groups, compiled=compiled)
+        if product.course is not None and product.course.output is not None
+    ]
+    for operation in _operations(groups):
+        kept += [
+            row.tensor
+            for row in operation.tensors
+            if row.role is Role.KERNEL_OUTPUT and row.tensor is not None
+        ]
+    return kept
+
+
+def _kept_products(groups: tuple[Group, ...], *, compiled: bool) -> Iterator[Operation]:
+    products = [each for each in _operations(groups) if each.kind is Kind.PRODUCT]
+    biased = [each for each in products if each.bias]
+    for each in (*[each for each in products if not each.bias][::2], *biased):
+        if not (compiled and each is products[-1]):
+            yield each
+
+
+def _operations(groups: tuple[Group, ...]) -> list[Operation]:
+    return [operation for group in groups for operation in group]

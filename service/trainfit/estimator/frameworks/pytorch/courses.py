@@ -6,20 +6,22 @@ Each kind of stretch is told once. Source of what runs again: torch/utils/checkp
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from trainfit.estimator.frameworks.pytorch.checkpointing import kept_tensors
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, PytorchLedger
-from trainfit.estimator.ledger import Group, Operation
+from trainfit.estimator.ledger import Group, Kind, Operation
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.estimator.trace.moments import Moment, Turn, backward, forward, left, saved, turns
 
 
 class Passes(NamedTuple):
-    """How the tensors of a stretch come and go: forward, again before backward, backward; those
-    that its forward keeps, and the gradients that its backward leaves. `read` and `made` are the
-    residual stream before and behind it.
+    """How the tensors of a stretch come and go: forward, again before backward, backward, of which
+    the first so many turns are its `loss`. `read` and `made` are the residual stream before and
+    behind it, `of_read` and `of_made` its gradient there.
     """
 
     forward: tuple[Turn, ...]
     backward: tuple[Turn, ...]
+    loss: int
     read: Tensor | None
     made: Tensor | None
     of_read: Tensor | None
@@ -61,9 +63,16 @@ class Courses:
         stays = [each for each in (made,) if each is not None]
         before = [each for each in (of_made,) if each is not None]
         behind = [each for each in (of_read,) if each is not None]
+        there, stay = [*kept, *before], [*leaves, *behind]
+        loss = len(backward([_loss(groups)]))
+        later = {each for moment in back[loss:] for each in moment}.union(stay)
+        begun = dict.fromkeys([*there, *(each for moment in back[:loss] for each in moment)])
+        of_loss = turns(back[:loss], there, later) if loss else ()
+        rest = turns(back[loss:], [each for each in begun if not loss or each in later], stay)
         return Passes(
             turns(run, given, [*kept, *stays]),
-            turns(back, [*kept, *before], [*leaves, *behind]),
+            (*of_loss, *rest),
+            len(of_loss),
             *(read, made, of_read, of_made),
         )
 
@@ -87,25 +96,42 @@ class Courses:
             of_read = following
         kept, leaves = saved(placed.groups), left(placed.groups)
         if placed.again:
+            chosen = self._chosen(placed.groups)
             again = [(reads[0], of_made, *moment) for moment in run]
-            whole = turns(again, [reads[0], of_made], [reads[0], of_made, *kept])
+            whole = turns(again, [reads[0], of_made, *chosen], [reads[0], of_made, *kept])
             back = [(reads[0], *moment) for moment in back]
             behind = turns(back, [*kept, of_made, reads[0]], [*leaves, of_read])
             return Passes(
-                turns(run, [reads[0]], [reads[0], made]),
+                turns(run, [reads[0]], [reads[0], made, *chosen]),
                 (*whole, *behind),
+                0,
                 *(reads[0], made, of_read, of_made),
             )
         return Passes(
             turns(run, [reads[0]], [*kept, made]),
             turns(back, [*kept, of_made], [*leaves, of_read]),
+            0,
             *(reads[0], made, of_read, of_made),
         )
+
+    def _chosen(self, groups: tuple[Group, ...]) -> list[Tensor]:
+        """What a layer that runs again keeps of its operations beside its input."""
+        plan = self._ledger.plan
+        if plan.step.checkpointing.kind != "operations":
+            return []
+        return kept_tensors(groups, compiled=plan.step.compiled)
 
 
 def operations(groups: Sequence[Group]) -> Iterator[Operation]:
     for group in groups:
         yield from group
+
+
+def _loss(groups: Sequence[Group]) -> Group:
+    """The operations of a loss that stands behind the head."""
+    made = [each.kind for each in operations(groups)]
+    own = Kind.LOSS in made and Kind.PRODUCT in made
+    return tuple([each for each in operations(groups) if own and each.kind is Kind.LOSS])
 
 
 def _stream(name: str, nbytes: int) -> Tensor:

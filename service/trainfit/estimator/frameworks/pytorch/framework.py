@@ -7,6 +7,7 @@ from trainfit.estimator.frameworks.framework import Costs
 from trainfit.estimator.frameworks.pytorch import timeline as actions
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.ranks import ranks as ranks
+from trainfit.estimator.frameworks.pytorch.requests import rank as requests
 from trainfit.estimator.frameworks.pytorch.states import shares_of
 from trainfit.estimator.frameworks.pytorch.states import trained_parameters as _trained
 from trainfit.estimator.frameworks.pytorch.trace import is_traced
@@ -48,12 +49,13 @@ def timeline(plan: PytorchPlan, rank: int) -> Timeline | None:
 
 
 def trace(plan: PytorchPlan, memo: Memo) -> Trace | None:
-    """The requests of the one rank that there is, where their order is known."""
-    if not is_traced(plan):
+    """The requests of a rank that has all layers, where their order is known."""
+    alone, shared = is_traced(plan), requests.is_traced(plan)
+    if not (alone or shared):
         return None
     shares = shares_of(plan, parameters_of(plan, memo), memo)
     ((placement,),) = place(plan)
-    return _trace(shares, placement.content)
+    return (_trace if alone else requests.trace)(shares, placement.content)
 
 
 def trained_parameters(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> int | None:

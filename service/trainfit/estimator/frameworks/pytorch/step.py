@@ -57,6 +57,14 @@ def is_loss_outside(plan: PytorchPlan) -> bool:
     return chunked or not conventions_of(plan).loss_in_forward
 
 
+def leaves_last_layer_whole(plan: PytorchPlan) -> bool:
+    """Whether the last layer's unit is not let go of behind its forward: torchtitan did so while
+    embedding and head belonged to the root (parallelize_llama.py: apply_fsdp).
+    """
+    policy = plan.step.data_parallelism
+    return is_loss_outside(plan) and not policy.embedding_and_head_apart
+
+
 class Step:
     """The moments of one micro-batch: the last one where there are several."""
 
@@ -79,6 +87,8 @@ class Step:
         self._head_outside = self._loss_outside or apart
         self._frozen_units, self._keeps_inputs = has_frozen_units(plan), keeps_inputs(plan)
         self._root, self._forwards, self._backwards = stretches(ledger, shares, content)
+        layers = [i for i, each in enumerate(self._forwards) if each.placed.layer is not None]
+        self._left_whole = layers[-1:] if leaves_last_layer_whole(plan) else []
 
     @property
     def units(self) -> list[Unit]:
@@ -110,7 +120,7 @@ class Step:
             yield _at(placed, moment, "forward", saved + cached, standing, buffers, buffered)
             saved += placed.segment.saved
             cached += placed.segment.cached
-            whole += 0 if self._reshards else unit.weights
+            whole += 0 if self._lets_go(index) else unit.weights
 
     def _backward(self) -> Iterator[Live]:
         """The last unit was not let go of. While a unit runs backward the one before it is being
@@ -121,8 +131,8 @@ class Step:
         saved = sum(stretch.placed.segment.saved for stretch in self._forwards)
         standing, sharded, root = self._standing.whole, self._standing.sharded, 0
         resident, behind, waiting, ran = self._root.weights, NONE, 0, 0
-        if not self._reshards:
-            resident += sum(stretch.unit.weights for stretch in self._forwards if stretch.last)
+        for index, stretch in enumerate(self._forwards):
+            resident += 0 if self._lets_go(index) or not stretch.last else stretch.unit.weights
         for index in reversed(range(len(self._backwards))):
             stretch = self._backwards[index]
             placed, unit, segment = stretch.placed, stretch.unit, stretch.placed.segment
@@ -133,12 +143,13 @@ class Step:
                 yield self._again(stretch, saved, gradients, resident + behind.reduce_scatter)
                 saved += stretch.again.layer.saved
             whole, all_gather = resident + stretch.around.weights, self._prefetched_behind(index)
-            if self._reshards and stretch.last:
+            lets_go = self._lets_go(index)
+            if lets_go and stretch.last:
                 copied = whole + unit.all_gather + unit.weights + behind.reduce_scatter
                 peak = Peak(f"{segment.name}_backward", "all_gather", placed.layer, None)
                 yield Live(gradients, saved, self._act, copied, peak)
             saved -= segment.saved
-            own = unit.weights if self._reshards else 0
+            own = unit.weights if lets_go else 0
             buffers = whole + all_gather + behind.reduce_scatter + own
             yield _at(placed, segment.backward, "backward", saved, gradients, buffers, all_gather)
             saved -= stretch.released
@@ -151,13 +162,17 @@ class Step:
             if stretch.around is NONE:
                 waiting = 0 if stretch.last else waiting + segment.gradients
             if stretch.last:
-                resident -= 0 if self._reshards else unit.weights
+                resident -= 0 if lets_go else unit.weights
                 whole = resident + stretch.around.weights
                 yield self._reduced(stretch, saved, gradients, whole + all_gather)
                 sharded += unit.gradients
                 standing -= min(standing, unit.accumulated)
                 behind = unit
         yield from self._end(standing, sharded, root)
+
+    def _lets_go(self, index: int) -> bool:
+        """Whether what was gathered for a stretch is let go of behind its forward."""
+        return self._reshards and index not in self._left_whole
 
     def _again(self, stretch: Stretch, saved: int, gradients: int, buffers: int) -> Live:
         """The layer of the stretch at its highest while it runs forward again."""
@@ -208,10 +223,11 @@ class Step:
         own = self._backwards[index]
         if own.around is not NONE:
             return self._next_all_gather(index - 1)
-        for stretch in reversed(self._backwards[:index]):
-            same = stretch.unit is own.unit and not own.last
-            if stretch.unit is not NONE and not same:
-                return stretch.unit.all_gather
+        for place in reversed(range(index)):
+            unit = self._backwards[place].unit
+            same = unit is own.unit and not own.last
+            if unit is not NONE and not same:
+                return unit.all_gather if self._lets_go(place) else 0
         return 0
 
 

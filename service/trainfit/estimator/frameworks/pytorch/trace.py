@@ -30,15 +30,24 @@ def is_traced(plan: PytorchPlan) -> bool:
     """Whether the order of a plan's requests is known: transformers on one GPU, with the blocks
     whose programs tell it.
     """
-    step, layout, optimizer = plan.step, plan.layout, plan.step.optimizer
-    made = OPTIMIZERS[optimizer.name].temporaries.get(optimizer.implementation)
     return (
         isinstance(plan.framework, Transformers)
-        and layout.num_gpus == 1
-        and step.data_parallelism.zero is None
+        and plan.layout.num_gpus == 1
+        and not plan.step.compiled
+        and plan.step.checkpointing.kind != "operations"
+        and programs_tell_order(plan)
+    )
+
+
+def programs_tell_order(plan: PytorchPlan) -> bool:
+    """Whether the programs of a plan's blocks, and of its optimizer's step, tell the order of what
+    they ask for.
+    """
+    step, optimizer = plan.step, plan.step.optimizer
+    made = OPTIMIZERS[optimizer.name].temporaries.get(optimizer.implementation)
+    return (
+        step.data_parallelism.zero is None
         and not (step.offload_activations or optimizer.in_backward or optimizer.paged)
-        and not step.compiled
-        and step.checkpointing.kind != "operations"
         and plan.batch.num_microbatches == 1
         and (made is None or made.like == "second moment")
         and (step.adapters is None or (step.adapters.virtual is None and not step.autocast))

@@ -1,0 +1,99 @@
+"""fully_shard: what a unit asks for as it is gathered, let go of and reduced.
+
+Copies of the rank's own shares and the output of an all-gather come from the stream that copies in,
+what a reduce-scatter makes from the stream that reduces; all else, the reduce-scatter's input among
+it, from the stream that computes. Nothing is recorded on other streams: a buffer is held until an
+event was waited for. Source: torch/distributed/fsdp/_fully_shard (_fsdp_collectives.py:
+foreach_all_gather, foreach_reduce; _fsdp_param_group.py: wait_for_unshard, post_backward;
+_fsdp_state.py: _post_forward, _root_post_backward_final_callback).
+"""
+
+from collections.abc import Sequence
+
+from trainfit.estimator.frameworks.pytorch.requests.unit import Parameters
+from trainfit.estimator.trace.recorder import Held, Recorder
+from trainfit.resolve.plan import PytorchPlan
+
+COPY_IN = "all-gather copy-in"
+REDUCE = "reduce-scatter"
+
+
+class Fsdp2Requests:
+    """The buffers of one rank."""
+
+    def __init__(self, plan: PytorchPlan, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._states, self._shards = plan.step.states, plan.layout.optimizer_shards
+        self._casts = self._states.parameters != self._states.gathered
+        self._gathering: dict[int, Held] = {}
+        self._whole: dict[int, list[Held]] = {}
+        self._copied: Held | None = None
+        self._reducing: Held | None = None
+        self._gradients: list[Held] = []
+
+    def gather(self, place: int, parameters: Parameters) -> None:
+        """The all-gather of a unit begins, unless it has, or the unit is whole."""
+        if place in self._gathering or place in self._whole or not parameters.unit.weights:
+            return
+        recorder, nbytes = self._recorder, parameters.unit.all_gather
+        share = recorder.make(nbytes // self._shards, stream=COPY_IN) if self._casts else None
+        self._gathering[place] = recorder.make(nbytes, stream=COPY_IN)
+        if share is not None:
+            recorder.release(share)
+
+    def before_forward(self, place: int, parameters: Parameters) -> None:
+        """The output of the all-gather before is held until this one is there."""
+        self.gather(place, parameters)
+        if place in self._gathering:
+            self.end_forward()
+            self._copied = self._copy_out(place, parameters)
+
+    def after_forward(self, place: int) -> None:
+        """Let go of a unit."""
+        self._recorder.release(*self._whole.pop(place, []))
+
+    def end_forward(self) -> None:
+        """Let go of the last output that is held."""
+        if self._copied is not None:
+            self._recorder.release(self._copied)
+            self._copied = None
+
+    def before_backward(self, place: int, parameters: Parameters) -> None:
+        self.gather(place, parameters)
+        if place in self._gathering:
+            self._recorder.release(self._copy_out(place, parameters))
+
+    def after_backward(self, place: int, parameters: Parameters, gradients: Sequence[Held]) -> None:
+        """Let go of a unit, and reduce its gradients in a buffer that is held until the next unit's
+        are.
+        """
+        self.after_forward(place)
+        if not gradients:
+            return
+        recorder, unit = self._recorder, parameters.unit
+        self.end_backward()
+        self._reducing = recorder.make(unit.reduce_scatter)
+        recorder.release(*gradients)
+        reduced = unit.reduce_scatter // self._shards
+        if reduced == unit.gradients:
+            self._gradients.append(recorder.make(unit.gradients, stream=REDUCE))
+        else:
+            output = recorder.make(reduced, stream=REDUCE)
+            self._gradients.append(recorder.make(unit.gradients, stream=REDUCE))
+            recorder.release(output)
+
+    def end_backward(self) -> None:
+        """Let go of what was reduced last."""
+        if self._reducing is not None:
+            self._recorder.release(self._reducing)
+            self._reducing = None
+
+    def end_step(self) -> None:
+        """Let go of the sharded gradients."""
+        self._recorder.release(*self._gradients)
+        self._gradients.clear()
+
+    def _copy_out(self, place: int, parameters: Parameters) -> Held:
+        """Parameters one by one, from the output of the all-gather."""
+        self._whole[place] = [self._recorder.make(nbytes) for nbytes in parameters.whole]
+        return self._gathering.pop(place)

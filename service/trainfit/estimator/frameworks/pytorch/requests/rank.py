@@ -1,0 +1,209 @@
+"""The requests of a rank that shares its states out: its part of the model as it is loaded, the
+first step, and each later one.
+
+Units are gathered before they run and reduced behind their backward, as their engine does; the
+passes between are those of a rank alone.
+"""
+
+from math import ceil
+
+from trainfit.estimator import cublas
+from trainfit.estimator.frameworks.pytorch.courses import Courses
+from trainfit.estimator.frameworks.pytorch.engines.fsdp import SHARDS_PARAMETERS
+from trainfit.estimator.frameworks.pytorch.requests.fsdp2 import Fsdp2Requests
+from trainfit.estimator.frameworks.pytorch.requests.unit import units_of
+from trainfit.estimator.frameworks.pytorch.states import Shares
+from trainfit.estimator.frameworks.pytorch.step import is_loss_outside, leaves_last_layer_whole
+from trainfit.estimator.frameworks.pytorch.trace import programs_tell_order
+from trainfit.estimator.placement import Content
+from trainfit.estimator.tensors import Tensor
+from trainfit.estimator.trace.moments import left
+from trainfit.estimator.trace.recorder import Held, Recorder, Trace
+from trainfit.resolve.plan import PytorchPlan
+from trainfit.specs.optimizers import OPTIMIZERS
+
+ROOT = -1
+"""The place of the root's unit."""
+
+
+def is_traced(plan: PytorchPlan) -> bool:
+    """Whether the order of requests is known of a plan that shares its states out: fully_shard
+    where all is trained, without a pipeline.
+    """
+    layout, step = plan.layout, plan.step
+    sums = layout.tp > 1 and step.checkpointing.kind == "operations"
+    return (
+        step.data_parallelism.engine == "fsdp2"
+        and layout.sharding in SHARDS_PARAMETERS
+        and layout.replicas == layout.pp == layout.ep == 1
+        and step.adapters is None
+        and not (step.frozen or step.cross_entropy == "chunked" or sums)
+        and programs_tell_order(plan)
+    )
+
+
+def trace(shares: Shares, content: Content) -> Trace:
+    """The requests of a rank that has its share of all of the model."""
+    return _Rank(shares, content).trace()
+
+
+class _Rank:
+    def __init__(self, shares: Shares, content: Content) -> None:
+        self._ledger = shares.ledger
+        self._plan = plan = shares.ledger.plan
+        self._placed = list(self._ledger.placed(content))
+        self._root, self._runs = units_of(self._ledger, shares, content, self._placed)
+        self._courses = Courses(self._ledger)
+        self._recorder = Recorder()
+        self._engine = Fsdp2Requests(plan, self._recorder)
+        self._workspace = cublas.workspaces(plan.gpu.compute_capability) // cublas.HANDLES
+        self._here: list[dict[Tensor, Held]] = []
+        self._gradients: list[Held] = []
+
+    def trace(self) -> Trace:
+        recorder = self._recorder
+        self._load()
+        loaded = recorder.cut()
+        self._step(first=True)
+        first = recorder.cut()
+        self._step(first=False)
+        return Trace(loaded, first, recorder.cut(), recorder.peak_bytes, recorder.peak_moment)
+
+    def _load(self) -> None:
+        self._recorder.moment = "load"
+        for parameters in (self._root, *[run.parameters for run in self._runs]):
+            for nbytes in parameters.stored:
+                self._recorder.make(nbytes)
+
+    def _step(self, *, first: bool) -> None:
+        number = "first" if first else "later"
+        self._here = [{} for _ in self._placed]
+        self._engine.before_forward(ROOT, self._root)
+        stream: Held | None = None
+        for place, run in enumerate(self._runs):
+            self._recorder.moment = f"{number} all_gather {place}"
+            self._engine.before_forward(place, run.parameters)
+            for index in run.stretches:
+                if first and index == 1:
+                    self._recorder.make(self._workspace)
+                stream = self._forward(index, stream, number)
+            if not self._stays(place):
+                self._engine.after_forward(place)
+        self._engine.end_forward()
+        if first:
+            self._recorder.make(self._workspace)
+        gradient: Held | None = None
+        root: list[Held] = []
+        for place in reversed(range(len(self._runs))):
+            gradient, made = self._unit_backward(place, gradient, number)
+            root[:0] = made
+        if gradient is not None:
+            self._recorder.release(gradient)
+        self._recorder.moment = f"{number} end_of_backward"
+        self._engine.after_backward(ROOT, self._root, root)
+        self._engine.end_backward()
+        self._recorder.moment = f"{number} optimizer_step"
+        self._optimizer(first=first)
+        self._engine.end_step()
+
+    def _unit_backward(
+        self, place: int, gradient: Held | None, number: str
+    ) -> tuple[Held | None, list[Held]]:
+        """A unit's stretches backward. Answers the gradient of the residual stream before it, and
+        the gradients that are left to the root.
+        """
+        run, made = self._runs[place], list[Held]()
+        for index in reversed(run.stretches):
+            if index == run.stretches[-1]:
+                steps = self._prepare, self._loss_backward
+                for step in reversed(steps) if is_loss_outside(self._plan) else steps:
+                    step(place, number)
+            gradient, leaves = self._backward(index, gradient, number)
+            made[:0] = leaves
+        if not run.parameters.unit.weights:
+            return gradient, made
+        self._recorder.moment = f"{number} reduce_scatter {place}"
+        self._engine.after_backward(place, run.parameters, made)
+        return gradient, []
+
+    def _prepare(self, place: int, number: str) -> None:
+        """A unit is whole before its backward, and the one before it is gathered meanwhile."""
+        self._recorder.moment = f"{number} all_gather {place}"
+        parameters = self._runs[place].parameters
+        self._engine.before_backward(place, parameters)
+        is_root = place == len(self._runs) - 1
+        if place and (parameters.unit.weights or is_root):
+            self._engine.gather(place - 1, self._runs[place - 1].parameters)
+
+    def _stays(self, place: int) -> bool:
+        """Whether a unit is left whole behind its forward: that of the head always is."""
+        if not self._plan.step.data_parallelism.reshard_after_forward:
+            return True
+        last = len(self._runs) - 1
+        return place == last or (place == last - 1 and leaves_last_layer_whole(self._plan))
+
+    def _forward(self, index: int, stream: Held | None, number: str) -> Held | None:
+        placed, here = self._placed[index], self._here[index]
+        if placed.name == "head" and is_loss_outside(self._plan):
+            self._engine.end_forward()
+        self._recorder.moment = f"{number} {placed.name}_forward {placed.layer}"
+        passes = self._courses.of(placed)
+        if passes.read is not None and stream is not None:
+            here[passes.read] = stream
+        self._recorder.run(passes.forward, here)
+        return here.pop(passes.made) if passes.made is not None else None
+
+    def _backward(
+        self, index: int, gradient: Held | None, number: str
+    ) -> tuple[Held | None, list[Held]]:
+        """The gradient of the residual stream before a stretch, and those that it leaves."""
+        placed, own = self._placed[index], self._here[index]
+        self._recorder.moment = f"{number} {placed.name}_backward {placed.layer}"
+        if not placed.runs_backward:
+            self._recorder.release(*own.values())
+            return gradient, []
+        passes = self._courses.of(placed)
+        if passes.of_made is not None and gradient is not None:
+            own[passes.of_made] = gradient
+        self._recorder.run(passes.backward[passes.loss :], own)
+        before = own.pop(passes.of_read, None) if passes.of_read is not None else None
+        return before, [own[each] for each in left(placed.groups) if each in own]
+
+    def _loss_backward(self, place: int, number: str) -> None:
+        """The loss runs backward before the head's unit is asked for, unless the root's forward
+        computes it.
+        """
+        index = self._runs[place].stretches[-1]
+        placed = self._placed[index]
+        passes = self._courses.of(placed)
+        if not passes.loss:
+            return
+        self._recorder.moment = f"{number} {placed.name}_backward {placed.layer}"
+        self._recorder.run(passes.backward[: passes.loss], self._here[index])
+
+    def _optimizer(self, *, first: bool) -> None:
+        """States of each share of a parameter at the first step, and what a step borrows."""
+        optimizer, states = self._plan.step.optimizer, self._plan.step.states
+        recorder, record = self._recorder, OPTIMIZERS[optimizer.name]
+        elements = [
+            count
+            for parameters in (self._root, *[run.parameters for run in self._runs])
+            for count in parameters.stepped
+        ]
+        moments = max(1, record.moments)
+        if first:
+            for count in elements:
+                for _ in range(moments if states.moments else 0):
+                    recorder.make(ceil(states.moments * count / moments))
+        made = record.temporaries.get(optimizer.implementation)
+        if made is None:
+            return
+        width = ceil(states.moments / 2)
+        if made.of == "all":
+            borrowed = [
+                recorder.make(width * count) for _ in range(made.tensors) for count in elements
+            ]
+            recorder.release(*borrowed)
+            return
+        for count in elements:
+            recorder.release(*[recorder.make(width * count) for _ in range(made.tensors)])

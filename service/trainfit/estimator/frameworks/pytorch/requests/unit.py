@@ -1,0 +1,119 @@
+"""A unit of FSDP with its parameters one by one, as they are gathered and let go of."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from trainfit.estimator.frameworks.pytorch.courses import operations
+from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
+from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, PytorchLedger
+from trainfit.estimator.frameworks.pytorch.states import (
+    Numbers,
+    Shares,
+    gathered,
+    shard,
+    stored,
+)
+from trainfit.estimator.frameworks.pytorch.units import Unit
+from trainfit.estimator.ledger import Operation
+from trainfit.estimator.placement import Content
+from trainfit.resolve.plan import PytorchPlan
+
+NO_NUMBERS = Numbers(0, 0, 0, 0, 0)
+
+
+class Parameters(NamedTuple):
+    """The parameters of a unit, in the order of its modules: each matrix by itself, what there is
+    besides in one piece.
+
+    Bytes of each, whole as a forward reads them and this rank's share as it is stored; elements of
+    those that this rank steps.
+    """
+
+    unit: Unit
+    whole: tuple[int, ...]
+    stored: tuple[int, ...]
+    stepped: tuple[int, ...]
+
+
+class UnitRun(NamedTuple):
+    """A unit, and the places of the stretches that run while it is gathered. The root's stretches
+    are those of no other unit.
+    """
+
+    parameters: Parameters
+    stretches: range
+    is_layer: bool
+
+
+def units_of(
+    ledger: PytorchLedger, shares: Shares, content: Content, placed: Sequence[PlacedGroups]
+) -> tuple[Parameters, list[UnitRun]]:
+    """The root's parameters, and the runs of all stretches in forward order. A layer is a unit;
+    what stands outside of them is the root's, or the embedding is one, and norm and head are.
+    """
+    plan = ledger.plan
+    apart = plan.step.data_parallelism.embedding_and_head_apart
+    embedding, rest = shares.outside(content)
+    behind = [each for each in placed if each.kind is None and each.name != "embedding"]
+    first, last = [embedding], _each(ledger, behind, rest)
+    empty = _parameters((), plan)
+    root = empty if apart else _parameters((*first, *last), plan)
+    kinds = {
+        each.kind: _parameters(_each(ledger, [each], shares.layer(each.kind)), plan)
+        for each in placed
+        if each.kind is not None
+    }
+    runs = []
+    for place, each in enumerate(placed):
+        if each.kind is not None:
+            runs.append(UnitRun(kinds[each.kind], range(place, place + 1), True))
+        elif each.name == "embedding":
+            own = _parameters(first, plan) if apart else empty
+            runs.append(UnitRun(own, range(place, place + 1), False))
+        elif each is behind[0]:
+            own = _parameters(last, plan) if apart else empty
+            runs.append(UnitRun(own, range(place, place + len(behind)), False))
+    return root, runs
+
+
+def _parameters(each: Sequence[Numbers], plan: PytorchPlan) -> Parameters:
+    numbers = NO_NUMBERS
+    for one in each:
+        numbers = numbers.plus(one)
+    return Parameters(
+        engine_of(plan).unit(numbers),
+        tuple([gathered(one, plan) for one in each]),
+        tuple([stored(shard(one, plan), plan) for one in each]),
+        tuple([trained for one in each if (trained := shard(one, plan).trained)]),
+    )
+
+
+def _each(ledger: PytorchLedger, placed: Sequence[PlacedGroups], numbers: Numbers) -> list[Numbers]:
+    """Parameters one by one: the matrices of products, and what is left of the numbers."""
+    found, rest = [], numbers
+    for stretch in placed:
+        for operation in operations(stretch.groups):
+            for matrix in _matrices(operation, ledger):
+                left = Numbers(*[a - b for a, b in zip(rest, matrix, strict=True)])
+                if min(left) >= 0:
+                    found.append(matrix)
+                    rest = left
+    return [*found, rest] if rest.all else found
+
+
+def _matrices(operation: Operation, ledger: PytorchLedger) -> Iterator[Numbers]:
+    """A product's weight, and the adapters beside it."""
+    if operation.gemm is None:
+        return
+    outputs, inputs = operation.gemm
+    sizes, count = ledger.sizes, outputs * inputs
+    if sizes.trains(operation.name):
+        yield Numbers(count, 0, 0, 0, count if operation.name != "lm_head" else 0)
+    elif operation.name == "lm_head":
+        yield Numbers(0, 0, 0, count, 0)
+    else:
+        yield Numbers(0, 0, count, 0, 0)
+    if sizes.adapters is not None and operation.adapted:
+        for side in (inputs, outputs):
+            count = sizes.adapters.rank * side
+            yield Numbers(count, 0, 0, 0, count)
