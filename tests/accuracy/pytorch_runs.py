@@ -48,9 +48,9 @@ def job_of(row: Row, framework: str) -> Job:
 
 
 RAN_BY_SLURM = re.compile(r"llama3_h100_202412_torchtitan\.md@\S+ Table [13]\b")
-"""Tables whose runs did not grow segments: its launcher on one host does (run_train.sh, since October
-2024), its script for Slurm does not. What each of their five rows reserved tells the two apart by
-3 to 4 %.
+"""Tables whose runs did not grow segments: torchtitan's launcher on one host does (run_train.sh,
+since October 2024), its script for Slurm does not. What each of their five rows reserved tells the
+two apart by 3 to 4 %.
 """
 
 
