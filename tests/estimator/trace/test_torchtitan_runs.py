@@ -16,7 +16,7 @@ from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.pytorch.framework import trace
 from trainfit.estimator.memo import Memo
 from trainfit.questions.estimate import plan_of
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 
 
 def runs() -> Iterator[tuple[str, float, PytorchPlan]]:

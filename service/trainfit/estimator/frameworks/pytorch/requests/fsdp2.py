@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from trainfit.estimator.frameworks.pytorch.requests.unit import Parameters
 from trainfit.estimator.trace.recorder import Held, Recorder
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 
 COPY_IN = "all-gather copy-in"
 REDUCE = "reduce-scatter"

@@ -19,7 +19,7 @@ from trainfit.estimator.placement import Content
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import left
 from trainfit.estimator.trace.recorder import Held, Recorder, Trace
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.optimizers import OPTIMIZERS
 
 ROOT = -1

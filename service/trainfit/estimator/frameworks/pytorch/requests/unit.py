@@ -16,7 +16,7 @@ from trainfit.estimator.frameworks.pytorch.states import (
 from trainfit.estimator.frameworks.pytorch.units import Unit
 from trainfit.estimator.ledger import Operation
 from trainfit.estimator.placement import Content
-from trainfit.resolve.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
 
 NO_NUMBERS = Numbers(0, 0, 0, 0, 0)
 
