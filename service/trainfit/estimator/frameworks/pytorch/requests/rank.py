@@ -35,7 +35,7 @@ def is_traced(plan: PytorchPlan) -> bool:
     return (
         step.data_parallelism.engine == "fsdp2"
         and layout.sharding in SHARDS_PARAMETERS
-        and layout.replicas == layout.pp == layout.ep == 1
+        and layout.replicas == layout.pipeline.pp == layout.ep == 1
         and step.adapters is None
         and not (step.frozen or step.cross_entropy == "chunked" or sums)
         and programs_tell_order(plan)
