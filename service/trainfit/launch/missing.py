@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+ARGUMENTS = "/argv"
 OVERRIDES = "/overrides"
 IN_OVERRIDES = re.compile(r"(?P<pointer>/\w[\w/]*) in overrides")
 IN_ENV = re.compile(
@@ -20,6 +21,6 @@ def asked_for(message: str) -> Iterator[str]:
     for variable in IN_ENV.finditer(message):
         yield f"/env/{variable['name']}"
     if SCRIPT_ARGUMENTS.search(message):
-        yield "/argv"
+        yield ARGUMENTS
     for field in IN_OVERRIDES.finditer(message):
         yield OVERRIDES + field["pointer"]

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from trainfit.catalog.gpus import UnknownGpuError, find_gpu
-from trainfit.launch.account import Account, with_unsupported
+from trainfit.launch.account import Account, Defaulted, with_unsupported
 from trainfit.launch.commands.unwrap import Unwrapped, programs_of
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.fork import Fork, every_way
 from trainfit.launch.formats import FORMATS, Format
+from trainfit.launch.missing import ARGUMENTS
 from trainfit.launch.open_facts import OpenFact, Values, cases_of, open_facts
 from trainfit.launch.overriding import overridden
 from trainfit.launch.program import Program
@@ -35,9 +36,33 @@ BESIDE_OTHERS: Sequence[LaunchFormat] = ("accelerate", "deepspeed")
 def read_launch(launch: Launch) -> LaunchReading:
     """The job of a launch; whether it is a job in all its fields is not checked here.
 
+    A script whose arguments were not sent is read as it runs without, where that makes a job.
     Raises LaunchError where no format is recognised, or a file or a value cannot be read.
     """
-    return _read(launch, *_the_one(programs_of(launch), launch.format))
+    try:
+        return _read(launch, *_the_one(programs_of(launch), launch.format))
+    except LaunchError as error:
+        alone = _without_arguments(launch, error)
+        if alone is None:
+            raise
+        try:
+            return _told(read_launch(alone))
+        except LaunchError:
+            raise error from None
+
+
+def _without_arguments(launch: Launch, error: LaunchError) -> Launch | None:
+    """The launch with its script as it runs on its own, where what is wrong asks for arguments."""
+    asked = any(ARGUMENTS in each.missing for each in error.complaints)
+    return launch.model_copy(update={"argv": ()}) if asked and launch.argv is None else None
+
+
+def _told(reading: LaunchReading) -> LaunchReading:
+    """A launch that was read without arguments, whose account says so."""
+    account = reading.launch.account
+    told = Defaulted(ARGUMENTS, [], "the script, as it runs without arguments")
+    account = replace(account, defaulted=[told, *account.defaulted])
+    return replace(reading, launch=replace(reading.launch, account=account))
 
 
 def _read(launch: Launch, found: Format, program: Program) -> LaunchReading:
@@ -55,6 +80,14 @@ def read_open(launch: Launch, error: LaunchError) -> LaunchReading | None:
     """A launch that lacks nothing but facts whose values can be tried, as it is read with the first
     that makes it whole. None where `error` says that something else is wrong, or none does.
     """
+    alone = _without_arguments(launch, error)
+    if alone is not None:
+        try:
+            read_launch(alone)
+        except LaunchError as left:
+            tried = read_open(alone, left)
+            return None if tried is None else _told(tried)
+        return None
     facts = tuple(open_facts(error))
     first = next(read_cases(launch, facts), None) if facts else None
     return None if first is None else replace(first[1], left_open=launch, open=facts)

@@ -28,12 +28,14 @@ class Setting:
     unknown: str | None = None
     written: Any = None
     whose: str | None = None
+    pieces: tuple[Piece, ...] = ()
+    """Of a text that is known in part, its pieces."""
 
     @classmethod
     def of(cls, key: str, word: Piece, value: Any = None) -> Setting:
         """The setting of this key that a word gives, at the word's place."""
         given = word.text if value is None else value
-        return cls(key, given, word.file, word.line, word.unknown)
+        return cls(key, given, word.file, word.line, word.unknown, pieces=word.pieces)
 
     @property
     def where(self) -> str:

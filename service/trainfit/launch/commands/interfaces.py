@@ -98,9 +98,9 @@ SLURM = Interface(
         "container_env container_id container_image container_mounts container_name "
         "container_remap_root container_save container_workdir core_spec cores_per_socket "
         "cpu_bind cpu_freq cpus_per_gpu cpus_per_task d deadline delay_boot dependency "
-        "distribution e epilog error exclude export extra extra_node_info gid gpu_bind gpu_freq "
-        "gpus gpus_per_node gpus_per_socket gpus_per_task gres gres_flags het_group hint i input "
-        "job_name jobid licenses m mail_type mail_user max_threads mcs_label mem mem_bind "
+        "distribution e epilog error excluded_nodes export extra extra_node_info gid gpu_bind "
+        "gpu_freq gpus gpus_per_node gpus_per_socket gpus_per_task gres gres_flags het_group hint "
+        "i input job_name jobid licenses m mail_type mail_user max_threads mcs_label mem mem_bind "
         "mem_per_cpu mem_per_gpu mincpus mpi msg_timeout multi_prog n network nice nodefile "
         "nodelist nodes ntasks ntasks_per_core ntasks_per_gpu ntasks_per_node ntasks_per_socket o "
         "open_mode output p partition power prefer priority profile prolog propagate q qos r "
@@ -121,6 +121,7 @@ SLURM = Interface(
         "n": "ntasks",
         "G": "gpus",
         "tasks_per_node": "ntasks_per_node",
+        "exclude": "excluded_nodes",
     },
     abbreviated=True,
 )

@@ -13,6 +13,9 @@ from trainfit.launch.settings import Setting
 from trainfit.launch.shell.text import Text
 
 _DIRECTIVE = "#SBATCH"
+JOB = ("SLURM_JOB_ID", "SLURM_JOBID")
+ANY_JOB = "1"
+"""Names files and ports, and that a script runs within a job."""
 
 
 def directives(script: Text) -> Sequence[Word]:
@@ -100,11 +103,14 @@ def variables(given: Allocation) -> Mapping[str, Setting]:
         "SLURM_NPROCS": _product(given.tasks),
         "SLURM_NTASKS_PER_NODE": given.tasks[1] if len(given.tasks) == 2 else None,
     }
-    return {
+    known = {
         name: replace(setting, key=name, value=str(setting.value))
         for name, setting in values.items()
         if setting is not None and setting.unknown is None
     }
+    job = next(iter(known.values()), None)
+    numbers = () if job is None else (replace(job, key=name, value=ANY_JOB) for name in JOB)
+    return {each.key: each for each in numbers} | known
 
 
 def _product(settings: Sequence[Setting]) -> Setting | None:

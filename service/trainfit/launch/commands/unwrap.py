@@ -338,6 +338,8 @@ def _read(program: Program) -> Text:
 
 
 def _text(setting: Setting) -> Text:
+    if setting.pieces:
+        return Text(setting.pieces)
     return Text.of(str(setting.value), setting.file, setting.line, setting.unknown)
 
 

@@ -17,6 +17,7 @@ from trainfit.launch.megatron.dimensions import (
     read_model,
     read_vocabulary,
 )
+from trainfit.launch.megatron.forks import read_forks
 from trainfit.launch.megatron.hybrid import read_hybrid
 from trainfit.launch.megatron.layout import read_layout
 from trainfit.launch.megatron.options import Defaults, Parser
@@ -38,6 +39,7 @@ def read_arguments(
         leave_out_dimensions(reading)
     read_layout(reading, defaults)
     read_step(reading, defaults)
+    read_forks(reading, defaults)
     read_switches(reading, defaults)
     if spelled_out:
         read_vocabulary(reading, defaults, tokenizer)

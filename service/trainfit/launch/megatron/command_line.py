@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from trainfit.launch.draft import Draft
-from trainfit.launch.megatron.known import OF_FORKS, VALUE_IRRELEVANT
+from trainfit.launch.megatron.known import VALUE_IRRELEVANT
 from trainfit.launch.megatron.layer_flags import layer_flags
 from trainfit.launch.megatron.options import Option, Parser
 from trainfit.launch.program import Word
@@ -101,9 +101,7 @@ def _set(arguments: Arguments, parser: Parser, word: Word, given: list[Word], dr
         else:
             _put(arguments, option, word, given[:taken], draft)
             return taken
-    if problem is None and word.text in OF_FORKS:
-        draft.ignore(_setting(word, given))
-    elif problem is None:
+    if problem is None:
         draft.leave_out(_setting(word, given), parser.why_not(word.text))
     else:
         draft.complain(_setting(word, given), problem)
@@ -176,6 +174,8 @@ def _value(option: Option, spelling: str, given: list[Word]) -> Any:
     if option.takes == 0:
         return not spelling.startswith("--no-") if option.sets is None else option.sets
     values = [_one(option, word.text) for word in given]
+    if option.means is not None:
+        values = [option.means[value] for value in values]
     return values[0] if option.takes == 1 else values
 
 

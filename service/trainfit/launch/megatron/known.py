@@ -3,6 +3,3 @@
 VALUE_IRRELEVANT = frozenset(("lr_wsd_decay_style", "rotary_base", "tokenizer_type"))
 """Options that forks give other values: another decay, a base that is no whole number, a tokenizer
 of their own, whose vocabulary has to be told as that of any other."""
-
-OF_FORKS = frozenset(("--data-impl", "--data-path2", "--train-tokens"))
-"""Options of early Megatron-LM, its examples and Megatron-DeepSpeed that do not change memory."""

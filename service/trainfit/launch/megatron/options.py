@@ -3,7 +3,9 @@
 `options.json` has every option of the releases that it names, read from the argparse calls and
 config dataclasses of the files that it names. Where an option changed, it stands there once for
 each shape, with the first and the last release of that shape by their numbers in the list.
-`patch_options.json` has those that Pai-Megatron-Patch adds to all of them and its scripts give.
+`patch_options.json` has those that Pai-Megatron-Patch adds to all of them and its scripts give,
+`fork_options.json` those of the forks that it names and of Megatron-LM before core_v0.5.0, which
+count where no release is named. An option may be another name of one of Megatron-LM's.
 """
 
 from __future__ import annotations
@@ -35,14 +37,17 @@ class Option:
     default: Any
     since: int
     until: int
+    means: Mapping[str, str] | None = None
+    """What Megatron-LM calls the choices, where it does so otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """Every option by each of its spellings, oldest shape first."""
+    """Every option by each of its spellings, oldest shape first; `forks` has those of forks."""
 
     names: tuple[str, ...]
     options: Mapping[str, tuple[Option, ...]]
+    forks: Mapping[str, tuple[Option, ...]]
 
     @property
     def latest(self) -> int:
@@ -50,7 +55,8 @@ class Releases:
 
     def dests(self) -> frozenset[str]:
         """Every name in the namespace of any release."""
-        return frozenset(option.dest for shapes in self.options.values() for option in shapes)
+        every = (*self.options.values(), *self.forks.values())
+        return frozenset(option.dest for shapes in every for option in shapes)
 
 
 class UnknownReleaseError(ValueError):
@@ -60,9 +66,9 @@ class UnknownReleaseError(ValueError):
 @cache
 def releases() -> Releases:
     """The options that were read from the sources."""
-    data, patch = (
+    data, patch, forks = (
         json.loads((files(__package__) / name).read_text("utf-8"))
-        for name in ("options.json", "patch_options.json")
+        for name in ("options.json", "patch_options.json", "fork_options.json")
     )
     latest = len(data["releases"]) - 1
     options: dict[str, list[Option]] = {}
@@ -75,6 +81,11 @@ def releases() -> Releases:
         {
             name: tuple(sorted(shapes, key=lambda option: option.since))
             for name, shapes in options.items()
+        },
+        {
+            name: (option,)
+            for option in (_option(entry, latest) for entry in forks["options"])
+            for name in option.names
         },
     )
 
@@ -91,6 +102,7 @@ def _option(entry: Mapping[str, Any], latest: int) -> Option:
         default=entry.get("default"),
         since=entry.get("since", 0),
         until=entry.get("until", latest),
+        means=entry.get("means"),
     )
 
 
@@ -147,11 +159,11 @@ class Parser:
         return f"Megatron-LM {known.names[known.latest if self.release is None else self.release]}"
 
     def shapes(self, spelling: str) -> Sequence[Option]:
-        """The option of this spelling, in the shapes that the release allows."""
+        """The option of this spelling, in the shapes that the release allows; a fork's is last."""
         shapes = releases().options.get(spelling, ())
-        if self.release is None:
-            return shapes[::-1]
-        return [option for option in shapes if option.since <= self.release <= option.until]
+        if self.release is not None:
+            shapes = tuple(each for each in shapes if each.since <= self.release <= each.until)
+        return (*shapes[::-1], *releases().forks.get(spelling, ()))
 
     def defaults(self) -> Defaults:
         """What the release sets where nothing is given."""

@@ -8,7 +8,9 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.command_line import read_words
+from trainfit.launch.megatron.deepspeed import engine_of, put_engine
 from trainfit.launch.megatron.environment import read_environment
+from trainfit.launch.megatron.forks import put_expert_ranks
 from trainfit.launch.megatron.options import Defaults, Parser, UnknownReleaseError, release_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
@@ -52,10 +54,14 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     reading = Reading(arguments.settings, draft, arguments.values)
     if _file_name(program) not in MCORE_ONLY:
         _leave_out_legacy_model(reading, parser.defaults(), program)
+    engine = engine_of(program, reading)
     name = _file_name(program)
     tokenizer = TOKENIZER if name in PROGRAMS else None
     read_arguments(reading, parser.defaults(), hybrid=name in HYBRID, tokenizer=tokenizer)
+    if engine is not None:
+        put_engine(draft, engine)
     read_machine(program, draft)
+    put_expert_ranks(reading)
 
 
 def _leave_out_legacy_model(reading: Reading, defaults: Defaults, program: Program) -> None:

@@ -13,6 +13,12 @@ from trainfit.launch.shell.text import Text
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
+_PLACEHOLDER = re.compile(
+    r"(?:(?<=[\s=])|^)<(?![\s(])[^<>|&;$`\"'{}()\n]*[^<>|&;$`\"'{}()\s]>(?=[\s/\"'\\_.,:]|$)"
+)
+"""<your path>, as examples have it; what it is to hold is not known. Bash takes it for two
+redirections, of which nobody writes the first so close to the second."""
+
 OPAQUE = "\ue000"
 """Stands in the text for a piece that is not known; no letter of any language."""
 
@@ -38,7 +44,8 @@ class Source:
     @classmethod
     def of(cls, text: Text) -> Source:
         """A text that the shell has put together, to be read as commands. Raises ShellError."""
-        pieces = tuple(piece for piece in text.pieces if piece.text) or text.pieces[:1]
+        parts = (part for piece in text.pieces for part in _parted(piece))
+        pieces = tuple(piece for piece in parts if piece.text) or text.pieces[:1]
         contents, starts, at = [], [], 0
         for piece in pieces:
             known = piece.unknown is None
@@ -76,6 +83,19 @@ class Source:
             else:
                 yield Piece(self.content[start:stop], piece.file, piece.line)
             start, index = stop, following
+
+
+def _parted(piece: Piece) -> Iterator[Piece]:
+    """A piece, with placeholders in it as pieces that are not known."""
+    if piece.unknown is not None or "<" not in piece.text:
+        yield piece
+        return
+    at = 0
+    for found in _PLACEHOLDER.finditer(piece.text):
+        yield Piece(piece.text[at : found.start()], piece.file, piece.line)
+        yield Piece(found[0], piece.file, piece.line, f"{found[0]} is to be filled in")
+        at = found.end()
+    yield Piece(piece.text[at:], piece.file, piece.line)
 
 
 def lines_of(word: Piece) -> Iterator[Piece]:

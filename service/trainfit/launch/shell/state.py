@@ -124,7 +124,8 @@ class Variables(dict[str, Variable]):
         if variable is not None and variable.exported and isinstance(variable.value, Text):
             word = variable.value.word()
             doubt = word.unknown or variable.doubt or None
-            yield Piece(word.text, word.file, word.line, doubt)
+            pieces = () if variable.doubt else word.pieces
+            yield Piece(word.text, word.file, word.line, doubt, pieces)
 
 
 class Function(NamedTuple):

@@ -1,0 +1,72 @@
+"""What examples leave to be filled in, or to whoever runs them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.commands.programs import command_line, program
+from tests.launch.launches import launch_of
+from trainfit.launch.errors import LaunchError
+from trainfit.launch.read import read_launch
+
+TRAINS = (
+    "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 512 "
+    "--num-attention-heads 8 --seq-length 1024 --max-position-embeddings 1024 --bf16 "
+    "--vocab-size 32000 --micro-batch-size"
+)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "python t.py --port=<your_random_port> --data <path to data> --b 2",
+        "CKPT=<Specify path>\nDATA=<path>/data\npython t.py --load $CKPT --data $DATA --b 2",
+        'ARGS=" --load <PATH TO CHECKPOINTS> --b 2 "\nsrun sh -c "python t.py $ARGS"',
+    ],
+)
+def test_a_placeholder_is_one_word_that_is_not_known(script: str) -> None:
+    found = program(run_sh=script)
+    assert [word.text for word in found.arguments][-2:] == ["--b", "2"]
+    assert any(word.unknown is not None for word in found.arguments)
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["python t.py --b 2 <in >out", "python t.py --b 2 <in>out", "python t.py <in >out --b 2"],
+)
+def test_what_bash_redirects_stays_so(script: str) -> None:
+    assert command_line(program(run_sh=script)).endswith("--b 2")
+
+
+def test_a_variable_that_is_known_in_part_is_split_by_another_shell() -> None:
+    script = (
+        'export HOST=$(hostname)\nexport RUN="torchrun --nproc_per_node 4 --master_addr $HOST"\n'
+        "export CMD='t.py --b 2'\nsrun bash -c '$RUN $CMD'"
+    )
+    assert command_line(program(run_sh=script)) == "t.py --b 2"
+
+
+def test_a_script_of_slurm_runs_within_a_job() -> None:
+    script = (
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=8 --exclude=node7\n"
+        'if [ -z $SLURM_JOB_ID ]; then sbatch "$0"; exit; fi\n'
+        "cat > ds.$SLURM_JOB_ID.json <<< '{}'\nsrun python t.py --b 2"
+    )
+    found = program(run_slurm=script)
+    assert command_line(found) == "t.py --b 2"
+    assert not found.unsupported
+
+
+def test_a_script_runs_without_arguments_that_were_not_sent() -> None:
+    script = f'BATCH=2\nif [ -n "$1" ]; then BATCH=$1; fi\n{TRAINS} $BATCH'
+    reading = read_launch(launch_of({"run.sh": script}))
+    assert reading.job["training"]["micro_batch_size"] == 2
+    told = reading.launch.account.defaulted[0]
+    assert (told.pointer, told.value) == ("/argv", [])
+    given = read_launch(launch_of({"run.sh": script}, ["4"]))
+    assert given.job["training"]["micro_batch_size"] == 4
+
+
+def test_arguments_that_a_script_needs_are_asked_for() -> None:
+    with pytest.raises(LaunchError, match="give the arguments of the script in argv"):
+        read_launch(launch_of({"run.sh": f"{TRAINS} $1"}))
