@@ -387,3 +387,20 @@ def test_layers_of_the_least_ep_leave_the_same_behind(ep: int, framework: dict[s
     least = with_least_ep(run)
     assert (least.ep < ep) == (not framework and 1 < ep < 160)
     assert MegatronLedger(least).layer_segments == MegatronLedger(run).layer_segments
+
+
+def moe_saved_per_token(**changes: Any) -> float:
+    spec = DEEPSEEK_V2 | changes
+    return saved_per_token(spec, 1)
+
+
+def test_the_gate_of_shared_experts_keeps_both_its_factors() -> None:
+    """Their output [n', h] and one score a token."""
+    gate = moe_saved_per_token(moe_shared_expert_gate=True) - moe_saved_per_token()
+    assert gate == 2 * 5120 + 2
+
+
+def test_experts_of_a_latent_are_dispatched_in_its_width() -> None:
+    """Rows of fc1's input become narrower, and the second projection keeps what it reads."""
+    latent = moe_saved_per_token(moe_latent_size=1024) - moe_saved_per_token()
+    assert latent == 2 * 6 * (1024 - 5120) + 2 * 1024

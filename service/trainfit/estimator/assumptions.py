@@ -3,7 +3,7 @@
 from trainfit.estimator.frameworks.registry import all_frameworks, framework_of
 from trainfit.estimator.results import Assumption
 from trainfit.resolve.plan import Plan
-from trainfit.specs.blocks import Experts, LatentAttention, Opaque, Recurrence
+from trainfit.specs.blocks import Opaque, Recurrence, making
 
 ASSUMPTIONS = {
     **{name: text for each in all_frameworks() for name, text in each.ASSUMPTIONS.items()},
@@ -15,8 +15,8 @@ ASSUMPTIONS = {
     "fixed-shapes": "Every micro-batch has the same shape.",
     "first-order-recurrence": "Of mixers that are linear in the sequence only the wide tensors are "
     "counted.",
-    "weights-only-blocks": "Some blocks are known by their weights; their activations are not "
-    "counted.",
+    "weights-only-blocks": "Some parts are known by their weights; the activations that they make "
+    "are not counted, or are counted as plainer ones.",
     "encoder-on-first-stage": "Vision and audio towers lie whole on the first stage; their "
     "activations are not counted.",
     "allocator-slack": "Reserved memory exceeds allocated memory as in published runs with fixed "
@@ -95,7 +95,7 @@ def warnings_of(plan: Plan) -> list[str]:
             "of its tokens are not: expect more than this estimate says."
         )
     if names := _weights_only(plan):
-        found.append(f"Activations of these parts are not counted: {', '.join(names)}.")
+        found.append(f"Activations of these parts are not counted in full: {', '.join(names)}.")
     return found
 
 
@@ -105,12 +105,13 @@ def _is_longer_than_positions(plan: Plan) -> bool:
 
 
 def _weights_only(plan: Plan) -> list[str]:
+    """Parts that make activations which the programs of their blocks do not follow."""
     names = {extra.name for extra in plan.model.extras}
+    programs = framework_of(plan).programs(plan)
     for block in plan.model.blocks:
         if isinstance(block, Opaque):
             names.add(block.name)
-        elif isinstance(block, LatentAttention) and block.indexer is not None:
-            names.add("indexer of sparse attention")
-        elif isinstance(block, Experts) and block.latent is not None:
-            names.add("latent projections of experts")
+            continue
+        honoured: frozenset[str] = getattr(programs[block.kind], "HONOURS", frozenset())
+        names.update(what for field, what in making(block) if field not in honoured)
     return sorted(names)

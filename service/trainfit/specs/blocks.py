@@ -5,7 +5,10 @@ says what it is made of; what it owns and what it keeps in memory is told in `es
 Widths left out are the model's hidden size.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -27,6 +30,34 @@ Bucket = Literal[
     "other",
 ]
 """What a parameter belongs to when parameters are added up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Makes:
+    """Metadata of a field that has a block make activations of its own where it is set: what makes
+    them, as an answer names it. A program says in `HONOURS` whose activations it follows.
+    """
+
+    what: str
+
+
+@cache
+def _making(block: type[Part]) -> tuple[tuple[str, Any, str], ...]:
+    return tuple(
+        [
+            (name, field.default, made.what)
+            for name, field in block.model_fields.items()
+            for made in field.metadata
+            if isinstance(made, Makes)
+        ]
+    )
+
+
+def making(block: Part) -> Iterator[tuple[str, str]]:
+    """The fields of a block that are set and make activations, and what of it makes them."""
+    for name, unset, what in _making(type(block)):
+        if getattr(block, name) != unset:
+            yield name, what
 
 
 class Norm(Part):
@@ -61,12 +92,12 @@ class Attention(Part):
     output_size: Width | None = None
     qkv_bias: bool = False
     out_bias: bool = False
-    q_norm: Norm | None = None
-    k_norm: Norm | None = None
-    gate_width: Annotated[int, Field(ge=0, le=4_194_304)] = 0
+    q_norm: Annotated[Norm | None, Makes("norm of queries")] = None
+    k_norm: Annotated[Norm | None, Makes("norm of keys")] = None
+    gate_width: Annotated[int, Field(ge=0, le=4_194_304), Makes("gate of attention")] = 0
     """Output features of a gate projected beside the queries; 0 where there is none."""
     gate_bias: bool = False
-    sinks: bool = False
+    sinks: Annotated[bool, Makes("attention sinks")] = False
     window: Count | None = None
     rope: bool = True
     key_is_value: bool = False
@@ -75,12 +106,12 @@ class Attention(Part):
     """False where keys and values are those of an earlier layer."""
     reuses_weights: bool = False
     """True where the whole block is an earlier layer's, run again."""
-    q_lora_rank: Width | None = None
+    q_lora_rank: Annotated[Width | None, Makes("latent of queries")] = None
     """Queries grow from a normed latent of this rank."""
-    out_lora_rank: Width | None = None
+    out_lora_rank: Annotated[Width | None, Makes("latent of attention's output")] = None
     """The output passes a latent of this rank for each of `out_groups` groups of heads."""
     out_groups: Count = 1
-    query_experts: Count | None = None
+    query_experts: Annotated[Count | None, Makes("mixture of attention heads")] = None
     """In a mixture of attention heads, how many query and output projections a key-value head
     has; heads / kv_heads of them serve a token."""
     bucket: Bucket = "attention"
@@ -107,11 +138,11 @@ class LatentAttention(Part):
     """Biases on both down projections."""
     out_bias: bool = False
     latent_norms: Literal["rmsnorm", "layernorm"] | None = "rmsnorm"
-    gate_width: Annotated[int, Field(ge=0, le=4_194_304)] = 0
+    gate_width: Annotated[int, Field(ge=0, le=4_194_304), Makes("gate of attention")] = 0
     """Output features of a gate projected from the hidden state; 0 where there is none."""
-    sinks: bool = False
+    sinks: Annotated[bool, Makes("attention sinks")] = False
     window: Count | None = None
-    indexer: Indexer | None = None
+    indexer: Annotated[Indexer | None, Makes("indexer of sparse attention")] = None
     owns_kv_latent: bool = True
     """False where keys and values grow from an earlier layer's latent."""
 
@@ -142,7 +173,7 @@ class Mlp(Part):
     kind: Literal["mlp"] = "mlp"
     ffn: Width
     gated: bool = True
-    clamped: bool = False
+    clamped: Annotated[bool, Makes("clamped gate")] = False
     """Whether the factors of the gate are clamped."""
     bias: bool = False
     input_size: Width | None = None
@@ -159,7 +190,7 @@ class Experts(Part):
     top_k: Count
     ffn: Width
     gated: bool = True
-    clamped: bool = False
+    clamped: Annotated[bool, Makes("clamped gate of experts")] = False
     """Whether the factors of the gate are clamped; those of shared experts too."""
     bias: bool = False
     router_bias: bool = False
@@ -167,17 +198,17 @@ class Experts(Part):
     """A load-balancing bias kept as a parameter without gradient; as a buffer it is none."""
     router_width: Count | None = None
     """Rows of the router where it scores more than the experts that own weights."""
-    router_input: Width | None = None
+    router_input: Annotated[Width | None, Makes("network before the router")] = None
     """Features that the router's matrix reads, where a network of its own comes before."""
-    latent: Width | None = None
+    latent: Annotated[Width | None, Makes("latent projections of experts")] = None
     """Experts work at this width, between two replicated projections."""
     latent_bucket: Bucket = "other"
     latent_bias: bool = False
-    shared_ffn: Width | None = None
+    shared_ffn: Annotated[Width | None, Makes("shared experts")] = None
     """Width of all shared experts together."""
     shared_gated: bool = True
     shared_bias: bool = False
-    shared_gate: bool = False
+    shared_gate: Annotated[bool, Makes("gate of shared experts")] = False
 
 
 class Opaque(Part):

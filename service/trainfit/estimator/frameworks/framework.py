@@ -75,6 +75,9 @@ class Framework(Protocol[PlanOf]):
     def ledger(self, plan: PlanOf, *, symbolic: bool = False) -> Ledger:
         """The ledger of a plan; `symbolic` has shapes in symbols, where programs are known."""
 
+    def programs(self, plan: PlanOf) -> Mapping[str, ModuleType]:
+        """Where the program of each kind of block stands."""
+
     def ranks(
         self, plan: PlanOf, table: ParameterTable, memo: Memo, *, activations: bool
     ) -> Iterator[Rank]:

@@ -10,6 +10,8 @@ from trainfit.estimator.operations.pytorch import FP32, Modules
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Attention, Norm
 
+HONOURS = frozenset({"gate_width", "k_norm", "q_norm"})
+
 
 def attention(step: Modules, x: Tensor, block: Attention) -> None:
     """Projections, norms of queries and keys, rotary positions, the kernel, the gate of its output,

@@ -11,6 +11,8 @@ from trainfit.specs.blocks import Attention
 
 CORE = (OFFLOADED + "core_attn",)
 
+HONOURS = frozenset({"gate_width", "k_norm", "q_norm"})
+
 
 def attention(step: TransformerEngine, x: Tensor, block: Attention) -> None:
     """linear_qkv, q/k norms, core attention, the gate of its output, linear_proj."""

@@ -12,6 +12,8 @@ from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import LatentAttention, Norm
 
+HONOURS = frozenset({"gate_width"})
+
 
 def latent_attention(step: Modules, x: Tensor, block: LatentAttention) -> None:
     """Down projections, latent norms, up projections, the kernel, its output's gate, o_proj."""

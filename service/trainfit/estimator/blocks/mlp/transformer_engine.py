@@ -8,6 +8,8 @@ from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Mlp
 
+HONOURS = frozenset({"clamped"})
+
 
 def mlp(step: TransformerEngine, x: Tensor, block: Mlp) -> None:
     """linear_fc1, activation, linear_fc2."""

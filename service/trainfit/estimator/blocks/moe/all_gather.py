@@ -56,7 +56,7 @@ def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor)
         borrows=(output,),
         backward=(step.gradient(added), step.gradient(output)),
     )
-    result = step.tensor("result", sizes.n_shard, sizes.h)
+    result = step.tensor("result", sizes.n_shard, output.shape[-1])
     step.operation("combine", borrows=(added, result))
 
 

@@ -69,7 +69,7 @@ def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor)
         borrows=(
             step.tensor("rows to send", arrived, h),
             combined,
-            step.tensor("result", sizes.n_shard, sizes.h),
+            step.tensor("result", sizes.n_shard, h),
         ),
         backward=(step.gradient(combined),),
     )

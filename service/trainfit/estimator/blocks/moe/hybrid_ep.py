@@ -49,7 +49,7 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
 
 def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor) -> None:  # noqa: ARG001
     """One kernel adds the rows up to tokens."""
-    result = step.tensor("result", step.sizes.n_shard, step.sizes.h)
+    result = step.tensor("result", step.sizes.n_shard, output.shape[-1])
     step.operation("combine", borrows=(output, result), backward=(step.gradient(output),))
 
 

@@ -1,8 +1,8 @@
 """Mixture of experts as modules of PyTorch, all experts in grouped products.
 
 Symbols: estimator.legend; T rows of the expert matrices, f_e and f_s widths of a routed expert and
-of the shared ones. Sources: transformers' integrations/moe.py (grouped_mm), modeling_qwen3_moe.py
-and, where ranks share experts, distributed/expert_parallel.py (AllToAllEP).
+of the shared ones. Sources: transformers' integrations/moe.py (grouped_mm), modeling_qwen3_moe.py,
+modeling_nemotron_h.py and, where ranks share experts, distributed/expert_parallel.py (AllToAllEP).
 """
 
 from trainfit.estimator.blocks.moe import exchanged
@@ -16,9 +16,12 @@ from trainfit.estimator.operations.pytorch import FP32, INT64, Modules
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Experts
 
+HONOURS = frozenset({"latent", "shared_ffn", "shared_gate"})
+
 
 def mixture_of_experts(step: Modules, x: Tensor, block: Experts) -> None:
-    """Router, gathering, experts, weighted sum; the shared experts beside them. The inputs of
+    """Router, gathering, experts, weighted sum, between two projections where experts work on a
+    latent; the shared experts beside them. The inputs of
     experts are narrowed where FSDP gathers these by themselves in a narrower type: else weights of
     rows that are fp32 make their products so.
     """
@@ -26,9 +29,15 @@ def mixture_of_experts(step: Modules, x: Tensor, block: Experts) -> None:
     narrowed = step.sizes.e > 1 and states.gathered < states.parameters
     width = FP32 if step.by.router_dtype == "fp32" and not narrowed else step.sizes.bytes
     _router(step, x, block)
+    if block.latent is not None:
+        (latent,) = step.named(latent=block.latent)
+        step.linear("fc1_latent_proj", x, latent, joins=True)
     with step.module(ROUTED):
         run = exchanged.experts if step.sizes.e > 1 else _experts
         run(step, block, width)
+    if block.latent is not None:
+        combined = step.tensor("combined latent", x.shape[0], latent)
+        step.linear("fc2_latent_proj", combined, step.sizes.h)
     shared_experts(step, x, block, step.by.experts_activation or "")
 
 

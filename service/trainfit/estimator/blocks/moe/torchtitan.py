@@ -12,6 +12,8 @@ from trainfit.estimator.operations.pytorch import FP32, INT64, Modules
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Experts
 
+HONOURS = frozenset({"shared_ffn", "shared_gate"})
+
 
 def mixture_of_experts(step: Modules, x: Tensor, block: Experts) -> None:
     """Router, dispatch, experts, combination; then the shared experts. Ranks that share experts

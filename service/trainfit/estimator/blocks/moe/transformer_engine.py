@@ -23,9 +23,13 @@ ACTIVATION = "moe_act"
 
 DISPATCHERS = {"alltoall": all_to_all, "allgather": all_gather, "flex": hybrid_ep}
 
+HONOURS = frozenset({"clamped", "latent", "shared_ffn", "shared_gate"})
+
 
 def mixture_of_experts(step: TransformerEngine, x: Tensor, block: Experts) -> None:
-    """Shared experts, router, dispatch, experts, combination."""
+    """Shared experts, router, dispatch, experts, combination. Experts of a latent are dispatched
+    and combined in its width, between two projections.
+    """
     routing = step.run.routing
     rows = rows_of(block, step.sizes, routing)
     dispatcher = DISPATCHERS[routing.dispatcher]
@@ -33,8 +37,14 @@ def mixture_of_experts(step: TransformerEngine, x: Tensor, block: Experts) -> No
         if block.shared_ffn is not None:
             _shared_experts(step, x, block, block.shared_ffn)
         _router(step, x, block)
+        if block.latent is not None:
+            (latent,) = step.named(latent=block.latent)
+            step.linear("fc1_latent_proj", x, latent, "latent")
         received = dispatcher.dispatch(step, block, rows)
         dispatcher.combine(step, block, rows, _experts(step, received, block))
+        if block.latent is not None:
+            combined = step.tensor("combined latent", x.shape[0], latent)
+            step.linear("fc2_latent_proj", combined, step.sizes.h, "output")
 
 
 def with_least_ep(run: MegatronRun) -> MegatronRun:
@@ -71,16 +81,26 @@ def _router(step: TransformerEngine, x: Tensor, block: Experts) -> None:
 
 def _shared_experts(step: TransformerEngine, x: Tensor, block: Experts, width: int) -> None:
     """Its output is alive during the whole dispatch, until it is added. Overlapped with the
-    dispatch it gathers its input itself and keeps it whole.
+    dispatch it gathers its input itself and keeps it whole. A gate keeps both its factors.
     """
     sizes, (f_s,) = step.sizes, step.named(f_s=width)
     output = step.tensor("shared output", sizes.n_shard, sizes.h)
+    inputs = x
     names = ("shared_fc1", "shared_activation")
     with step.module("shared_experts"):
         if step.run.routing.shared_expert_overlap and sizes.n_gathered:
             x = step.tensor("gathered input", sizes.n_gathered, sizes.h)
         y = activated(step, x, f_s, names, gated=block.shared_gated, clamped=block.clamped)
         step.row_linear("shared_fc2", y, sizes.h, holds=(output,))
+        if block.shared_gate:
+            score = step.tensor("gate score", sizes.n_shard)
+            gated = step.tensor("gated output", sizes.n_shard, sizes.h)
+            step.operation(
+                "shared_gate",
+                saves=(inputs, output, score),
+                holds=(gated,),
+                backward=(step.gradient(output), step.gradient(gated)),
+            )
 
 
 def _experts(step: TransformerEngine, x: Tensor, block: Experts) -> Tensor:

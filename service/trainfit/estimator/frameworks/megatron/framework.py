@@ -1,5 +1,8 @@
 """Megatron-LM and Megatron-Bridge, as the estimator asks them."""
 
+from collections.abc import Mapping
+from types import ModuleType
+
 from trainfit.estimator import timeline as turns
 from trainfit.estimator.blocks.moe import hybrid_ep
 from trainfit.estimator.frameworks.framework import Costs
@@ -32,6 +35,11 @@ ASSUMPTIONS = {
 def ledger(plan: MegatronPlan, *, symbolic: bool = False) -> MegatronLedger:
     """TransformerEngine's programs, in numbers or in symbols."""
     return MegatronLedger(run_of(plan), symbolic=symbolic)
+
+
+def programs(plan: MegatronPlan) -> Mapping[str, ModuleType]:  # noqa: ARG001
+    """Those under TransformerEngine."""
+    return MegatronLedger.tables
 
 
 def timeline(plan: MegatronPlan, rank: int) -> Timeline | None:

@@ -1,5 +1,8 @@
 """Hugging Face nanotron, as the estimator asks it."""
 
+from collections.abc import Mapping
+from types import ModuleType
+
 from trainfit.estimator import timeline as turns
 from trainfit.estimator.frameworks.framework import Costs
 from trainfit.estimator.frameworks.nanotron.ledger import NanotronLedger
@@ -28,6 +31,11 @@ ASSUMPTIONS = {
 def ledger(plan: NanotronPlan, *, symbolic: bool = False) -> NanotronLedger:
     """nanotron's programs, in numbers or in symbols."""
     return NanotronLedger(plan, symbolic=symbolic)
+
+
+def programs(plan: NanotronPlan) -> Mapping[str, ModuleType]:  # noqa: ARG001
+    """Those of its Llama."""
+    return NanotronLedger.tables
 
 
 def timeline(plan: NanotronPlan, rank: int) -> Timeline | None:

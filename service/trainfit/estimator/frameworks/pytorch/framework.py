@@ -2,9 +2,13 @@
 them.
 """
 
+from collections.abc import Mapping
+from types import ModuleType
+
 from trainfit.estimator import timeline as turns
 from trainfit.estimator.frameworks.framework import Costs
 from trainfit.estimator.frameworks.pytorch import timeline as actions
+from trainfit.estimator.frameworks.pytorch.layers import tables_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.ranks import ranks as ranks
 from trainfit.estimator.frameworks.pytorch.requests import rank as requests
@@ -38,6 +42,11 @@ ASSUMPTIONS = {
 def ledger(plan: PytorchPlan, *, symbolic: bool = False) -> PytorchLedger:
     """The modules' programs, in numbers or in symbols."""
     return PytorchLedger(plan, symbolic=symbolic)
+
+
+def programs(plan: PytorchPlan) -> Mapping[str, ModuleType]:
+    """Those of the model's modules, with the framework's own experts."""
+    return tables_of(plan)
 
 
 def timeline(plan: PytorchPlan, rank: int) -> Timeline | None:
