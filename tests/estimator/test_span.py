@@ -9,16 +9,16 @@ from trainfit.questions.estimate import price
 from trainfit.questions.pricing import Pricing
 from trainfit.specs.job import Job
 
-MEANT, OTHER = "shifts labels", "shifts logits"
+MEANT, OTHER = "takes 2 samples", "takes 3"
 
 
-def job(**loss: Any) -> Job:
+def job(samples: int = 2, **loss: Any) -> Job:
     return Job.model_validate(
         {
             "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
             "parallelism": {"num_gpus": 1},
             "training": {
-                "micro_batch_size": 2,
+                "micro_batch_size": samples,
                 "seq_length": 4096,
                 "precision": "bf16-pure",
                 "recompute": {"granularity": "full"},
@@ -31,7 +31,7 @@ def job(**loss: Any) -> Job:
 
 
 def test_bounds_span_and_what_is_expected_stays() -> None:
-    meant, other = price(job()), price(job(shifted="logits"))
+    meant, other = price(job()), price(job(3))
     low, high = meant.stages[0].device_bytes.low, other.stages[0].device_bytes.high
     assert low < other.stages[0].device_bytes.low
     found = spanned_estimate(meant, {OTHER: other})
@@ -45,9 +45,9 @@ def test_bounds_span_and_what_is_expected_stays() -> None:
 
 def test_what_decides_spans_alike() -> None:
     pricing = Pricing()
-    meant, other = pricing.needs(job(shifted="logits")), pricing.needs(job())
+    meant, other = pricing.needs(job(3)), pricing.needs(job())
     found = spanned_needs(meant, [other])
-    estimate = spanned_estimate(price(job(shifted="logits")), {MEANT: price(job())})
+    estimate = spanned_estimate(price(job(3)), {MEANT: price(job())})
     assert [each.device_bytes for each in found.stages] == [
         each.device_bytes for each in estimate.stages
     ]

@@ -134,6 +134,12 @@ def test_common_jobs_are_cheap_and_large_ones_are_not() -> None:
     layers = {"num_layers": 64}
     assert is_cheap(plan("megatron", 16, 2, spec=layers))
     assert is_cheap(plan("torchtitan", 8, spec=layers))
-    assert is_cheap(plan("transformers", spec=layers))
+    assert is_cheap(plan("nanotron", spec=layers))
     assert not is_cheap(plan("torchtitan", 64, 4))
     assert work(plan("torchtitan", 512)) > 10 * CHEAP
+
+
+def test_jobs_whose_requests_are_replayed_are_not_cheap() -> None:
+    made = plan("transformers", spec={"num_layers": 64})
+    assert not is_cheap(made)
+    assert steps(made) < 10 * work(made)

@@ -21,6 +21,11 @@ ASSUMPTIONS = {
     "activations are not counted.",
     "allocator-slack": "Reserved memory exceeds allocated memory as in published runs with fixed "
     "shapes.",
+    "allocator-replayed": "Reserved memory is what PyTorch's caching allocator reserves for the "
+    "requests of a rank in their order, on a card that nobody else uses.",
+    "cache-released": "The card has room only because the allocator, when it finds none, waits for "
+    "the GPU, gives all of its cache back and asks again: slow where a step does so, and a crash "
+    "where a little more is needed.",
     "communicators": "Each group of ranks in use costs what published runs show for one NCCL "
     "communicator.",
     "nccl-user-buffers": "NCCL is 2.26 or later, which rounds the buffers that it gives to 2 MiB "
@@ -55,8 +60,10 @@ SIZES = frozenset(
 """Keys without which a caller's config.json says next to nothing of its model's size."""
 
 
-def assumptions_of(plan: Plan) -> list[Assumption]:
-    """The assumptions that bear on this plan, in the order of ASSUMPTIONS."""
+def assumptions_of(plan: Plan, *, replayed: bool, released: bool) -> list[Assumption]:
+    """The assumptions that bear on this plan, in the order of ASSUMPTIONS: whether its allocator
+    was `replayed`, and had to have its cache `released`.
+    """
     blocks, experts = plan.model.blocks, plan.model.has_experts
     of_framework = framework_of(plan).assumptions(plan)
     holds = {
@@ -68,7 +75,9 @@ def assumptions_of(plan: Plan) -> list[Assumption]:
         "first-order-recurrence": any(isinstance(b, Recurrence) for b in blocks),
         "weights-only-blocks": bool(_weights_only(plan)),
         "encoder-on-first-stage": plan.model.encoder_parameters > 0,
-        "allocator-slack": True,
+        "allocator-slack": not replayed,
+        "allocator-replayed": replayed,
+        "cache-released": released,
         "communicators": plan.layout.num_gpus > 1,
         "nccl-user-buffers": "nccl-user-buffers" in of_framework,
         "no-card": plan.gpu.memory_bytes == 0,

@@ -1,6 +1,6 @@
 """estimate(plan) -> Estimate: what the core answers; and needs(plan), the part that decides."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from trainfit import __version__
 from trainfit.estimator import overhead
@@ -10,9 +10,12 @@ from trainfit.estimator.local_parameters import ParameterTable, chunk_result, pa
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.parameters import ParameterCounts, count_parameters
 from trainfit.estimator.rank import Rank
+from trainfit.estimator.reserved import Reservation, reservation
 from trainfit.estimator.results import (
     COMPONENTS,
+    Basis,
     Binding,
+    CacheReleases,
     Component,
     DataParallelism,
     Estimate,
@@ -35,7 +38,9 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
     memo = Memo() if memo is None else memo
     table = parameters_of(plan, memo)
     ranks = list(framework_of(plan).ranks(plan, table, memo, activations=activations))
-    stages = _needs(ranks, plan)
+    stages = _needs(ranks, plan, memo, activations=activations)
+    replayed = all(stage.reserved_basis == "replayed" for stage in stages)
+    released = any(stage.cache_releases != "none" for stage in stages)
     return Estimate(
         estimator_version=__version__,
         model=_model(plan, table, memo),
@@ -43,7 +48,7 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
         stages=[_stage(number, rank, stages[number]) for number, rank in enumerate(ranks)],
         binding=_binding(stages),
         defaults=list(plan.defaults),
-        assumptions=assumptions_of(plan),
+        assumptions=assumptions_of(plan, replayed=replayed, released=released),
         warnings=warnings_of(plan),
     )
 
@@ -51,8 +56,8 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
 def needs(plan: Plan, memo: Memo) -> Needs:
     """What every pipeline rank of a plan needs: of its estimate the part that decides."""
     table = parameters_of(plan, memo)
-    ranks = framework_of(plan).ranks(plan, table, memo, activations=True)
-    stages = _needs(ranks, plan)
+    ranks = list(framework_of(plan).ranks(plan, table, memo, activations=True))
+    stages = _needs(ranks, plan, memo, activations=True)
     return Needs(_data_parallelism(plan), stages, _binding(stages), warnings_of(plan))
 
 
@@ -86,15 +91,19 @@ def _trainable(plan: Plan, counts: ParameterCounts, table: ParameterTable, memo:
     return counts.trainable if trained is None else trained
 
 
-def _needs(ranks: Iterable[Rank], plan: Plan) -> list[StageNeeds]:
+def _needs(ranks: Sequence[Rank], plan: Plan, memo: Memo, *, activations: bool) -> list[StageNeeds]:
     framework = framework_of(plan)
     groups, exchange = framework.expert_groups(plan), framework.exchange(plan)
     outside = overhead.context_and_communicators(plan, groups, exchange)
     stray = framework.stray_permille(plan)
-    return [_stage_needs(rank, outside, stray, plan) for rank in ranks]
+    recorded = framework.trace(plan, memo) if activations and len(ranks) == 1 else None
+    reserved = None if recorded is None else reservation(recorded, plan)
+    return [_stage_needs(rank, outside, stray, reserved, plan) for rank in ranks]
 
 
-def _stage_needs(rank: Rank, outside: Interval, stray: int, plan: Plan) -> StageNeeds:
+def _stage_needs(
+    rank: Rank, outside: Interval, stray: int, reserved: Reservation | None, plan: Plan
+) -> StageNeeds:
     """The rank's tensors, and what the card holds beyond them."""
     tensors = (
         *[state.bytes for state in rank.states],
@@ -104,9 +113,14 @@ def _stage_needs(rank: Rank, outside: Interval, stray: int, plan: Plan) -> Stage
     )
     allocated = overhead.allocated(sum(tensors), rank.routed, stray)
     slack = overhead.slack(allocated, rank.cached, plan)
-    reserved = _add(allocated, slack)
+    basis: Basis = "ratio"
+    releases: CacheReleases = "none"
+    if reserved is not None:
+        slack, basis, releases = reserved.beyond(allocated), "replayed", reserved.releases
+    held = _add(allocated, slack)
     sizes = (*tensors, slack.expected, outside.expected)
-    return StageNeeds(rank.peak, sizes, allocated, reserved, _add(reserved, outside))
+    device = _add(held, outside)
+    return StageNeeds(rank.peak, sizes, allocated, held, basis, device, releases)
 
 
 def _stage(number: int, rank: Rank, needs: StageNeeds) -> Stage:
@@ -122,7 +136,9 @@ def _stage(number: int, rank: Rank, needs: StageNeeds) -> Stage:
         components=[*states, *others],
         allocated_bytes=needs.allocated_bytes,
         reserved_bytes=needs.reserved_bytes,
+        reserved_basis=needs.reserved_basis,
         device_bytes=needs.device_bytes,
+        cache_releases=needs.cache_releases,
     )
 
 

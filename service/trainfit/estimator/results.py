@@ -27,6 +27,14 @@ class Interval:
     high: int
 
 
+Basis = Literal["replayed", "ratio"]
+"""What reserved bytes rest on: the allocator, replayed on the requests of the rank in their order,
+or how much more than allocated published runs have reserved.
+"""
+
+CacheReleases = Literal["none", "once", "every_step"]
+"""How often the allocator gives all of its cache back to the card before there is room."""
+
 Direction = Literal["lowers", "raises", "either"]
 """In which direction something that is not counted can move a peak."""
 
@@ -118,7 +126,9 @@ class Stage:
 
     `binding_component` is the largest of `components`. They add up to the expected
     `device_bytes`; without the last to `reserved_bytes`; without the last two to
-    `allocated_bytes`.
+    `allocated_bytes`. `reserved_basis` says what `reserved_bytes` and `device_bytes` rest on. With
+    `cache_releases` the GPU that was named has room only because the allocator releases its cache
+    (num_alloc_retries): once until later steps find room, or at every step.
     """
 
     pp_rank: int
@@ -129,7 +139,9 @@ class Stage:
     components: list[Component]
     allocated_bytes: Interval
     reserved_bytes: Interval
+    reserved_basis: Basis
     device_bytes: Interval
+    cache_releases: CacheReleases
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +183,9 @@ class StageNeeds(NamedTuple):
     sizes: tuple[int, ...]
     allocated_bytes: Interval
     reserved_bytes: Interval
+    reserved_basis: Basis
     device_bytes: Interval
+    cache_releases: CacheReleases
 
     @property
     def largest(self) -> ComponentName:

@@ -49,7 +49,12 @@ def test_a_step_gives_back_what_it_asked_for() -> None:
     for row, plan in traced()[::10]:
         recorded = trace(plan, Memo())
         assert recorded is not None
-        made = [each.tensor for each in recorded.later if isinstance(each, Allocate)]
-        gone = [each.tensor for each in recorded.later if isinstance(each, Free)]
-        assert len(made) == len(set(made)), row["spec"]
-        assert set(made) == set(gone), row["spec"]
+        held = set[object]()
+        for each in recorded.later:
+            if isinstance(each, Allocate):
+                assert each.tensor not in held, row["spec"]
+                held.add(each.tensor)
+            else:
+                assert isinstance(each, Free)
+                held.remove(each.tensor)
+        assert not held, row["spec"]

@@ -6,6 +6,7 @@ library.
 
 from trainfit.estimator.allocator.caching import CachingAllocator, OutOfMemoryError
 from trainfit.estimator.allocator.device import Addresses, Device
+from trainfit.estimator.allocator.replay import Steps, repeat, replay
 from trainfit.estimator.allocator.requests import (
     Allocate,
     BeginPool,
@@ -16,9 +17,6 @@ from trainfit.estimator.allocator.requests import (
     RecordStream,
     ReleasePool,
     Request,
-    Steps,
-    repeat,
-    replay,
 )
 from trainfit.estimator.allocator.settings import Settings, SettingsError, parse_settings
 from trainfit.estimator.allocator.snapshot import (

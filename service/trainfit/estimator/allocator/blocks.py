@@ -23,16 +23,15 @@ class ExpandableSegment:
 class Block:
     """A piece of a segment, between `previous` and `next` of the same segment.
 
-    `free` while it lies in its pool, at `key` in its order. Not `mapped` where it is but addresses
-    of an expandable segment, without memory behind them. `requested` is what was asked for when it
-    was last handed out, `age` the number of its segment in the order in which segments were made,
-    0 where that decides nothing.
+    Free while it lies in its pool, at `key` in its order, which is 0 while it is in use. Not
+    `mapped` where it is but addresses of an expandable segment, without memory behind them.
+    `requested` is what was asked for when it was last handed out, `age` the number of its segment
+    in the order in which segments were made, 0 where that decides nothing.
     """
 
     __slots__ = (
         "address",
         "age",
-        "free",
         "key",
         "mapped",
         "next",
@@ -53,10 +52,14 @@ class Block:
         self.age = age
         self.key = 0
         self.requested = 0
-        self.free = False
         self.mapped = True
         self.previous: Block | None = None
         self.next: Block | None = None
+
+    @property
+    def free(self) -> bool:
+        """Whether nobody uses it."""
+        return self.key > 0
 
     @property
     def whole(self) -> bool:
@@ -137,7 +140,13 @@ class Pool:
 
     def split(self, block: Block, size: int) -> None:
         """Cut a block to a size and keep the rest as free (alloc_found_block)."""
-        self.add(block.split(size))
+        # In line, as every second request comes by: what `add` does.
+        rest = block.split(size)
+        key = rest.key = (rest.size << AGE_BITS | rest.age) << ADDRESS_BITS | rest.address
+        keys = self._keys
+        at = bisect_left(keys, key)
+        keys.insert(at, key)
+        self._free.insert(at, rest)
 
     def number(self, block: Block) -> None:
         """A piece of a block is a new block: of no matter where segments are numbered."""
@@ -147,7 +156,6 @@ class Pool:
 
     def add(self, block: Block) -> None:
         """Keep a block as free."""
-        block.free = True
         key = block.key = (block.size << AGE_BITS | block.age) << ADDRESS_BITS | block.address
         at = bisect_left(self._keys, key)
         self._keys.insert(at, key)
@@ -155,8 +163,8 @@ class Pool:
 
     def remove(self, block: Block) -> None:
         """Take out a block that is free."""
-        block.free = False
         at = bisect_left(self._keys, block.key)
+        block.key = 0
         del self._keys[at], self._free[at]
 
     def add_merged(self, block: Block) -> Block:
@@ -164,14 +172,14 @@ class Pool:
         # In line, as every free comes by: what `remove`, `absorb_next` and `add` do.
         keys, free = self._keys, self._free
         following, before = block.next, block.previous
-        if following is not None and following.free:
+        if following is not None and following.key:
             at = bisect_left(keys, following.key)
             del keys[at], free[at]
             block.size += following.size
             after = block.next = following.next
             if after is not None:
                 after.previous = block
-        if before is not None and before.free:
+        if before is not None and before.key:
             at = bisect_left(keys, before.key)
             del keys[at], free[at]
             before.size += block.size
@@ -179,7 +187,6 @@ class Pool:
             if after is not None:
                 after.previous = before
             block = before
-        block.free = True
         key = block.key = (block.size << AGE_BITS | block.age) << ADDRESS_BITS | block.address
         at = bisect_left(keys, key)
         keys.insert(at, key)
@@ -194,7 +201,7 @@ class Pool:
             return None
         del keys[at]
         block = self._free.pop(at)
-        block.free = False
+        block.key = 0
         return block
 
     def best_fit(self, size: int, *, expandable: bool) -> Block | None:

@@ -14,6 +14,17 @@ from typing import NamedTuple
 from trainfit.estimator.allocator import expandable
 from trainfit.estimator.allocator.blocks import Block, NumberedPool, Pool
 from trainfit.estimator.allocator.device import Device
+from trainfit.estimator.allocator.requests import (
+    Allocate,
+    BeginPool,
+    EmptyCache,
+    EndPool,
+    Free,
+    Reach,
+    RecordStream,
+    ReleasePool,
+    Request,
+)
 from trainfit.estimator.allocator.settings import MIN_BLOCK, SMALL_SIZE, Settings
 from trainfit.estimator.allocator.snapshot import (
     AWAITING,
@@ -128,49 +139,71 @@ class CachingAllocator:
     # What the program asks for.
 
     def allocate(self, tensor: Tensor, nbytes: int, stream: Stream = 0) -> int:
-        """Serve a request and return the address of its block, 0 for an empty tensor (malloc).
+        """Serve a request and return the address of its block, 0 for an empty tensor.
 
         Raises OutOfMemoryError where the card has no room; the cache has then been given back.
         """
-        if tensor in self._live:
-            raise ValueError(f"{tensor} is allocated already")
-        if nbytes <= 0:
-            self._live[tensor] = None
-            return 0
-        if self._uses.waiting_bytes and not self._stalled:
-            self._take_back()
-        size = self.settings.rounded(nbytes) if self._rounds else (nbytes + 511) & -512
-        small = size <= SMALL_SIZE
-        pool = None if self._diverted else self._pools.get((small, stream, None))
-        if pool is None:
-            pool = self._pool(small, stream, self._owner(stream))
-        if self._collects and not small and pool.owner is None:
-            self._searches += 1
-        block = self._choose(pool, size) if self._chooses else pool.take(size)
-        if block is None:
-            block = self._obtain(pool, size, tensor, nbytes)
-        rest = block.size - size
-        if rest and (small or (rest >= self._least_rest and size < self._least_unsplit)):
-            pool.split(block, size)
-        block.requested = nbytes
-        self._live[tensor] = block
-        self.allocations += 1
-        allocated = self.allocated_bytes = self.allocated_bytes + block.size
-        if allocated > self.peak_allocated_bytes:
-            self.peak_allocated_bytes = allocated
-            self.peak_allocation = self.allocations
-        return block.address
+        self.serve((Allocate(tensor, nbytes, stream),))
+        block = self._live[tensor]
+        return 0 if block is None else block.address
 
     def free(self, tensor: Tensor) -> None:
-        """Take a tensor's block back, at once or when the other streams are done with it (free)."""
-        block = self._live.pop(tensor)
-        if block is None:
-            return
-        self.allocated_bytes -= block.size
-        if block in self._uses.streams:
-            self._uses.free(block, capturing=self._stalled)
-        else:
-            self._give_back(block)
+        """Take a tensor's block back, at once or when the other streams are done with it."""
+        self.serve((Free(tensor),))
+
+    def serve(self, requests: Iterable[Request], until: int | None = None) -> None:
+        """Serve requests one by one, or until so many allocations were served in all (malloc,
+        free). Raises OutOfMemoryError.
+        """
+        # Tens of thousands come by: what is asked of each is bound to a name once.
+        live, pools, uses, rounds = self._live, self._pools, self._uses, self._rounds
+        used, chooses, collects = uses.streams, self._chooses, self._collects
+        least_rest, least_unsplit = self._least_rest, self._least_unsplit
+        for request in requests:
+            if type(request) is Free:
+                block = live.pop(request[0])
+                if block is None:
+                    continue
+                self.allocated_bytes -= block.size
+                if block in used:
+                    uses.free(block, capturing=self._stalled)
+                elif collects:
+                    self._give_back(block)
+                else:
+                    block.pool.add_merged(block)
+            elif type(request) is Allocate:
+                tensor, nbytes, stream = request
+                if tensor in live:
+                    raise ValueError(f"{tensor} is allocated already")
+                if nbytes <= 0:
+                    live[tensor] = None
+                    continue
+                if uses.waiting_bytes and not self._stalled:
+                    self._take_back()
+                size = self.settings.rounded(nbytes) if rounds else (nbytes + 511) & -512
+                small = size <= SMALL_SIZE
+                pool = None if self._diverted else pools.get((small, stream, None))
+                if pool is None:
+                    pool = self._pool(small, stream, self._owner(stream))
+                if collects and not small and pool.owner is None:
+                    self._searches += 1
+                block = self._choose(pool, size) if chooses else pool.take(size)
+                if block is None:
+                    block = self._obtain(pool, size, tensor, nbytes)
+                rest = block.size - size
+                if rest and (small or (rest >= least_rest and size < least_unsplit)):
+                    pool.split(block, size)
+                block.requested = nbytes
+                live[tensor] = block
+                allocated = self.allocated_bytes = self.allocated_bytes + block.size
+                allocations = self.allocations = self.allocations + 1
+                if allocated > self.peak_allocated_bytes:
+                    self.peak_allocated_bytes = allocated
+                    self.peak_allocation = allocations
+                if allocations == until:
+                    return
+            else:
+                self._ask(request)
 
     def holds(self, tensor: Tensor) -> bool:
         """Whether the program holds a tensor of this name."""
@@ -181,6 +214,22 @@ class CachingAllocator:
         block = self._live[tensor]
         if block is not None and stream != block.pool.stream:
             self._uses.record(block, stream, capturing=self._stalled)
+
+    def _ask(self, request: Request) -> None:
+        """Serve what is seldom asked for."""
+        match request:
+            case RecordStream():
+                self.record_stream(*request)
+            case Reach():
+                self.reach(*request)
+            case EmptyCache():
+                self.empty_cache()
+            case BeginPool(owner, streams, capture):
+                self.begin_pool(owner, streams, capture=capture)
+            case EndPool():
+                self.end_pool(*request)
+            case ReleasePool():
+                self.release_pool(*request)
 
     def reach(self, stream: Stream, frees: int | None = None) -> None:
         """A stream has done its work up to the next so many frees that wait for it, None for all.

@@ -1,12 +1,7 @@
-"""What a program asks of the allocator, written down so that it can be asked again: under other
-settings, on another card, and step after step.
-"""
+"""What a program asks of the allocator, written down so that it can be asked again."""
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable
 from typing import NamedTuple
-
-from trainfit.estimator.allocator.caching import CachingAllocator
 
 
 class Allocate(NamedTuple):
@@ -62,63 +57,3 @@ class ReleasePool(NamedTuple):
 
 
 Request = Allocate | Free | RecordStream | Reach | EmptyCache | BeginPool | EndPool | ReleasePool
-
-
-def replay(
-    allocator: CachingAllocator, requests: Iterable[Request], until: int | None = None
-) -> None:
-    """Ask an allocator for all that is written down, or until it has served so many allocations in
-    all: `peak_reservation` stops it where most was reserved.
-
-    Raises OutOfMemoryError where the card has no room.
-    """
-    allocate, free = allocator.allocate, allocator.free
-    for request in requests:
-        if isinstance(request, Allocate):
-            allocate(*request)
-            if allocator.allocations == until:
-                return
-        elif isinstance(request, Free):
-            free(*request)
-        else:
-            _ask(allocator, request)
-
-
-def _ask(allocator: CachingAllocator, request: Request) -> None:
-    """Ask for what is seldom asked for."""
-    match request:
-        case RecordStream():
-            allocator.record_stream(*request)
-        case Reach():
-            allocator.reach(*request)
-        case EmptyCache():
-            allocator.empty_cache()
-        case BeginPool(owner, streams, capture):
-            allocator.begin_pool(owner, streams, capture=capture)
-        case EndPool():
-            allocator.end_pool(*request)
-        case ReleasePool():
-            allocator.release_pool(*request)
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """How many steps were run; `periodic` where the last one changed nothing any more."""
-
-    count: int
-    periodic: bool
-
-
-def repeat(allocator: CachingAllocator, step: Sequence[Request], most: int) -> Steps:
-    """Run a step until it leaves the allocator as it found it, as every later one then does, at
-    most so many times.
-
-    Tensors that outlive their step go by names that every step uses again.
-    """
-    state = allocator.state()
-    for count in range(1, most + 1):
-        replay(allocator, step)
-        before, state = state, allocator.state()
-        if state == before:
-            return Steps(count, periodic=True)
-    return Steps(most, periodic=False)

@@ -11,7 +11,7 @@ from trainfit.estimator.trace.moments import Turn
 class Held(NamedTuple):
     """A tensor that is there: the names of its blocks, and the bytes of each."""
 
-    names: range
+    names: Sequence[Hashable]
     nbytes: int
 
 
@@ -26,6 +26,41 @@ class Trace(NamedTuple):
     peak_bytes: int
     peak_moment: str
 
+    @property
+    def steps(self) -> tuple[Sequence[Request], ...]:
+        """All that is asked for up to the end of a later step, after which steps are alike."""
+        return self.loaded, self.first, self.later
+
+
+class Passage:
+    """Turns that run through many times, as those of a kind of layer do, written down once.
+
+    What comes and goes within goes by the same name every time, so that its requests are the same
+    ones; what is there before or stays behind has a place in them for a name of its own.
+    """
+
+    def __init__(self, turns: Iterable[Turn]) -> None:
+        turns = tuple(turns)
+        gone = {tensor for tensor, comes in turns if not comes}
+        self.requests: list[Request] = []
+        self.outlasting: list[tuple[int, Turn]] = []
+        """Where requests for such tensors belong."""
+        self.bytes = self.peak_bytes = 0
+        """How much more there is behind it, and at its highest."""
+        within: dict[Tensor, Held] = {}
+        for turn in turns:
+            tensor, comes = turn
+            if comes and tensor in gone:
+                within[tensor] = _held(tensor)
+            if tensor not in within:
+                self.outlasting.append((len(self.requests), turn))
+            elif comes:
+                self.requests.extend(_allocated(within[tensor]))
+            else:
+                self.requests.extend(_freed(within[tensor]))
+            self.bytes += tensor.bytes if comes else -tensor.bytes
+            self.peak_bytes = max(self.peak_bytes, self.bytes)
+
 
 class Recorder:
     """Requests in order, with the most that was asked for at once."""
@@ -39,29 +74,58 @@ class Recorder:
 
     def make(self, nbytes: int, blocks: int = 1, stream: Hashable = 0) -> Held:
         """So many blocks, of so many bytes each, on a stream."""
-        held = Held(range(self._names, self._names + blocks), nbytes)
-        self._names += blocks
+        held = self._named(nbytes, blocks)
         self.requests.extend([Allocate(name, nbytes, stream) for name in held.names])
         self.bytes += nbytes * blocks
-        if self.bytes > self.peak_bytes:
-            self.peak_bytes, self.peak_moment = self.bytes, self.moment
+        self._note(self.bytes)
         return held
 
     def release(self, *tensors: Held) -> None:
         for held in tensors:
-            self.requests.extend([Free(name) for name in held.names])
+            self.requests.extend(_freed(held))
             self.bytes -= held.nbytes * len(held.names)
 
-    def run(self, turns: Iterable[Turn], here: dict[Tensor, Held]) -> None:
+    def run(self, passage: Passage, here: dict[Tensor, Held]) -> None:
         """What comes and goes; `here` are the tensors that are there, which it changes."""
-        for tensor, comes in turns:
+        done = 0
+        for index, (tensor, comes) in passage.outlasting:
+            self.requests.extend(passage.requests[done:index])
+            done = index
             if comes:
                 blocks = tensor.storages
-                here[tensor] = self.make(tensor.bytes // blocks, blocks)
+                held = here[tensor] = self._named(tensor.bytes // blocks, blocks)
+                self.requests.extend(_allocated(held))
             else:
-                self.release(here.pop(tensor))
+                self.requests.extend(_freed(here.pop(tensor)))
+        self.requests.extend(passage.requests[done:])
+        self._note(self.bytes + passage.peak_bytes)
+        self.bytes += passage.bytes
 
     def cut(self) -> Sequence[Request]:
         """What was written down since the last cut."""
         requests, self.requests = self.requests, []
         return requests
+
+    def _named(self, nbytes: int, blocks: int) -> Held:
+        names = range(self._names, self._names + blocks)
+        self._names += blocks
+        return Held(names, nbytes)
+
+    def _note(self, nbytes: int) -> None:
+        if nbytes > self.peak_bytes:
+            self.peak_bytes, self.peak_moment = nbytes, self.moment
+
+
+def _held(tensor: Tensor) -> Held:
+    """A tensor under its own name."""
+    blocks = tensor.storages
+    names = [tensor] if blocks == 1 else [(tensor, number) for number in range(blocks)]
+    return Held(names, tensor.bytes // blocks)
+
+
+def _allocated(held: Held) -> list[Request]:
+    return [Allocate(name, held.nbytes) for name in held.names]
+
+
+def _freed(held: Held) -> list[Request]:
+    return [Free(name) for name in held.names]

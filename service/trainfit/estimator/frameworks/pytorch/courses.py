@@ -10,18 +10,21 @@ from trainfit.estimator.frameworks.pytorch.checkpointing import kept_tensors
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, PytorchLedger
 from trainfit.estimator.ledger import Group, Kind, Operation
 from trainfit.estimator.tensors import Role, Tensor
-from trainfit.estimator.trace.moments import Moment, Turn, backward, forward, left, saved, turns
+from trainfit.estimator.trace.moments import Moment, backward, forward, left, saved, turns
+from trainfit.estimator.trace.recorder import Passage
+
+NOTHING = Passage(())
 
 
 class Passes(NamedTuple):
-    """How the tensors of a stretch come and go: forward, again before backward, backward, of which
-    the first so many turns are its `loss`. `read` and `made` are the residual stream before and
-    behind it, `of_read` and `of_made` its gradient there.
+    """How the tensors of a stretch come and go: forward, again before backward, backward, which
+    begins with that of its `loss` if it has one. `read` and `made` are the residual stream before
+    and behind it, `of_read` and `of_made` its gradient there.
     """
 
-    forward: tuple[Turn, ...]
-    backward: tuple[Turn, ...]
-    loss: int
+    forward: Passage
+    loss: Passage
+    backward: Passage
     read: Tensor | None
     made: Tensor | None
     of_read: Tensor | None
@@ -70,9 +73,9 @@ class Courses:
         of_loss = turns(back[:loss], there, later) if loss else ()
         rest = turns(back[loss:], [each for each in begun if not loss or each in later], stay)
         return Passes(
-            turns(run, given, [*kept, *stays]),
-            (*of_loss, *rest),
-            len(of_loss),
+            Passage(turns(run, given, [*kept, *stays])),
+            Passage(of_loss),
+            Passage(rest),
             *(read, made, of_read, of_made),
         )
 
@@ -102,15 +105,15 @@ class Courses:
             back = [(reads[0], *moment) for moment in back]
             behind = turns(back, [*kept, of_made, reads[0]], [*leaves, of_read])
             return Passes(
-                turns(run, [reads[0]], [reads[0], made, *chosen]),
-                (*whole, *behind),
-                0,
+                Passage(turns(run, [reads[0]], [reads[0], made, *chosen])),
+                NOTHING,
+                Passage((*whole, *behind)),
                 *(reads[0], made, of_read, of_made),
             )
         return Passes(
-            turns(run, [reads[0]], [*kept, made]),
-            turns(back, [*kept, of_made], [*leaves, of_read]),
-            0,
+            Passage(turns(run, [reads[0]], [*kept, made])),
+            NOTHING,
+            Passage(turns(back, [*kept, of_made], [*leaves, of_read])),
             *(reads[0], made, of_read, of_made),
         )
 

@@ -165,7 +165,7 @@ class _Rank:
         passes = self._courses.of(placed)
         if passes.of_made is not None and gradient is not None:
             own[passes.of_made] = gradient
-        self._recorder.run(passes.backward[passes.loss :], own)
+        self._recorder.run(passes.backward, own)
         before = own.pop(passes.of_read, None) if passes.of_read is not None else None
         return before, [own[each] for each in left(placed.groups) if each in own]
 
@@ -175,11 +175,8 @@ class _Rank:
         """
         index = self._runs[place].stretches[-1]
         placed = self._placed[index]
-        passes = self._courses.of(placed)
-        if not passes.loss:
-            return
         self._recorder.moment = f"{number} {placed.name}_backward {placed.layer}"
-        self._recorder.run(passes.backward[: passes.loss], self._here[index])
+        self._recorder.run(self._courses.of(placed).loss, self._here[index])
 
     def _optimizer(self, *, first: bool) -> None:
         """States of each share of a parameter at the first step, and what a step borrows."""

@@ -1,0 +1,113 @@
+"""What is reserved: the allocator replayed, by releases, and within the room of the card."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainfit.decisions.verdict import verdict
+from trainfit.estimator.estimate import estimate
+from trainfit.estimator.results import Estimate
+from trainfit.questions.estimate import plan_of
+from trainfit.specs.job import Job
+
+GIB = 2**30
+
+
+def estimated(memory_gib: float = 0, *, activations: bool = True, **parts: Any) -> Estimate:
+    """Mistral-7B, all of it trained on one GPU."""
+    training = {
+        "micro_batch_size": 8,
+        "seq_length": 4096,
+        "precision": "bf16-pure",
+        "recompute": {"granularity": "full"},
+    }
+    document = {
+        "model": {"hf_id": "mistralai/Mistral-7B-v0.1"},
+        "parallelism": {"num_gpus": 1},
+        "training": training | parts.pop("training", {}),
+        "framework": {"name": "transformers"} | parts.pop("framework", {}),
+    }
+    if memory_gib:
+        document["gpu"] = {"name": "a card", "memory_bytes": int(memory_gib * GIB)}
+    return estimate(plan_of(Job.model_validate(document | parts)), activations=activations)
+
+
+def ids(result: Estimate) -> set[str]:
+    return {each.id for each in result.assumptions}
+
+
+def test_the_basis_is_told() -> None:
+    replayed = estimated()
+    assert replayed.stages[0].reserved_basis == "replayed"
+    assert "allocator-replayed" in ids(replayed)
+    assert "allocator-slack" not in ids(replayed)
+    by_ratio = estimated(framework={"compile": True})
+    assert by_ratio.stages[0].reserved_basis == "ratio"
+    assert "allocator-slack" in ids(by_ratio)
+    assert "allocator-replayed" not in ids(by_ratio)
+
+
+def test_states_alone_have_no_requests() -> None:
+    assert estimated(activations=False).stages[0].reserved_basis == "ratio"
+
+
+def test_components_add_up() -> None:
+    (stage,) = estimated().stages
+    sizes = {each.name: each.bytes for each in stage.components}
+    assert sum(sizes.values()) == stage.device_bytes.expected
+    outside = sizes["context_and_communicators"]
+    assert stage.reserved_bytes.expected == stage.device_bytes.expected - outside
+    assert sizes["allocator_slack"] > 0
+
+
+def test_what_is_reserved_is_never_less_than_what_is_allocated() -> None:
+    (stage,) = estimated().stages
+    allocated, reserved = stage.allocated_bytes, stage.reserved_bytes
+    assert reserved.low >= allocated.low
+    assert reserved.expected >= allocated.expected
+    assert reserved.high >= allocated.high
+
+
+def test_segments_that_grow_leave_little_beside_what_is_allocated() -> None:
+    def slack(expandable: bool) -> int:
+        (stage,) = estimated(framework={"expandable_segments": expandable}).stages
+        return stage.reserved_bytes.expected - stage.allocated_bytes.expected
+
+    assert 0 < slack(True) < slack(False) / 2
+
+
+def test_a_roomy_card_changes_nothing() -> None:
+    assert estimated(192).stages[0].reserved_bytes == estimated().stages[0].reserved_bytes
+    assert estimated(192).stages[0].cache_releases == "none"
+
+
+def test_a_run_that_has_to_release_its_cache_is_tight() -> None:
+    free = estimated()
+    (wanted,) = free.stages
+    room = 71 * GIB
+    assert wanted.allocated_bytes.expected < room < wanted.device_bytes.expected
+    held = estimated(71)
+    (stage,) = held.stages
+    assert stage.cache_releases == "once"
+    assert "cache-released" in ids(held)
+    assert "cache-released" not in ids(free)
+    assert stage.reserved_bytes.expected < wanted.reserved_bytes.expected
+    assert stage.allocated_bytes == wanted.allocated_bytes
+    assert verdict(held, int(room)) == "tight"
+
+
+def test_a_card_that_is_too_small_is_told_what_would_be_reserved() -> None:
+    (stage,) = estimated(40).stages
+    assert stage.cache_releases == "none"
+    assert stage.reserved_bytes == estimated().stages[0].reserved_bytes
+
+
+@pytest.mark.parametrize("samples", [1, 2, 4])
+def test_more_samples_reserve_more(samples: int) -> None:
+    less, more = (
+        estimated(training={"micro_batch_size": count}).stages[0].reserved_bytes.expected
+        for count in (samples, 2 * samples)
+    )
+    assert less < more
