@@ -70,3 +70,19 @@ def test_a_script_runs_without_arguments_that_were_not_sent() -> None:
 def test_arguments_that_a_script_needs_are_asked_for() -> None:
     with pytest.raises(LaunchError, match="give the arguments of the script in argv"):
         read_launch(launch_of({"run.sh": f"{TRAINS} $1"}))
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        "python -c 'import torch; print(torch.cuda.device_count())'",
+        "nvidia-smi -L | wc -l",
+        "nvidia-smi --query-gpu=name --format=csv,noheader | wc -l",
+    ],
+)
+def test_gpus_of_a_node_are_what_the_launch_says(counts: str) -> None:
+    script = f"GPUS=$({counts})\npython t.py --steps $((1024 / $GPUS / 4))"
+    known = program(run_sh=script, env={"CUDA_VISIBLE_DEVICES": "0,1,2,3"})
+    assert command_line(known) == "t.py --steps 64"
+    left = program(run_sh=script)
+    assert left.arguments[-1].unknown is not None

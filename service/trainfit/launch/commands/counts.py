@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from trainfit.launch.overriding import at
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 
@@ -44,6 +47,36 @@ def gpus_per_node(program: Program) -> Setting | None:
         return None
     devices = [each for each in str(visible.value).split(",") if each.strip()]
     return replace(visible, value=len(devices)) if devices else None
+
+
+A_NODE = 8
+"""GPUs of the largest nodes: a run on no more of them has one."""
+_COUNTS = re.compile(
+    r"\s*import torch\s*[;\n]\s*print\(\s*torch\.cuda\.device_count\(\)\s*\)[;\s]*"
+)
+
+
+def gpus_of_node(program: Program, overrides: Mapping[str, Any]) -> int | None:
+    """How many GPUs a program finds, where what wraps it or the overrides tell."""
+    found = gpus_per_node(program)
+    if found is not None:
+        return found.value if found.unknown is None and isinstance(found.value, int) else None
+    total = at(overrides, "/parallelism/num_gpus")
+    return total if isinstance(total, int) and 0 < total <= A_NODE else None
+
+
+def printed(gpus: int | None, words: Sequence[str]) -> str | None:
+    """What a command prints that lists or counts the GPUs of its node; None of any other."""
+    name, *rest = words
+    if gpus is None:
+        return None
+    if re.fullmatch(r"python[\d.]*", name) and rest[:1] == ["-c"] and len(rest) == 2:
+        return f"{gpus}\n" if _COUNTS.fullmatch(rest[1]) else None
+    listed = any(word in ("-L", "--list-gpus") for word in rest)
+    asked = any(word.startswith("--query-gpu=") for word in rest)
+    if name != "nvidia-smi" or not (listed or (asked and any("noheader" in each for each in rest))):
+        return None
+    return "".join(f"GPU {index}\n" for index in range(gpus))
 
 
 def known(settings: Iterable[Setting | None]) -> tuple[Setting, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from trainfit.documents.document import Document, FileError, parse_documents
-from trainfit.launch.commands import launchers, slurm
+from trainfit.launch.commands import counts, launchers, slurm
 from trainfit.launch.commands.compose import Compose, is_compose
 from trainfit.launch.commands.functional_tests import FunctionalTest, is_functional_test
 from trainfit.launch.commands.interfaces import SLURM
@@ -217,7 +218,9 @@ class _Unwrapping:
             for name, setting in program.environment.items()
         }
         parameters = None if arguments is None else tuple(map(Text.of_word, arguments))
-        script = Script(State(Variables(variables), parameters), self._budget, self._file)
+        state = State(Variables(variables), parameters)
+        gpus = counts.gpus_of_node(program, self._launch.overrides)
+        script = Script(state, self._budget, self._file, partial(counts.printed, gpus))
         script.follow(source)
         for at, message in script.ends_early:
             self._note(at, message)

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from trainfit.launch.draft import Draft
-from trainfit.launch.megatron.known import VALUE_IRRELEVANT
+from trainfit.launch.megatron.known import OF_ENGINES, VALUE_IRRELEVANT
 from trainfit.launch.megatron.layer_flags import layer_flags
 from trainfit.launch.megatron.options import Option, Parser
 from trainfit.launch.program import Word
@@ -101,7 +101,9 @@ def _set(arguments: Arguments, parser: Parser, word: Word, given: list[Word], dr
         else:
             _put(arguments, option, word, given[:taken], draft)
             return taken
-    if problem is None:
+    if problem is None and word.text.startswith(OF_ENGINES):
+        draft.ignore(_setting(word, given))
+    elif problem is None:
         draft.leave_out(_setting(word, given), parser.why_not(word.text))
     else:
         draft.complain(_setting(word, given), problem)

@@ -4,8 +4,8 @@
 config dataclasses of the files that it names. Where an option changed, it stands there once for
 each shape, with the first and the last release of that shape by their numbers in the list.
 `patch_options.json` has those that Pai-Megatron-Patch adds to all of them and its scripts give,
-`fork_options.json` those of the forks that it names and of Megatron-LM before core_v0.5.0, which
-count where no release is named. An option may be another name of one of Megatron-LM's.
+`fork_options.json` those of the forks that it names and of Megatron-LM before core_v0.5.0, and
+`slime_options.json` slime's, of any release. An option may be another name of one of Megatron-LM's.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class UnknownReleaseError(ValueError):
 @cache
 def releases() -> Releases:
     """The options that were read from the sources."""
-    data, patch, forks = (
-        json.loads((files(__package__) / name).read_text("utf-8"))
-        for name in ("options.json", "patch_options.json", "fork_options.json")
+    data, patch, forks, slime = (
+        json.loads((files(__package__) / f"{name}options.json").read_text("utf-8"))
+        for name in ("", "patch_", "fork_", "slime_")
     )
     latest = len(data["releases"]) - 1
     options: dict[str, list[Option]] = {}
@@ -84,7 +84,9 @@ def releases() -> Releases:
         },
         {
             name: (option,)
-            for option in (_option(entry, latest) for entry in forks["options"])
+            for option in (
+                _option(entry, latest) for entry in (*forks["options"], *slime["options"])
+            )
             for name in option.names
         },
     )
@@ -174,7 +176,7 @@ class Parser:
         known = releases()
         shapes = known.options.get(spelling)
         if shapes is None:
-            near = get_close_matches(spelling, known.options, n=1)
+            near = get_close_matches(spelling, _alike(spelling), n=1)
             return "no release of Megatron-LM has this option" + "".join(
                 f"; {name} is one" for name in near
             )
@@ -182,6 +184,12 @@ class Parser:
         if self.release < shapes[0].since:
             return f"came with {known.names[shapes[0].since]}"
         return f"went after {known.names[shapes[-1].until]}"
+
+
+def _alike(spelling: str) -> list[str]:
+    """Options that share a word with this one: to compare it with every other takes long."""
+    given = set(spelling.strip("-").split("-"))
+    return [name for name in releases().options if given.intersection(name.split("-"))]
 
 
 @cache

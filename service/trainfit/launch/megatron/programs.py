@@ -12,6 +12,7 @@ from trainfit.launch.megatron.deepspeed import engine_of, put_engine
 from trainfit.launch.megatron.environment import read_environment
 from trainfit.launch.megatron.forks import put_expert_ranks
 from trainfit.launch.megatron.options import Defaults, Parser, UnknownReleaseError, release_of
+from trainfit.launch.megatron.slime import is_slime, leave_out_logits, put_actor, with_defaults
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 
@@ -43,7 +44,7 @@ def recognises(program: Program) -> bool:
     if name in PROGRAMS or name in REFUSED:
         return True
     given = {word.text.partition("=")[0] for word in program.arguments}
-    return "--yaml-cfg" not in given and all(mark in given for mark in MARKS)
+    return "--yaml-cfg" not in given and (all(mark in given for mark in MARKS) or is_slime(program))
 
 
 def read(program: Program, draft: Draft, version: str | None) -> None:
@@ -51,15 +52,22 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     parser = parser_of(version)
     refuse_other_models(program)
     arguments = read_words(program.arguments, parser, draft)
+    slime = is_slime(program)
+    if slime:
+        with_defaults(arguments)
     reading = Reading(arguments.settings, draft, arguments.values)
     if _file_name(program) not in MCORE_ONLY:
         _leave_out_legacy_model(reading, parser.defaults(), program)
     engine = engine_of(program, reading)
+    if slime:
+        put_actor(reading)
     name = _file_name(program)
     tokenizer = TOKENIZER if name in PROGRAMS else None
     read_arguments(reading, parser.defaults(), hybrid=name in HYBRID, tokenizer=tokenizer)
     if engine is not None:
         put_engine(draft, engine)
+    if slime:
+        leave_out_logits(reading)
     read_machine(program, draft)
     put_expert_ranks(reading)
 

@@ -199,11 +199,17 @@ def _source(script: Script, words: Words, place: Piece) -> Status:
     if not words:
         return 2
     path = str(words[0])
-    file = script.file(path) if words[0].unknown is None else None
+    file = script.file(path) if _names_a_file(words[0]) else None
     if file is None:
         script.state.missing = (*script.state.missing, path)
         return f"{path}, which {script.where(place)} reads, was not sent"
     return functions.source(script, Source.of_script(file.content, file.path), words[1:])
+
+
+def _names_a_file(text: Text) -> bool:
+    """Whether the last part of a path is known; where the directory is not, it names the file."""
+    known = text.pieces[-1].unknown is None
+    return text.unknown is None or (known and "/" in text.pieces[-1].text)
 
 
 def _eval(script: Script, words: Words, place: Piece) -> Status:

@@ -78,10 +78,18 @@ class Sent(Protocol):
 class Script:
     """Follows scripts in one shell, and collects the commands that they run."""
 
-    def __init__(self, state: State, budget: Budget, file: Callable[[str], Sent | None]) -> None:
+    def __init__(
+        self,
+        state: State,
+        budget: Budget,
+        file: Callable[[str], Sent | None],
+        prints: Callable[[Sequence[str]], str | None] = lambda _: None,
+    ) -> None:
+        """`prints` says what a program with these words prints, where that is known."""
         self.state = state
         self.budget = budget
         self.file = file
+        self.prints = prints
         self.commands: list[Command] = []
         self.ends_early: list[tuple[Piece, str]] = []
         """Where a script ends early or does not read as bash: why no command may be found."""
@@ -378,6 +386,10 @@ class Script:
     def start(self, words: Sequence[Text], place: Piece) -> Status:
         """A program, whose words are kept."""
         name = str(words[0])
+        output = None if self.loosely else self.prints([str(text) for text in words])
+        if output is not None:
+            self.emit(Text.at(place, output))
+            return 0
         why = f"{name} is not run; write what it prints in its place"
         succeeds = name in SUCCEEDING and words[0].unknown is None
         if self.printed is not None and not (succeeds and name not in ("date", "ls")):

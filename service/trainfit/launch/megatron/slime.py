@@ -1,0 +1,125 @@
+"""slime: Megatron-LM's arguments, with what it sets itself and what its rollouts leave on the card.
+
+Sources, of THUDM/slime: slime/utils/arguments.py, slime/backends/megatron_utils/arguments.py
+(set_default_megatron_args), loss.py and actor.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainfit.launch.draft import Reading
+from trainfit.launch.effects import Effect
+from trainfit.launch.megatron.command_line import Arguments
+from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting
+from trainfit.launch.values import size
+
+WHOSE = "slime"
+PROGRAMS = ("train.py", "train_async.py")
+MARKS = ("--actor-num-gpus-per-node", "--rollout-function-path", "--hf-checkpoint")
+NUM_GPUS = "/parallelism/num_gpus"
+DEFAULTS = {
+    "use_distributed_optimizer": True,
+    "seq_length": 4096,
+    "micro_batch_size": 1,
+    "actor_num_nodes": 1,
+    "actor_num_gpus_per_node": 8,
+}
+"""What slime sets, or has by default."""
+
+
+def is_slime(program: Program) -> bool:
+    """By its program and by an option of its own."""
+    given = {word.text.partition("=")[0] for word in program.arguments}
+    return (program.name or "") in PROGRAMS and not given.isdisjoint(MARKS)
+
+
+def with_defaults(arguments: Arguments) -> None:
+    """Add what slime sets. A micro-batch of a dynamic size has as many tokens as a GPU may have,
+    from every rank of context parallelism; its weights are in bf16 unless they are in fp16.
+    """
+    values = dict(DEFAULTS)
+    if not arguments.values.get("fp16"):
+        values["bf16"] = True
+    for name, value in values.items():
+        if name not in arguments.settings:
+            _set(arguments, name, value, Setting(name, value, WHOSE, None, whose=WHOSE))
+    _name_tokenizer(arguments)
+    most = arguments.settings.get("max_tokens_per_gpu")
+    if most is None or not arguments.values.get("use_dynamic_batch_size"):
+        return
+    if most.unknown is None:
+        tokens = arguments.values["max_tokens_per_gpu"]
+        tokens *= int(arguments.values.get("context_parallel_size") or 1)
+        most = replace(most, value=tokens, written=most.value)
+        arguments.values["seq_length"] = tokens
+    arguments.settings["seq_length"] = most
+    one = Setting("micro_batch_size", 1, WHOSE, None, whose=WHOSE)
+    _set(arguments, "micro_batch_size", 1, one)
+
+
+def _set(arguments: Arguments, name: str, value: object, setting: Setting) -> None:
+    arguments.settings[name] = setting
+    arguments.values[name] = value
+
+
+def _name_tokenizer(arguments: Arguments) -> None:
+    """The tokenizer is that of the checkpoint, unless another is named."""
+    checkpoint = arguments.settings.get("hf_checkpoint")
+    if checkpoint is not None and "tokenizer_model" not in arguments.settings:
+        arguments.settings["tokenizer_model"] = checkpoint
+        kind = Setting("tokenizer_type", "HuggingFaceTokenizer", WHOSE, None, whose=WHOSE)
+        _set(arguments, "tokenizer_type", "HuggingFaceTokenizer", kind)
+
+
+def put_actor(reading: Reading) -> None:
+    """Set how many GPUs train, and bound what an engine beside them leaves on the card."""
+    names = ("actor_num_nodes", "actor_num_gpus_per_node")
+    unknown = [name for name in names if reading.is_unknown(name)]
+    for name in unknown:
+        reading.copy(name, NUM_GPUS)
+    told = [each for name in names if name not in unknown and (each := reading.get(name))]
+    if not unknown:
+        count = reading.value(names[0], 1, size) * reading.value(names[1], 8, size)
+        reading.draft.put(NUM_GPUS, count, *told)
+    for name in ("use_dynamic_batch_size", "max_tokens_per_gpu", "hf_checkpoint", LOSS):
+        reading.get(name)
+    shares = reading.get("colocate")
+    if shares is not None and reading.value("colocate"):
+        reading.draft.leave_out(shares, ASLEEP)
+
+
+ASLEEP = Effect(
+    "an engine of inference that sleeps on the same card",
+    "raises",
+    "SGLang's release_memory_occupation keeps its context, communicators and graphs, as a sleeping "
+    "vLLM does: 0.8 to 7.4 GiB of one in NVIDIA-NeMo/RL issue 223",
+    bytes=8 * 2**30,
+)
+COPIES = 3
+"""Of the logits in fp32 that log-probabilities and entropy make (slime/utils/ppo_utils.py)."""
+
+
+LOSS = "loss_type"
+
+
+def leave_out_logits(reading: Reading) -> None:
+    """Log-probabilities in the place of Megatron-LM's loss: at most so many more copies of the
+    logits of a micro-batch, s V/t in fp32.
+    """
+    draft = reading.draft
+    names = ("/training/seq_length", "/model/spec/vocab_size")
+    sizes = [draft.overridden(name) or draft.get(name) for name in names]
+    given = reading.get(LOSS) or Setting(LOSS, "policy_loss", WHOSE, None)
+    if not all(isinstance(each, int) for each in sizes):
+        return
+    ranks = draft.get("/parallelism/tp") or 1
+    ranks *= draft.get("/parallelism/cp") or 1
+    effect = Effect(
+        "log-probabilities in the place of the loss: at most three more copies of the logits",
+        "raises",
+        "THUDM/slime slime/utils/ppo_utils.py (calculate_log_probs_and_entropy)",
+        bytes=COPIES * 4 * sizes[0] * sizes[1] // ranks,
+    )
+    draft.leave_out(given, effect)
