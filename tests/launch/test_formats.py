@@ -8,7 +8,7 @@ from trainfit.specs.launch import LaunchFormat, LaunchTarget
 
 
 def test_every_format_that_can_be_named_is_read() -> None:
-    assert sorted(each.name for each in FORMATS) == sorted(get_args(LaunchFormat))
+    assert {each.name for each in FORMATS} == set(get_args(LaunchFormat))
 
 
 def test_every_target_that_can_be_named_is_written() -> None:

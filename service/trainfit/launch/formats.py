@@ -38,6 +38,7 @@ class Format(NamedTuple):
 FORMATS: Sequence[Format] = (
     Format("megatron_yaml", "megatron.yaml_cfg"),
     Format("megatron_bridge", "megatron.bridge"),
+    Format("megatron", "megatron.swift"),
     Format("megatron", "megatron.programs"),
     Format("torchtitan", "torchtitan.read"),
     Format("axolotl", "axolotl.read"),

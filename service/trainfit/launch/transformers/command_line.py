@@ -29,6 +29,7 @@ SUBCOMMANDS = {
     "llamafactory": ("train",),
     "axolotl": ("train",),
     "swift": ("sft", "pt"),
+    "megatron": ("sft", "pt"),
 }
 """Commands of tools that train."""
 

@@ -1,0 +1,155 @@
+"""`megatron sft` and `megatron pt` of ms-swift: Megatron-LM's arguments under their names in its
+namespace, over a model of the Hub.
+
+Source: modelscope/ms-swift swift/megatron/arguments/megatron_args.py and megatron_base_args.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from trainfit.launch.draft import Draft
+from trainfit.launch.effects import Effect
+from trainfit.launch.keys import table_of
+from trainfit.launch.megatron.arguments import read_arguments
+from trainfit.launch.megatron.configs import Field, reading_of
+from trainfit.launch.megatron.options import Option, Parser, releases
+from trainfit.launch.megatron.programs import read_machine
+from trainfit.launch.models import config_of, put_model
+from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.command_line import arguments_of
+from trainfit.launch.transformers.source import as_bool
+
+WHOSE = "ms-swift"
+COMMANDS = ("sft", "pt")
+DEFAULTS: Mapping[str, Any] = {
+    "micro_batch_size": 1,
+    "global_batch_size": 16,
+    "recompute_granularity": "selective",
+    "attention_backend": "flash",
+    "use_distributed_optimizer": True,
+    "moe_grouped_gemm": True,
+    "moe_token_dispatcher_type": "alltoall",
+    "attention_dropout": 0.0,
+    "hidden_dropout": 0.0,
+}
+"""What Megatron-LM has otherwise; the dropout is that of the models of the Hub."""
+HALVES = {"bfloat16": "bf16", "float16": "fp16"}
+LENGTHS = ("packing_length", "max_length", "seq_length")
+"""How long a sample is, the one that counts first."""
+FUSED = "cross_entropy_loss_fusion"
+
+
+def recognises(program: Program) -> bool:
+    """By the tool and its command."""
+    first = program.arguments[0].text if program.arguments else ""
+    return program.name == "megatron" and first in COMMANDS
+
+
+def read(program: Program, draft: Draft, version: str | None) -> None:
+    """Put a command into a draft; what differs between releases of ms-swift is bounded."""
+    draft.ignore_version(version)
+    given = arguments_of(program, draft)
+    if (model := given.pop("model", None)) is not None:
+        put_model(draft, program, model)
+    draft.require("/model", "names no model; give --model, or /model in overrides")
+    _put_adapters(given, draft)
+    told = set(given)
+    fields = [*_own(given, draft), *_fields(given, draft)]
+    for name, value in DEFAULTS.items():
+        if name not in told:
+            fields.append(Field(name, Setting(name, value, WHOSE, None, whose=WHOSE), value))
+    if FUSED not in told:
+        draft.leave_out(Setting(FUSED, None, WHOSE, None), BY_RELEASE)
+    read_arguments(reading_of(fields, draft), Parser(None).defaults())
+    read_machine(_counted(program), draft)
+
+
+BY_RELEASE = Effect(
+    "newer releases fuse the loss where nothing says so, older ones do not",
+    "lowers",
+    "modelscope/ms-swift swift/megatron/arguments/megatron_args.py",
+    within={"/training/loss/cross_entropy": "native_fused"},
+)
+ADAPTERS = Effect(
+    "adapters under Megatron are priced as full training",
+    "lowers",
+    "modelscope/ms-swift swift/megatron/arguments/megatron_args.py (MegatronTunerMixin)",
+)
+
+
+def _put_adapters(given: dict[str, Setting], draft: Draft) -> None:
+    """Weights that are frozen have no gradients and no states."""
+    for name in ("tuner_type", "train_type"):
+        setting = given.pop(name, None)
+        if setting is not None and setting.unknown is None and setting.value != "full":
+            draft.leave_out(setting, ADAPTERS)
+        elif setting is not None:
+            draft.recognise(setting)
+
+
+def _own(given: dict[str, Setting], draft: Draft) -> Iterator[Field]:
+    """The length of a sample and the data type, which is that of the model's config.json."""
+    lengths = [setting for name in LENGTHS if (setting := given.pop(name, None)) is not None]
+    for setting in lengths[:1]:
+        yield Field("seq_length", setting, _typed(_option("seq_length"), setting.value))
+    for setting in lengths[1:]:
+        draft.recognise(setting)
+    dtype = given.pop("torch_dtype", None)
+    config = config_of(draft) or {}
+    declared = config.get("dtype") or config.get("torch_dtype") or "bfloat16"
+    name = HALVES.get(str(dtype.value if dtype is not None else declared))
+    if name is not None and "bf16" not in given and "fp16" not in given:
+        whose = f"{WHOSE}, by the config.json of the model"
+        yield Field(name, dtype or Setting(name, True, WHOSE, None, whose=whose), True)
+    elif dtype is not None:
+        draft.recognise(dtype)
+
+
+def _fields(given: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
+    """Arguments that are Megatron-LM's, and what is known of the others."""
+    own = table_of(__package__, "swift")
+    for name, setting in given.items():
+        option = _option(name)
+        if name in own.rows or option is None:
+            effect = own.effect_of(name, setting.value)
+            if effect is None:
+                draft.ignore(setting)
+            else:
+                draft.leave_out(setting, effect)
+        elif name == "recompute_granularity" and setting.value == "none":
+            draft.recognise(setting)
+        else:
+            yield Field(name, setting, _typed(option, setting.value))
+
+
+def _option(name: str) -> Option | None:
+    """The latest shape of the option that sets this name."""
+    shapes = [
+        each for options in releases().options.values() for each in options if each.dest == name
+    ]
+    return max(shapes, key=lambda option: option.until, default=None)
+
+
+def _typed(option: Option | None, value: Any) -> Any:
+    """A value as the option's type has it; a switch is written true or false here."""
+    if option is None or not isinstance(value, str):
+        return value
+    if option.takes == 0:
+        switch = as_bool(value)
+        return value if switch is None else switch
+    try:
+        return {"int": int, "float": float}.get(option.type, str)(value)
+    except ValueError:
+        return value
+
+
+def _counted(program: Program) -> Program:
+    """The program with what its environment says of the number of GPUs."""
+    each, nodes = (program.environment.get(name) for name in ("NPROC_PER_NODE", "NNODES"))
+    if program.num_gpus or each is None:
+        return program
+    return replace(program, num_gpus=(each,) if nodes is None else (each, nodes))
