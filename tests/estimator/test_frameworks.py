@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from trainfit import estimator, resolve
-from trainfit.estimator.assumptions import ASSUMPTIONS
+from trainfit.estimator.assumptions import all_assumptions
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.questions.estimate import plan_of
 from trainfit.specs.framework import Framework, FrameworkName
@@ -41,4 +41,4 @@ def test_a_name_for_every_part_that_a_job_may_have() -> None:
 def test_what_a_framework_takes_for_granted_is_explained(name: str) -> None:
     asked = {"model": {"hf_id": "meta-llama/Llama-3.1-8B"}, "framework": {"name": name}}
     plan = plan_of(Job.model_validate(asked))
-    assert framework_of(plan).assumptions(plan) <= ASSUMPTIONS.keys()
+    assert framework_of(plan).assumptions(plan) <= all_assumptions().keys()

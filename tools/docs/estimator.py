@@ -20,7 +20,7 @@ from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B, LORA_8B, TORCHTITAN_8B
 from trainfit.architectures.registry import supported_model_types
 from trainfit.cli.flags import flags
 from trainfit.estimator import overhead
-from trainfit.estimator.assumptions import ASSUMPTIONS
+from trainfit.estimator.assumptions import all_assumptions
 from trainfit.estimator.blocks.attention import pytorch as attention_of_modules
 from trainfit.estimator.blocks.attention.transformer_engine import attention
 from trainfit.estimator.blocks.mlp import pytorch as mlp_of_modules
@@ -136,7 +136,7 @@ def _written(value: Any) -> str:
 
 def assumptions() -> str:
     return table(
-        ["id", "what is taken for granted"], [[code(k), v] for k, v in ASSUMPTIONS.items()]
+        ["id", "what is taken for granted"], [[code(k), v] for k, v in all_assumptions().items()]
     )
 
 

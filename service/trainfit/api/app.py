@@ -36,12 +36,14 @@ from trainfit.api.traces import telemetry
 from trainfit.api.unread_bodies import UnreadBodies
 from trainfit.api.work import workers_of
 from trainfit.hub.hub import Hub
+from trainfit.questions.estimate import load_frameworks
 from trainfit.questions.lookup import Lookup
 from trainfit.web import page
 
 
 def create_app(settings: Settings) -> FastAPI:
     """An app with these settings and metrics of its own."""
+    load_frameworks()
     metrics = Metrics()
     app = FastAPI(
         title="Trainfit",

@@ -18,12 +18,14 @@ def warm() -> None:
     from trainfit.api.replies import estimate_reply
     from trainfit.documents.document import parse_documents
     from trainfit.questions.dimensions import from_package
+    from trainfit.questions.estimate import load_frameworks
     from trainfit.questions.jobs import read_job
     from trainfit.questions.launches import Asked, job_from
     from trainfit.questions.problems import Problem
     from trainfit.specs.job import Job
     from trainfit.specs.launch import Launch, LaunchFile
 
+    load_frameworks()
     job_from(Launch(files=(LaunchFile(path="train.sh", content=SCRIPT),)))
     for document in parse_documents(".yaml", DOCUMENT):
         job = read_job(document.value, Job)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.documents.document import FileError, parse_documents
+from trainfit.launch.scripts import is_script
 from trainfit.specs.launch import Launch, LaunchFile, LaunchFormat
 
 JOB_KEYS = frozenset({"hf_id", "hf_config", "spec"})
@@ -124,8 +125,6 @@ def _formats(path: Path, text: str) -> list[str]:
 
 
 def _is_script(path: Path, text: str) -> bool:
-    from trainfit.launch.commands.unwrap import is_script
-
     return is_script(path.as_posix(), text)
 
 

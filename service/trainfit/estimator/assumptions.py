@@ -1,12 +1,13 @@
 """What an estimate takes for granted, by an id that the documentation explains."""
 
+from collections.abc import Mapping
+
 from trainfit.estimator.frameworks.registry import all_frameworks, framework_of
 from trainfit.estimator.results import Assumption
 from trainfit.resolve.plan import Plan
 from trainfit.specs.blocks import Opaque, Recurrence, making
 
-ASSUMPTIONS = {
-    **{name: text for each in all_frameworks() for name, text in each.ASSUMPTIONS.items()},
+OF_ANY_FRAMEWORK: Mapping[str, str] = {
     "later-step": "The step is a later one: the optimizer's states exist, and gradients were freed "
     "before it (set_to_none).",
     "grouped-experts": "All experts of a rank run in grouped products (transformers' "
@@ -46,9 +47,9 @@ ASSUMPTIONS = {
     "when the Hub was last asked.",
 }
 
-SEVERAL_RELEASES = Assumption("several-releases", ASSUMPTIONS["several-releases"])
-BOUNDED_OPTIONS = Assumption("bounded-options", ASSUMPTIONS["bounded-options"])
-OPEN_FACTS = Assumption("open-facts", ASSUMPTIONS["open-facts"])
+SEVERAL_RELEASES = Assumption("several-releases", OF_ANY_FRAMEWORK["several-releases"])
+BOUNDED_OPTIONS = Assumption("bounded-options", OF_ANY_FRAMEWORK["bounded-options"])
+OPEN_FACTS = Assumption("open-facts", OF_ANY_FRAMEWORK["open-facts"])
 """Of what was read from a launch, which no plan knows of."""
 
 
@@ -60,12 +61,20 @@ SIZES = frozenset(
 """Keys without which a caller's config.json says next to nothing of its model's size."""
 
 
+def all_assumptions() -> dict[str, str]:
+    """Every assumption that an estimate can make: those of each framework, then those of any."""
+    own = [each.ASSUMPTIONS for each in all_frameworks()]
+    return {name: text for texts in (*own, OF_ANY_FRAMEWORK) for name, text in texts.items()}
+
+
 def assumptions_of(plan: Plan, *, replayed: bool, released: bool) -> list[Assumption]:
-    """The assumptions that bear on this plan, in the order of ASSUMPTIONS: whether its allocator
+    """The assumptions that bear on this plan, in the order of `all_assumptions`: whether its
+    allocator
     was `replayed`, and had to have its cache `released`.
     """
     blocks, experts = plan.model.blocks, plan.model.has_experts
-    of_framework = framework_of(plan).assumptions(plan)
+    framework = framework_of(plan)
+    of_framework = framework.assumptions(plan)
     holds = {
         **dict.fromkeys(of_framework, True),
         "later-step": "later-step" in of_framework,
@@ -92,7 +101,8 @@ def assumptions_of(plan: Plan, *, replayed: bool, released: bool) -> list[Assump
         OPEN_FACTS.id: False,
         "last-known-revision": plan.source.stale,
     }
-    return [Assumption(name, text) for name, text in ASSUMPTIONS.items() if holds.get(name)]
+    texts = {**framework.ASSUMPTIONS, **OF_ANY_FRAMEWORK}
+    return [Assumption(name, text) for name, text in texts.items() if holds.get(name)]
 
 
 def warnings_of(plan: Plan) -> list[str]:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainfit.documents.document import FileError, parse_documents
-from trainfit.launch.commands.unwrap import is_script, programs_of
+from trainfit.launch.commands.unwrap import programs_of
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.fields import as_field
 from trainfit.launch.keys import words
 from trainfit.launch.overriding import merged
 from trainfit.launch.program import Program
+from trainfit.launch.scripts import is_script
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.command_line import flags_of
 from trainfit.specs.launch import Launch

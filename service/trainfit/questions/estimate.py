@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from trainfit import __version__
 from trainfit.errors import TrainfitError
 from trainfit.estimator.estimate import estimate
+from trainfit.estimator.frameworks import registry as estimated_frameworks
 from trainfit.estimator.memo import Memos
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
@@ -14,6 +15,7 @@ from trainfit.questions.bounds import bounded_estimate
 from trainfit.questions.digest import catalogue_version, normalised, request_digest
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.releases import estimated
+from trainfit.resolve import registry as resolved_frameworks
 from trainfit.resolve.gpu import gpu_of
 from trainfit.resolve.job import resolve
 from trainfit.resolve.plan import Plan
@@ -47,6 +49,14 @@ class EstimateAnswer(Estimate, Sent):
     def _repr_html_(self) -> str:
         """The stages, for a notebook."""
         return stages_table(self.model.name or self.model.model_type, self)
+
+
+def load_frameworks() -> None:
+    """Load the rooms of every framework, so that no caller of a process that goes on waits for the
+    first job of one.
+    """
+    resolved_frameworks.all_frameworks()
+    estimated_frameworks.all_frameworks()
 
 
 def answer(

@@ -1,25 +1,48 @@
-"""The frameworks that are known: a line for each."""
+"""The frameworks that are known: a line for each, and what loads its room. A room is loaded when it
+is first asked.
+"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from trainfit.resolve.framework import Conventions, Framework
-from trainfit.resolve.megatron import framework as megatron
-from trainfit.resolve.nanotron import framework as nanotron
-from trainfit.resolve.pytorch import framework as pytorch
 from trainfit.specs.framework import FrameworkName
 from trainfit.specs.job import Job
 
-_FRAMEWORKS: Mapping[FrameworkName, Framework] = {
-    "megatron": megatron,
-    "torchtitan": pytorch,
-    "transformers": pytorch,
-    "nanotron": nanotron,
+
+def _megatron() -> Framework:
+    from trainfit.resolve.megatron import framework
+
+    return framework
+
+
+def _pytorch() -> Framework:
+    from trainfit.resolve.pytorch import framework
+
+    return framework
+
+
+def _nanotron() -> Framework:
+    from trainfit.resolve.nanotron import framework
+
+    return framework
+
+
+_FRAMEWORKS: Mapping[FrameworkName, Callable[[], Framework]] = {
+    "megatron": _megatron,
+    "torchtitan": _pytorch,
+    "transformers": _pytorch,
+    "nanotron": _nanotron,
 }
+
+
+def all_frameworks() -> Sequence[Framework]:
+    """Every framework, in the order of the registry; one that has several names more than once."""
+    return [load() for load in _FRAMEWORKS.values()]
 
 
 def framework_of(job: Job) -> Framework:
     """The framework that runs a job."""
-    return _FRAMEWORKS[job.framework.name]
+    return _FRAMEWORKS[job.framework.name]()
 
 
 def conventions_of(job: Job) -> Conventions:

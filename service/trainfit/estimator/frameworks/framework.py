@@ -2,20 +2,24 @@
 `framework` that does; the registry has a line for each.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from types import ModuleType
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from trainfit.estimator.ledger import Group
-from trainfit.estimator.local_parameters import ParameterTable
-from trainfit.estimator.memo import Memo
 from trainfit.estimator.peak import Segments
-from trainfit.estimator.rank import Rank
-from trainfit.estimator.results import Interval
-from trainfit.estimator.timeline import Timeline
-from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.plan import Plan
-from trainfit.specs.blocks import Sublayer
+
+if TYPE_CHECKING:
+    from trainfit.estimator.ledger import Group
+    from trainfit.estimator.local_parameters import ParameterTable
+    from trainfit.estimator.memo import Memo
+    from trainfit.estimator.rank import Rank
+    from trainfit.estimator.results import Interval
+    from trainfit.estimator.timeline import Timeline
+    from trainfit.estimator.trace.recorder import Trace
+    from trainfit.specs.blocks import Sublayer
 
 AnyPlan = TypeVar("AnyPlan", bound=Plan)
 PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)

@@ -18,6 +18,7 @@ from trainfit.launch.commands.manifests import Manifest, files_of, is_manifest
 from trainfit.launch.commands.wrappers import WRAPPERS
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.program import Program, Word
+from trainfit.launch.scripts import SUFFIXES, is_script
 from trainfit.launch.settings import Setting
 from trainfit.launch.shell.errors import ShellError
 from trainfit.launch.shell.script import Script
@@ -30,8 +31,6 @@ MAX_WRAPPED = 20
 """Programs that start each other."""
 
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
-_SHEBANG = re.compile(r"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:ba|z|da)?sh\b")
-_SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm")
 _MARKS = re.compile(r"\bapiVersion\b|\bservices\b|\bMODEL_ARGS\b")
 """What manifests, compose files and functional tests have in them, and few others."""
 _DOCUMENTS = (".yaml", ".yml", ".json")
@@ -71,11 +70,6 @@ def programs_of(launch: Launch) -> Unwrapped:
         return _Unwrapping(launch).unwrapped()
     except ShellError as error:
         raise LaunchError(Complaint(error.message, error.file, error.line)) from None
-
-
-def is_script(path: str, content: str) -> bool:
-    """Whether a file is a shell script: by its suffix, or by what its first line names."""
-    return path.endswith(_SUFFIXES) or _SHEBANG.match(content) is not None
 
 
 class _Unwrapping:
@@ -258,7 +252,7 @@ class _Unwrapping:
     def _script(self, words: Sequence[Word]) -> LaunchFile | None:
         """The script that a command names by itself: ./train.sh"""
         text = words[0].text
-        if "/" not in text and not text.endswith(_SUFFIXES):
+        if "/" not in text and not text.endswith(SUFFIXES):
             return None
         file = self._bare.file(text)
         return file if file is not None and is_script(file.path, file.content) else None

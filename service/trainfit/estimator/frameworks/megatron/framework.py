@@ -1,7 +1,10 @@
 """Megatron-LM and Megatron-Bridge, as the estimator asks them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from trainfit.estimator import timeline as turns
 from trainfit.estimator.blocks.moe import hybrid_ep
@@ -21,9 +24,11 @@ from trainfit.estimator.overhead import (
 from trainfit.estimator.results import Interval
 from trainfit.estimator.run import run_of
 from trainfit.estimator.timeline import Timeline
-from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.blocks import Experts, Recurrence
+
+if TYPE_CHECKING:
+    from trainfit.estimator.trace.recorder import Trace
 
 ASSUMPTIONS = {
     "interval-basis": f"Low and high are engineering bounds on the ledger's sum. All "

@@ -1,7 +1,10 @@
 """Hugging Face nanotron, as the estimator asks it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from trainfit.estimator import timeline as turns
 from trainfit.estimator.frameworks.framework import Costs
@@ -13,8 +16,10 @@ from trainfit.estimator.memo import Memo
 from trainfit.estimator.overhead import NOTHING, UNMEASURED_PERMILLE
 from trainfit.estimator.results import Interval
 from trainfit.estimator.timeline import Timeline
-from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.nanotron.plan import NanotronPlan
+
+if TYPE_CHECKING:
+    from trainfit.estimator.trace.recorder import Trace
 
 MEASURED_PEAKS, HELD_PEAKS = 17, 15
 """Reserved peaks of first stages in nanotron's benchmark, of revisions that it does not name, and
