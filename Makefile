@@ -13,6 +13,9 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
+# Every start of a process would compile all that it imports, where the surroundings say so.
+unexport PYTHONDONTWRITEBYTECODE
+
 # One more than there are cores, as many tests wait for processes that they have started.
 TEST_PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
@@ -49,7 +52,7 @@ serve: $(SERVE_READY) ## Serve on 127.0.0.1:8080 (TRAINFIT_HOST, TRAINFIT_PORT)
 .PHONY: test
 test: check ## Run every check and every test
 	$(BIN)/python -m pytest -m "not alone" --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
-	$(BIN)/python -m pytest -m alone
+	$(BIN)/python -m pytest -m alone $$(grep --recursive --files-with-matches --include='*.py' mark.alone tests)
 
 .PHONY: coverage
 coverage: $(TEST_READY) ## Run the tests of `make test`, and say which lines none of them reaches

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from tools.openapi import served
+from tools.openapi import DOCUMENT
 from trainfit.api import unread_bodies
 from trainfit.api.api_keys import KEY, ApiKey, named, new_key, owner, read_entries
 from trainfit.api.app import create_app
@@ -23,7 +23,7 @@ KEYS = (named("ci", CI), named("portal", PORTAL), named("portal", NEW_PORTAL))
 
 OPERATIONS = [
     (method.upper(), path)
-    for path, methods in json.loads(served())["paths"].items()
+    for path, methods in json.loads(DOCUMENT.read_text("utf-8"))["paths"].items()
     for method in methods
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import shutil
 import subprocess
@@ -29,8 +28,10 @@ EXPORTED = ("A", "B", "C", "D", "E", "CUDA_VISIBLE_DEVICES")
 """The variables that a recorder tells."""
 
 SECONDS = 3
-OUT_OF_TIME = 152
-"""The status of what has used up its share of the processor."""
+SECONDS_OF_MANY = 1
+"""For each of many scripts, which end within hundredths, or not at all."""
+OUT_OF_TIME = (124, 137, 152)
+"""The statuses of what was stopped for its time, or has used up its share of the processor."""
 
 Launch = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 """The words of a command, and those of `EXPORTED` that it is given."""
@@ -74,22 +75,21 @@ class Sandbox:
             for name, content in {"run.sh": script, **files}.items():
                 (folder / name).write_text(content)
         self._record.write_bytes(b"")
-        bash = f"env -i FUNCNEST=30 PATH={self._bin} {BASH} --norc run.sh"
-        told = f"{bash}; printf '%s\\0\\4\\0' $? >> {self._record}"
+        # What the driving shell exports of its own would be in the environment of the script.
         each = (
-            f"cd {self._work}/$n && ulimit -t 1 -f 4096 -v 1000000\n"
-            f'exec timeout -k 1 {SECONDS} /bin/sh -c "$told"'
+            "ulimit -t 1; ulimit -f 4096; ulimit -v 1000000\n"
+            f"cd {self._work}/$n && unset PWD OLDPWD\n"
+            f"exec {shutil.which('timeout')} -k 1 {SECONDS_OF_MANY} {BASH} --norc run.sh"
         )
         driver = (
             f"n=0\nwhile [ $n -lt {len(scripts)} ]; do\n"
             f"({each}) < /dev/null > /dev/null 2>&1\n"
-            f"printf '\\3\\0' >> {self._record}\nn=$((n + 1))\ndone"
+            f"printf '%s\\0\\4\\0' $? >> {self._record}\nn=$((n + 1))\ndone"
         )
-        subprocess.run(
-            ["/bin/sh", "-c", driver], env={**os.environ, "told": told}, timeout=600, check=True
-        )
+        variables = {"FUNCNEST": "30", "PATH": str(self._bin)}
+        subprocess.run(["/bin/sh", "-c", driver], env=variables, timeout=600, check=True)
         record = self._record.read_bytes().decode("utf-8", "replace")
-        return [_ended(part) for part in record.split("\3\0")[:-1]]
+        return [_ended(part) for part in record.split("\4\0")[:-1]]
 
     def run(
         self,
@@ -126,9 +126,8 @@ class Sandbox:
 
 def _ended(record: str) -> list[Launch] | None:
     """The launches of a script, before its status; None where it was killed for its time."""
-    launches, ended, _ = record.partition("\4\0")
-    *whole, status = launches[:-1].split("\2\0")
-    if not ended or int(status) == OUT_OF_TIME:
+    *whole, status = record[:-1].split("\2\0")
+    if int(status) in OUT_OF_TIME:
         return None
     return list(_launches("".join(f"{each}\2\0" for each in whole)))
 

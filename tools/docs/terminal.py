@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
-import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from functools import partial
+from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 
 from tools.docs.markdown import listing
+from trainfit.cli import main
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = 110
@@ -52,7 +54,7 @@ COMMANDS = {
 
 
 def printed(command: str) -> str:
-    """Both streams of a command, run as a user does at a terminal of COLUMNS."""
+    """Both streams of a command that a user gives at the root, at a terminal of COLUMNS."""
     program, *arguments = shlex.split(command)
     assert program == "trainfit"
     environment = {
@@ -61,16 +63,17 @@ def printed(command: str) -> str:
         if not name.startswith(("TRAINFIT_", "HF_")) and name != "FORCE_COLOR"
     }
     environment |= {"HF_HUB_OFFLINE": "1", "HF_HOME": os.devnull, "TRAINFIT_CACHE_DIR": ""}
-    run = subprocess.run(
-        [sys.executable, "-m", "trainfit", *arguments],
-        cwd=ROOT,
-        env={**environment, "COLUMNS": str(COLUMNS), "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        check=False,
-    )
-    return "\n".join(line.rstrip() for line in run.stdout.splitlines())
+    environment |= {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
+    streams = StringIO()
+    with (
+        patch.dict(os.environ, environment, clear=True),
+        chdir(ROOT),
+        redirect_stdout(streams),
+        redirect_stderr(streams),
+        suppress(SystemExit),
+    ):
+        main(arguments)
+    return "\n".join(line.rstrip() for line in streams.getvalue().splitlines())
 
 
 def shown(command: str) -> str:
