@@ -42,7 +42,7 @@ OTHER_ROOMS = (
     "trainfit.estimator.allocator",
     "trainfit.estimator.frameworks.nanotron",
     "trainfit.estimator.frameworks.pytorch",
-    "trainfit.resolve.pytorch",
+    "trainfit.resolve.pytorch.framework",
 )
 """What a job of Megatron is answered without."""
 

@@ -69,8 +69,7 @@ def all_assumptions() -> dict[str, str]:
 
 def assumptions_of(plan: Plan, *, replayed: bool, released: bool) -> list[Assumption]:
     """The assumptions that bear on this plan, in the order of `all_assumptions`: whether its
-    allocator
-    was `replayed`, and had to have its cache `released`.
+    allocator was `replayed`, and had to have its cache `released`.
     """
     blocks, experts = plan.model.blocks, plan.model.has_experts
     framework = framework_of(plan)

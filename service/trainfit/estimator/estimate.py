@@ -1,6 +1,9 @@
 """estimate(plan) -> Estimate: what the core answers; and needs(plan), the part that decides."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from trainfit import __version__
 from trainfit.estimator import overhead
@@ -10,7 +13,6 @@ from trainfit.estimator.local_parameters import ParameterTable, chunk_result, pa
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.parameters import ParameterCounts, count_parameters
 from trainfit.estimator.rank import Rank
-from trainfit.estimator.reserved import Reservation, reservation
 from trainfit.estimator.results import (
     COMPONENTS,
     Basis,
@@ -27,6 +29,10 @@ from trainfit.estimator.results import (
     StageNeeds,
 )
 from trainfit.resolve.plan import Plan
+
+if TYPE_CHECKING:
+    from trainfit.estimator.reserved import Reservation
+    from trainfit.estimator.trace.recorder import Trace
 
 
 def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) -> Estimate:
@@ -97,8 +103,15 @@ def _needs(ranks: Sequence[Rank], plan: Plan, memo: Memo, *, activations: bool) 
     outside = overhead.context_and_communicators(plan, groups, exchange)
     stray = framework.stray_permille(plan)
     recorded = framework.trace(plan, memo) if activations and len(ranks) == 1 else None
-    reserved = None if recorded is None else reservation(recorded, plan)
+    reserved = None if recorded is None else _replayed(recorded, plan)
     return [_stage_needs(rank, outside, stray, reserved, plan) for rank in ranks]
+
+
+def _replayed(recorded: Trace, plan: Plan) -> Reservation:
+    """What the allocator reserves for the requests; it is loaded where there are any."""
+    from trainfit.estimator.reserved import reservation
+
+    return reservation(recorded, plan)
 
 
 def _stage_needs(
