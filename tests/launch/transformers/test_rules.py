@@ -398,7 +398,7 @@ def test_trls_own_command_hands_its_number_of_processes_to_accelerate() -> None:
 
 
 def test_a_loop_of_deepspeed_chat_is_told_of_by_what_its_script_makes_of_it() -> None:
-    """The stage goes into a config that its main.py writes, and lora_dim into its own adapters."""
+    """The stage goes into a config that its main.py writes; its own adapters are not modelled."""
     command = (
         "deepspeed --num_gpus 8 main.py --data_path Dahoas/rm-static --data_split 2,4,4 "
         "--model_name_or_path facebook/opt-1.3b --per_device_train_batch_size 8 --max_seq_len 512 "
@@ -406,5 +406,6 @@ def test_a_loop_of_deepspeed_chat_is_told_of_by_what_its_script_makes_of_it() ->
     )
     found = read(launch_of(argv=command.split()))
     assert found.field("/training/seq_length") == 512
-    assert found.unsupported == {"zero_stage", "lora_dim"}
+    assert found.field("/parallelism/data_parallel_sharding_strategy") == "optim_grads"
+    assert found.unsupported == {"lora_dim"}
     assert {"data_path", "data_split", "num_warmup_steps"} <= found.irrelevant

@@ -86,6 +86,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     if run.arguments.get("max_length") is None:
         draft.default(LENGTH, LENGTH_BY_DEFAULT, WHOSE)
     length = put_length(run)
+    _leave_out_balance(run, size, length)
     run.arguments.get("sample_packing")
     put_optimizer(run)
     _put_recompute(run)
@@ -173,6 +174,30 @@ def _put_recompute(run: Run) -> None:
         run.draft.leave_out(setting, ELSEWHERE)
     elif switch:
         run.draft.put(RECOMPUTE, "full", setting)
+
+
+BALANCES = ("model_config.output_router_logits", "overrides_of_model_config.output_router_logits")
+
+
+def _leave_out_balance(run: Run, size: int, length: int | None) -> None:
+    """What the loss that balances experts keeps of all L layers at once: the router's logits [L b
+    s, E] as they are and in fp32, and the mask [L b s, k, E] of whole numbers and in fp32.
+
+    Source: transformers/models/mixtral/modeling_mixtral.py (load_balancing_loss_func).
+    """
+    given = next((each for key in BALANCES if (each := run.arguments.get(key))), None)
+    if given is None or not as_bool(given.value):
+        return
+    config = config_of(run.draft) or {}
+    experts = config.get("num_local_experts") or config.get("num_experts")
+    layers, chosen = config.get("num_hidden_layers"), config.get("num_experts_per_tok")
+    why = "the loss that balances experts keeps the router's logits of all layers"
+    if not (experts and layers and chosen and length):
+        run.draft.leave_out(given, f"{why}, which is not modelled")
+        return
+    number = layers * size * length * experts * (3 * 4 + chosen * (8 + 4))
+    source = "transformers/models/mixtral/modeling_mixtral.py: load_balancing_loss_func"
+    run.draft.leave_out(given, Effect(why, "raises", source, bytes=number))
 
 
 def _put_reentrant(run: Run) -> None:

@@ -7,10 +7,12 @@ from dataclasses import replace
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
+from trainfit.launch.effects import Effect, preference
 from trainfit.launch.keys import table_of
 from trainfit.launch.llama_factory.freezing import put_frozen
 from trainfit.launch.llama_factory.keys import RENAMED
 from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_stored
 from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.format import files_of, flags_of_program
@@ -71,6 +73,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     size = put_batch(run, num_gpus)
     length = _put_length(run)
     put_optimizer(run)
+    _put_muon(run)
     _put_recompute(run)
     _put_attention(run)
     put_loss(run, size, length)
@@ -94,8 +97,33 @@ def _staged(run: Run) -> Run:
     if stage is None or stage.value in ("sft", "pt"):
         return run
     pairs = stage.value in ("dpo", "rm")
-    run.draft.leave_out(stage, PREFERENCES if pairs else OTHER)
+    run.draft.leave_out(stage, _preferences(run, stage) if pairs else OTHER)
     return replace(run, trainer=Trainer("dpo" if pairs else "other", stage))
+
+
+def _preferences(run: Run, stage: Setting) -> Effect | str:
+    """What a loss of pairs does: bounded where no second model is loaded, as beside adapters, or
+    for a loss that has no reference.
+
+    Source: LLaMA-Factory's train/trainer_utils.py (create_ref_model), train/dpo/workflow.py.
+    """
+    adapters = run.arguments.word("finetuning_type", "lora") == "lora"
+    alone = run.arguments.word("pref_loss") in ("orpo", "simpo")
+    named = run.arguments.get("ref_model") is not None
+    if stage.value != "dpo" or named or not (adapters or alone):
+        return PREFERENCES
+    return preference("LLaMA-Factory's train/trainer_utils.py: create_ref_model", pairs=False)
+
+
+def _put_muon(run: Run) -> None:
+    """Its Muon keeps one moment of the matrices of layers, and Adam's two of the rest.
+
+    Source: LLaMA-Factory's third_party/muon/muon.py.
+    """
+    setting = run.arguments.get("use_muon")
+    if setting is not None and run.arguments.is_on("use_muon"):
+        run.draft.put("/training/optimizer/name", "muon", setting)
+        run.draft.put("/training/optimizer/implementation", "for-loop", setting)
 
 
 def _put_length(run: Run) -> int | None:

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from trainfit.launch.draft import Draft
+from trainfit.launch.effects import Effect
 from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.configs import (
     Field,
@@ -239,13 +240,25 @@ def _precision(setting: Setting, draft: Draft) -> Iterator[Field]:
         yield Field(name, setting, True)
 
 
+BUCKET_MB = 400
+"""The largest that configs of NeMo ask for; without bucket_cap_mb Apex takes 100."""
+APEX = Effect(
+    "Apex's distributed optimizer is read as Megatron's own: it holds at most four buckets "
+    "besides, and may share gradients out as soon as a bucket is full",
+    "either",
+    "nemo/core/optim/distributed_adam.py, apex/contrib/optimizers/distributed_fused_adam.py",
+    within={"/parallelism/data_parallel_sharding_strategy": "optim_grads_params"},
+    bytes=4 * BUCKET_MB * 2**20,
+)
+
+
 def _optimizer(name: str, setting: Setting, draft: Draft) -> Iterator[Field]:
     """The distributed optimizers share states out; that of Apex has buffers of its own."""
     value = setting.value
     if name == "name" and value in ("mcore_distributed_optim", "distributed_fused_adam"):
         yield Field("use_distributed_optimizer", setting, True)
         if value == "distributed_fused_adam":
-            draft.leave_out(setting, "is read as Megatron's own, whose buffers differ from Apex's")
+            draft.leave_out(setting, APEX)
     elif name == "name" and value not in ("fused_adam", "adam", "adamw", "megatron_fused_adam"):
         draft.leave_out(setting, "this optimizer is not modelled")
     elif name == "name":

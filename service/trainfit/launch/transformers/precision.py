@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainfit.launch.effects import Effect
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.changes import (
@@ -60,13 +61,35 @@ def put_precision(
             mixed = "bf16"
         widened = engine.sharded and mixed != "no" and not adapters
         if weights is None and not widened:
-            message = "the data type of the loaded weights is not known"
-            need(run.draft, PRECISION, message, loading)
+            _put_widest(run, mixed, engine, loading, adapters=adapters)
             return
         value, base = types_of(mixed, weights or "fp32", engine, adapters=adapters)
         if base is not None and not _is_prepared(run, engine):
             _put(run, BASE, base, loading)
     _put(run, PRECISION, value, *settings)
+
+
+def _put_widest(
+    run: Run, mixed: str, engine: Engine, loading: Setting | None, *, adapters: bool
+) -> None:
+    """A script that does not say how it loads weights has them in fp32 at most. Complains of a
+    checkpoint whose type is not known, and below adapters.
+    """
+    if adapters or (run.draft.overridden("/model") is None and run.draft.get("/model") is None):
+        need(run.draft, PRECISION, "the data type of the loaded weights is not known", loading)
+        return
+    if run.draft.overridden(PRECISION) is not None:
+        return
+    widest, _ = types_of(mixed, "fp32", engine, adapters=False)
+    narrow, _ = types_of(mixed, "bf16", engine, adapters=False)
+    run.draft.default(PRECISION, widest, "Trainfit: nothing says that weights are narrower")
+    effect = Effect(
+        "the data type of the loaded weights is not known: fp32, or bf16",
+        "lowers",
+        "transformers' from_pretrained (dtype)",
+        within={PRECISION: narrow},
+    )
+    run.draft.leave_out(Setting("dtype", None, run.program.name or "argv", None), effect)
 
 
 def _put(run: Run, pointer: str, value: Any, *settings: Setting | None) -> None:

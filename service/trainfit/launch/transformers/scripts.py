@@ -3,7 +3,7 @@
 A row of `scripts.json` names the programs, `marks` of which the launch has to have one, and their
 `source`. `same` are other names of arguments, `means` arguments that stand for others at each
 value, `sums` those that are added up, `none` those that change no memory, `defaults` the values of
-what is not given.
+what is not given, `effects` what is bounded of what one does besides.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 from trainfit.launch.draft import Draft
+from trainfit.launch.effects import Effect
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.source import as_bool, as_int
@@ -36,6 +37,7 @@ class Script:
     means: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     sums: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     none: str = ""
+    effects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def is_run_by(self, program: Program, arguments: Arguments) -> bool:
         """Whether a program with these arguments is this script."""
@@ -61,6 +63,10 @@ def translated(script: Script, arguments: Arguments, draft: Draft) -> Arguments:
     for name in script.none.split():
         if name in given:
             draft.ignore(given.pop(name))
+    for name, effect in script.effects.items():
+        if name in given:
+            told = replace(given[name], whose=None)
+            draft.leave_out(told, Effect(source=script.source, **effect))
     for name, parts in script.sums.items():
         given |= _added_up(name, parts, given, draft)
     for name, values in script.means.items():

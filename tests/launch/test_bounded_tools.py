@@ -1,0 +1,141 @@
+"""What tools do besides a step of training, and what a script leaves unsaid: bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.launches import Read, launch_of, read
+
+LLAMA = "meta-llama/Llama-2-7b-hf"
+
+
+def of_file(path: str, text: str, num_gpus: int = 8) -> Read:
+    return read(launch_of({path: text}, overrides={"parallelism": {"num_gpus": num_gpus}}))
+
+
+def of_command(words: str) -> Read:
+    return read(launch_of(argv=words.split()))
+
+
+def test_weights_of_a_script_that_does_not_say_their_type_are_no_wider_than_fp32() -> None:
+    text = f"model_name_or_path: {LLAMA}\nlearning_rate: 1e-5\ndataset_name: imdb\n"
+    training = {"micro_batch_size": 1, "seq_length": 512}
+    overrides = {"parallelism": {"num_gpus": 8}, "training": training}
+    found = read(launch_of({"config.yaml": text}, overrides=overrides))
+    assert found.defaulted["/training/precision"] == "fp32"
+    (told,) = found.account.bounded
+    assert told.direction == "lowers"
+    assert [(each.pointer, each.value) for each in told.within] == [
+        ("/training/precision", "bf16-pure")
+    ]
+
+
+def test_longlora_trains_all_weights_where_it_is_told() -> None:
+    words = (
+        f"torchrun --nproc_per_node 8 fine-tune.py --model_name_or_path {LLAMA} --bf16 True "
+        "--model_max_length 8192 --use_flash_attn True --per_device_train_batch_size 1 "
+    )
+    found = of_command(f"{words} --low_rank_training False")
+    fields = {name: value for name, value in found.fields().items() if "/training" in name}
+    assert fields == {
+        "/training/micro_batch_size": 1,
+        "/training/seq_length": 8192,
+        "/training/optimizer/name": "adam",
+        "/training/optimizer/implementation": "foreach",
+        # model.gradient_checkpointing_enable()
+        "/training/recompute/granularity": "full",
+        "/training/attention/backend": "flash",
+        # torch_dtype=torch.bfloat16, under autocast
+        "/training/precision": "bf16-pure",
+    }
+    assert found.bounded == {"use_flash_attn"}
+    assert "low_rank_training" in of_command(words + "--low_rank_training True").unsupported
+
+
+def test_deepspeed_chat_makes_its_own_config() -> None:
+    found = of_command(
+        "deepspeed --num_gpus 8 main.py --model_name_or_path facebook/opt-1.3b --zero_stage 3 "
+        "--per_device_train_batch_size 4 --per_device_eval_batch_size 4 --max_seq_len 512 "
+        "--gradient_checkpointing --offload --deepspeed --data_split 2,4,4 --lora_dim 0"
+    )
+    assert not found.left_out
+    assert found.field("/parallelism/data_parallel_sharding_strategy") == "optim_grads_params"
+    zero = "/framework/deepspeed"
+    assert found.field(f"{zero}/offload_optimizer") is True
+    assert found.field(f"{zero}/stage3_prefetch_bucket_size") == 30_000_000
+    # --dtype is fp16 where nothing says otherwise
+    assert found.field("/training/precision/compute") == "fp16"
+
+
+MIXTRAL = """
+base_model: mistralai/Mixtral-8x7B-v0.1
+sequence_len: 4096
+micro_batch_size: 2
+bf16: true
+model_config: {output_router_logits: true}
+"""
+
+
+def test_logits_of_all_routers_are_counted() -> None:
+    (told,) = [
+        each
+        for each in of_file("mixtral.yml", MIXTRAL).account.bounded
+        if each.key.endswith("output_router_logits")
+    ]
+    # 32 layers, 2 x 4096 tokens, 8 experts: 12 bytes, and 12 for each of 2 that are chosen
+    assert (told.direction, told.bytes) == ("raises", 32 * 2 * 4096 * 8 * (12 + 2 * 12))
+
+
+FACTORY = """
+model_name_or_path: Qwen/Qwen2-1.5B-Instruct
+finetuning_type: full
+stage: sft
+template: qwen
+cutoff_len: 2048
+bf16: true
+"""
+
+
+def test_llama_factorys_muon_keeps_one_moment_of_matrices() -> None:
+    found = of_file("muon.yaml", FACTORY + "use_muon: true\n")
+    assert found.field("/training/optimizer/name") == "muon"
+    assert not found.left_out
+
+
+@pytest.mark.parametrize(
+    ("more", "bounded"),
+    [
+        ("finetuning_type: lora", True),
+        ("finetuning_type: full\npref_loss: simpo", True),
+        ("finetuning_type: full", False),
+        ("finetuning_type: lora\nref_model: other", False),
+    ],
+)
+def test_preferences_without_a_second_model_are_bounded(more: str, bounded: bool) -> None:
+    text = FACTORY.replace("finetuning_type: full\nstage: sft", f"{more}\nstage: dpo")
+    found = of_file("dpo.yaml", text)
+    assert ("stage" in found.bounded) is bounded
+    assert ("stage" in found.unsupported) is not bounded
+
+
+NEMO = """
+trainer: {devices: 8, num_nodes: 2, precision: bf16}
+model:
+  micro_batch_size: 1
+  global_batch_size: 64
+  tensor_model_parallel_size: 4
+  encoder_seq_length: 4096
+  max_position_embeddings: 4096
+  num_layers: 4
+  hidden_size: 1024
+  num_attention_heads: 8
+  megatron_amp_O2: true
+  optim: {name: distributed_fused_adam, bucket_cap_mb: 125}
+"""
+
+
+def test_apexs_optimizer_is_bounded_on_both_sides() -> None:
+    overrides = {"model": {"spec": {"vocab_size": 32000}}}
+    found = read(launch_of({"nemo.yaml": NEMO}, overrides=overrides))
+    (told,) = [each for each in found.account.bounded if each.key == "model.optim.name"]
+    assert (told.direction, told.bytes) == ("either", 4 * 400 * 2**20)
