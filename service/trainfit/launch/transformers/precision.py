@@ -75,7 +75,7 @@ def _put_widest(
     """A script that does not say how it loads weights has them in fp32 at most. Complains of a
     checkpoint whose type is not known, and below adapters.
     """
-    if adapters or (run.draft.overridden("/model") is None and run.draft.get("/model") is None):
+    if adapters or loading is not None or run.trainer.kind != "script":
         need(run.draft, PRECISION, "the data type of the loaded weights is not known", loading)
         return
     if run.draft.overridden(PRECISION) is not None:
