@@ -129,8 +129,15 @@ def test_every_field_that_makes_activations_is_tried(kind: str) -> None:
 
 
 def test_an_answer_names_what_its_programs_do_not_follow() -> None:
-    job: dict[str, Any] = {"model": {"hf_id": "openai/gpt-oss-20b"}, "training": {"seq_length": 64}}
-    job["framework"] = {"name": "transformers"}
+    spec: dict[str, Any] = {"num_layers": 2, "hidden_size": 64, "num_attention_heads": 4}
+    spec |= {
+        "vocab_size": 128,
+        "ffn_hidden_size": 128,
+        "swiglu": True,
+        "activation_func_clamp_value": 7.0,
+    }
+    spec |= {"position_embedding_type": "rope"}
+    job = {"model": {"spec": spec}, "framework": {"name": "transformers"}}
     found = answer(Job.model_validate(job))
-    assert "Activations of these parts are not counted in full: attention sinks." in found.warnings
+    assert "Activations of these parts are not counted in full: clamped gate." in found.warnings
     assert "weights-only-blocks" in {each.id for each in found.assumptions}

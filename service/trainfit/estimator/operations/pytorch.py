@@ -16,6 +16,7 @@ from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.program import Program, Tensors, highest
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.pytorch.plan import Adapters, PytorchPlan
+from trainfit.specs.framework import Torchtitan
 
 FP32 = 4
 """Bytes of an element; likewise below."""
@@ -290,6 +291,18 @@ class Modules(Program):
             )
         self.operation(name, saves=saves, borrows=borrows, backward=gradients, reads=(x,), output=y)
         return y
+
+    def scaled_by_sinks(self, out: Tensor, heads: int) -> Tensor:
+        """Attention's output [n, a d_v / t] by what sinks leave of each head's, where the kernel
+        takes none: torchtitan's does not (models/gpt_oss/model.py). transformers' kernels do.
+        """
+        if not isinstance(self.plan.framework, Torchtitan):
+            return out
+        scaled = self.tensor("scaled output", *out.shape)
+        scale = self.tensor("scale of every head", out.shape[0], heads)
+        backward = (self.gradient(out), self.gradient(scaled))
+        self.operation("sink_scale", saves=(out, scale), borrows=(scaled,), backward=backward)
+        return self.tensor("scaled output, tokens before heads", *out.shape)
 
     def gate(self, x: Tensor, features: int, module: str) -> Tensor:
         """x [n, a d_v / t] times a gate for each head or feature, which `module` projects: both

@@ -73,7 +73,15 @@ def math(step: Modules, q: Tensor, k: Tensor, v: Tensor, *, rotated: bool = Fals
     return out
 
 
-def eager(step: Modules, q: Tensor, k: Tensor, v: Tensor, *, rotated: bool = False) -> Tensor:
+def eager(
+    step: Modules,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    rotated: bool = False,
+    sinks: bool = False,
+) -> Tensor:
     """Attention of single operations. Autocast makes every softmax in fp32."""
     sizes, (n, heads, _), d_v = step.sizes, q.shape, v.shape[-1]
     shape = (sizes.b, heads, sizes.s, (sizes.s + sizes.prefix) * sizes.c)
@@ -81,7 +89,7 @@ def eager(step: Modules, q: Tensor, k: Tensor, v: Tensor, *, rotated: bool = Fal
     scores = _scores_as_read if as_read else _scores_in_full
     out = step.tensor("output, transposed", n, heads * d_v)
     passed, added = _ring(step, q, k, v)
-    kept, forward, backward = scores(step, shape)
+    kept, forward, backward = scores(step, shape, sinks=sinks)
     step.operation(
         NAME,
         saves=(q, k, v, *kept, out),
@@ -96,17 +104,30 @@ Scores = tuple[Tensors, Highest, Highest]
 """What is kept of them, and borrowed forward and backward."""
 
 
-def _scores_as_read(step: Modules, shape: tuple[int, ...]) -> Scores:
-    """Scores [b, a / t, s, s] in the narrow type throughout."""
+def _scores_as_read(step: Modules, shape: tuple[int, ...], *, sinks: bool) -> Scores:
+    """Scores [b, a / t, s, s] in the narrow type throughout. With a column of `sinks` they are
+    copied, and the copy less its maxima is what the softmax reads (modeling_gpt_oss.py).
+    """
     kept = [step.tensor("softmax", *shape)]
     if step.plan.step.attention_dropout:
         kept.append(step.tensor("dropout mask", *shape, width=BYTE))
         kept.append(step.tensor("dropped scores", *shape))
     gradients = step.tensor("gradients of the scores", 2, *shape)
-    return tuple(kept), highest((step.tensor("scores", *shape),)), highest((gradients,))
+    scores = step.tensor("scores", *shape)
+    forward = highest((scores,))
+    if sinks:
+        copy, shifted = _with_sinks(step, shape)
+        saved = tuple(kept)
+        forward = highest((scores, copy, shifted), (scores, shifted, *saved), saved=saved)
+    return tuple(kept), forward, highest((gradients,))
 
 
-def _scores_in_full(step: Modules, shape: tuple[int, ...]) -> Scores:
+def _with_sinks(step: Modules, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Scores with one column more, and those less their maxima."""
+    return step.tensor("scores with sinks", *shape), step.tensor("those less maxima", *shape)
+
+
+def _scores_in_full(step: Modules, shape: tuple[int, ...], *, sinks: bool) -> Scores:
     """Scores [b, a / t, s, s]: a softmax in fp32, and its copy in the narrow type; with dropout
     the mask and the dropped scores stand in the copy's place, in the residual stream's type until
     the product narrows them.
@@ -131,6 +152,10 @@ def _scores_in_full(step: Modules, shape: tuple[int, ...]) -> Scores:
         (scores, *(in_fp32,) * (narrows and not as_it_is), softmax),
         (scores, softmax, *copy),
     ]
+    if sinks:
+        combined, shifted = _with_sinks(step, shape)
+        forward = [(*moment, shifted) for moment in forward[1:]]
+        forward.append((scores, combined, shifted))
     of_scores = step.tensor(
         "gradient of the scores", *shape, width=sizes.bytes if as_it_is else FP32
     )

@@ -151,7 +151,13 @@ class TransformerEngine(Program):
         self.operation("qk_layernorm", saves=(*heads, *statistics))
 
     def attention(
-        self, q: Tensor, k: Tensor, v: Tensor, dropped_by: tuple[str, ...] = PROJECTED
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        dropped_by: tuple[str, ...] = PROJECTED,
+        *,
+        sinks: bool = False,
     ) -> Tensor:
         """Softmax attention of q [n, a / t, d] to k [n, g / t, d] and v [n, g / t, d_v]; its
         output is [n, a d_v / t].
@@ -169,7 +175,7 @@ class TransformerEngine(Program):
         if self.run.step.attention_backend == "unfused":
             k = self.tensor("k of every head", n, heads, k.shape[2], dropped_by=k.dropped_by)
             v = self.tensor("v of every head", n, heads, width, dropped_by=v.dropped_by)
-            saves, borrows, backward = self._scores(heads)
+            saves, borrows, backward = self._scores(heads, sinks=sinks)
         else:
             saves, borrows, backward = self._kernel(heads, out, keys_and_values)
         self.operation(
@@ -207,13 +213,14 @@ class TransformerEngine(Program):
         )
         return y
 
-    def _scores(self, heads: int) -> Kept:
+    def _scores(self, heads: int, *, sinks: bool) -> Kept:
+        """A column of `sinks` makes a copy of the scores; a kernel takes them as an offset."""
         sizes = self.sizes
         shape = (sizes.b, heads, sizes.s, sizes.s * sizes.c)
         kept = 2 * sizes.bytes + BYTE if self.run.step.attention_dropout else sizes.bytes
         return (
             (self.tensor("scores", *shape, width=kept, dropped_by=(CORE,)),),
-            (self.tensor("scores before softmax", *shape),),
+            (self.tensor("scores before softmax", *(2,) * sinks, *shape),),
             (self.tensor("gradients of the scores, before and behind softmax", 2, *shape),),
         )
 

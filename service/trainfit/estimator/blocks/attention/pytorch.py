@@ -10,7 +10,7 @@ from trainfit.estimator.operations.pytorch import FP32, Modules
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Attention, Norm
 
-HONOURS = frozenset({"gate_width", "k_norm", "q_norm"})
+HONOURS = frozenset({"gate_width", "k_norm", "q_norm", "sinks"})
 
 
 def attention(step: Modules, x: Tensor, block: Attention) -> None:
@@ -28,6 +28,8 @@ def attention(step: Modules, x: Tensor, block: Attention) -> None:
         _norm_heads(step, block.k_norm, g, d)
     q, k, v = _heads(step, block, packed, (a, g, d, d_v))
     out = _attend(step, q, k, v, block)
+    if block.sinks and step.plan.step.attention_backend != "eager":
+        out = step.scaled_by_sinks(out, a)
     if block.gate_width:
         module, gates = step.by.gate_projection, block.gate_width // t
         if module != "q_proj":
@@ -91,7 +93,7 @@ def _heads(
 def _attend(step: Modules, q: Tensor, k: Tensor, v: Tensor, block: Attention) -> Tensor:
     backend, rotated = step.plan.step.attention_backend, block.rope
     if backend == "eager":
-        return scaled_dot_product.eager(step, q, k, v, rotated=rotated)
+        return scaled_dot_product.eager(step, q, k, v, rotated=rotated, sinks=block.sinks)
     if _is_unfused(step, block):
         return scaled_dot_product.math(step, q, k, v, rotated=rotated)
     return scaled_dot_product.fused(

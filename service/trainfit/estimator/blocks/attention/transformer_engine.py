@@ -11,7 +11,7 @@ from trainfit.specs.blocks import Attention
 
 CORE = (OFFLOADED + "core_attn",)
 
-HONOURS = frozenset({"gate_width", "k_norm", "q_norm"})
+HONOURS = frozenset({"gate_width", "k_norm", "q_norm", "sinks"})
 
 
 def attention(step: TransformerEngine, x: Tensor, block: Attention) -> None:
@@ -34,7 +34,8 @@ def attention(step: TransformerEngine, x: Tensor, block: Attention) -> None:
     k = step.tensor("k", n, g, d, dropped_by=CORE)
     v = step.tensor("v", n, g, d_v, dropped_by=CORE)
     if gate:
-        out = step.output_gate(step.attention(q, k, v, dropped_by=()), gate)
+        out = step.attention(q, k, v, dropped_by=(), sinks=block.sinks)
+        out = step.output_gate(out, gate)
     else:
-        out = step.attention(q, k, v)
+        out = step.attention(q, k, v, sinks=block.sinks)
     step.row_linear("linear_proj", out, block.output_size or step.sizes.h)

@@ -1,7 +1,7 @@
-"""Token embedding as a module of PyTorch, and the tables of positions that layers share.
+"""Token embedding as a module of PyTorch, and what layers share: tables of positions, masks.
 
 Symbols: estimator.legend. Source: torch.nn.functional.embedding, transformers' modeling files
-(rotary_emb), torch/distributed/tensor/_ops/_embedding_ops.py.
+(rotary_emb) and masking_utils.py (eager_mask), torch/distributed/tensor/_ops/_embedding_ops.py.
 """
 
 from trainfit.estimator.operations.pytorch import BYTE, INT64, Modules
@@ -10,8 +10,10 @@ from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.architecture import Embedding
 
 
-def lookup(step: Modules, embedding: Embedding, rotated: int) -> None:
-    """The lookup [n, h]. `rotated` are the dimensions of a head that turn by position."""
+def lookup(step: Modules, embedding: Embedding, rotated: int, masks: int) -> None:
+    """The lookup [n, h]. `rotated` are the dimensions of a head that turn by position, `masks` are
+    those [b, 1, s, s] that attention adds to its scores: checkpointed layers keep them.
+    """
     sizes, plan = step.sizes, step.plan
     n, (h, d), width = sizes.n, step.named(h=embedding.width, d=rotated), sizes.residual_bytes
     saves = [
@@ -23,6 +25,12 @@ def lookup(step: Modules, embedding: Embedding, rotated: int) -> None:
     joined = sizes.adapters is not None and sizes.adapters.virtual is not None
     if joined and takes_gradient(plan):
         saves.append(step.tensor("embeddings that take a gradient", n, h, width=width))
+    keys = sizes.c * (sizes.s + sizes.prefix)
+    mask = step.tensor("masks of attention", masks, sizes.b, 1, sizes.s, keys, width=width)
+    if plan.step.checkpointing.kind == "none":
+        step.cache(mask)
+    else:
+        saves.append(mask)
     trained = sizes.trains("embed_tokens")
     backward, leaves = _gradients(step, h) if trained else ((), ())
     if trained:

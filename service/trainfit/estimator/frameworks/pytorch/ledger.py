@@ -71,9 +71,9 @@ class PytorchLedger:
             self._run_again(kind, self.layer_segments[kind], self.kinds[kind]) for kind in kinds
         ]
         self._final_norm_groups, self._head_groups = self._run_end()
-        self._embedding = self.embedding()
+        self._embedding, masks = self._run_embedding()
         self._outside: Mapping[SegmentName, Segment] = {
-            "embedding": self._segment("embedding", self._embedding),
+            "embedding": self._segment("embedding", self._embedding)._replace(cached=masks),
             "final_norm": self._segment("final_norm", self.final_norm(), gradient=0),
             "head": self._segment("head", self.head(), gradient=0),
         }
@@ -88,9 +88,20 @@ class PytorchLedger:
         return ()
 
     def embedding(self) -> tuple[Group, ...]:
+        return self._embedding
+
+    def _run_embedding(self) -> tuple[tuple[Group, ...], int]:
+        """The embedding, and what the forward of the whole model holds beside what is saved."""
         step = Modules(self.sizes, self.plan)
-        embedding.lookup(step, self.plan.model.embedding, self.rotated)
-        return ((*virtual_tokens(self.sizes, self.plan), *step.group()),)
+        embedding.lookup(step, self.plan.model.embedding, self.rotated, self._masks)
+        return ((*virtual_tokens(self.sizes, self.plan), *step.group()),), step.cached
+
+    @property
+    def _masks(self) -> int:
+        """Masks that eager attention reads: of all earlier tokens, of those in a window."""
+        if self.plan.step.attention_backend != "eager":
+            return 0
+        return len({block.window is None for block in _attention_blocks(self.plan)})
 
     @property
     def rotated(self) -> int:
