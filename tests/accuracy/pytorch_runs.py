@@ -104,6 +104,10 @@ def _training(training: Row, notes: str, framework: str) -> Row:
     )
 
 
+MIXED = {"params": "fp32", "compute": "bf16", "gradients": "fp32"}
+"""Computed in bf16, reduced and stepped in fp32."""
+
+
 def _precision(words: str, notes: str) -> Row | str:
     """torchao's float8 keeps what is saved in bf16. Composer's mode PURE reduces in bf16, its
     mode DEFAULT in fp32 (composer/distributed/mosaic_parallelism.py, get_mixed_precision).
@@ -112,12 +116,14 @@ def _precision(words: str, notes: str) -> Row | str:
     if "amp_fp8" in spelled or "nvfp4" in spelled or "mxfp8" in spelled:
         raise UnusableRowError(f"a job has no field for {words}")
     if "mp mode default" in spelled:
-        return {"params": "fp32", "compute": "bf16", "gradients": "fp32"}
+        return MIXED
     if "mixed precision pure" in spelled:
         return {"params": "fp32", "compute": "bf16", "gradients": "bf16"}
     if re.fullmatch(r"float8 rowwise|bf16", spelled):
-        return {"params": "fp32", "compute": "bf16", "gradients": "fp32"}
-    plain = re.sub(r", float8 linear|, float8$", "", spelled)
+        return MIXED
+    if spelled.endswith(", float8 linear"):
+        return {**MIXED, "fp8_recipe": "tensorwise"}
+    plain = spelled.removesuffix(", float8")
     return published_runs.precision_of(plain, notes)
 
 

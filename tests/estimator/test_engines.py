@@ -72,11 +72,20 @@ def test_fsdp_adds_gradients_up_unsharded_unless_it_reduces_each_time() -> None:
     assert engine_of(each).unit(NUMBERS).accumulated == 0
 
 
-def test_only_fsdp2_copies_gradients_that_are_of_the_type_in_which_they_are_reduced() -> None:
-    copied, in_place = (plan(each, "optim_grads_params") for each in ("fsdp2", "fsdp1"))
-    same = copied.step.states.gathered == copied.step.states.reduced
-    assert engine_of(copied).unit(NUMBERS).reduce_scatter > 0
-    assert (engine_of(in_place).unit(NUMBERS).reduce_scatter == 0) == same
+def test_only_fsdp2_keeps_what_it_reduces_while_the_next_unit_runs_backward() -> None:
+    held, freed = (
+        engine_of(plan(each, "optim_grads_params")).unit(NUMBERS) for each in ("fsdp2", "fsdp1")
+    )
+    assert held.reduce_scatter_kept == held.reduce_scatter > 0
+    assert freed.reduce_scatter > freed.reduce_scatter_kept == 0
+
+
+def test_only_fsdp2_gathers_a_unit_beside_its_parameters() -> None:
+    beside, itself = (
+        engine_of(plan(each, "optim_grads_params")).unit(NUMBERS) for each in ("fsdp2", "fsdp1")
+    )
+    assert beside.while_gathered == beside.weights + beside.all_gather
+    assert itself.while_gathered == itself.weights
 
 
 def test_zero_shards_one_state_more_with_each_stage() -> None:
@@ -143,9 +152,10 @@ def test_fsdp1_keeps_the_gradients_of_frozen_layers_inputs_where_these_are_detac
 
 
 def test_nothing_is_kept_where_a_unit_is_trained_or_fsdp2_runs_it() -> None:
-    for asked in ({"lora": False}, {"engine": "fsdp2"}):
-        kept = [allocated(LAYERS, reentrant=each, **asked) for each in (True, False)]
-        assert kept[0] == kept[1]
+    kept = [allocated(LAYERS, reentrant=each, engine="fsdp2") for each in (True, False)]
+    assert kept[0] == kept[1]
+    kept = [allocated(LAYERS, reentrant=each, lora=False) for each in (True, False)]
+    assert kept[0] <= kept[1]
 
 
 def test_scales_of_quantised_weights_are_whole_on_every_rank() -> None:

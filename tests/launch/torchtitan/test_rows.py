@@ -11,6 +11,7 @@ import pytest
 from tests.accuracy import measured
 from tests.launch.launches import DATA, launch_of, read
 from trainfit.questions.estimate import answer
+from trainfit.specs.framework import Torchtitan
 from trainfit.specs.job import Job
 
 CORPUS = Path(__file__).parents[2] / "data" / "corpus" / "measured.jsonl"
@@ -46,10 +47,12 @@ def command_line(row: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
 def test_a_run_is_estimated_as_its_row_is(row: dict[str, Any]) -> None:
     expected = measured.job_of(row)
+    assert isinstance(expected.framework, Torchtitan)
+    grows = expected.framework.expandable_segments
     launch = launch_of(
         {FILE: (DATA / "torchtitan" / FILE).read_text("utf-8")},
         command_line(row),
-        env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+        env={"PYTORCH_CUDA_ALLOC_CONF": f"expandable_segments:{grows}"},
         gpu=expected.gpu,
         accept_unsupported=["*"],
     )

@@ -208,8 +208,10 @@ def test_a_switch_that_is_neither_on_nor_off_is_refused() -> None:
         run("sft.py", **keys)
 
 
-@pytest.mark.parametrize("keys", [{"fsdp": ""}, {"use_peft": False}])
-def test_how_layers_run_again_is_not_asked_where_it_changes_nothing(keys: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("keys", "reentrant"), [({"fsdp": ""}, None), ({"use_peft": False}, True)])
+def test_how_layers_run_again_is_asked_of_fsdp1_alone(
+    keys: dict[str, Any], reentrant: bool | None
+) -> None:
     given = FROZEN | keys
     found = run("sft.py", version="transformers==4.57.1 trl==0.24.0", **given, **WRAPPED)
-    assert field(found, REENTRANT) is None
+    assert field(found, REENTRANT) == reentrant

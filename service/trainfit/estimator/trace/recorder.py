@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from trainfit.estimator.allocator import Allocate, Free, Request
+from trainfit.estimator.allocator import Allocate, Free, Reach, RecordStream, Request
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import Turn
 
@@ -84,6 +84,16 @@ class Recorder:
         for held in tensors:
             self.requests.extend(_freed(held))
             self.bytes -= held.nbytes * len(held.names)
+
+    def release_behind(self, stream: Hashable, *tensors: Held) -> None:
+        """Release what another stream reads, when that one is past it."""
+        for held in tensors:
+            self.requests.extend([RecordStream(name, stream) for name in held.names])
+        self.release(*tensors)
+
+    def reach(self, stream: Hashable, frees: int | None = None) -> None:
+        """A stream is past so many more of what waits for it, None for all."""
+        self.requests.append(Reach(stream, frees))
 
     def run(self, passage: Passage, here: dict[Tensor, Held]) -> None:
         """What comes and goes; `here` are the tensors that are there, which it changes."""

@@ -30,13 +30,13 @@ from trainfit.launch.transformers.step import (
     RECOMPUTE,
     REENTRANT,
     check_evaluation,
-    keeps_frozen_inputs,
     put_attention,
     put_batch,
     put_length,
     put_loss,
     put_optimizer,
     reentrant_is_said,
+    reentrant_matters,
 )
 from trainfit.launch.transformers.trainers import OTHER, PREFERENCES
 
@@ -97,7 +97,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     else:
         check_evaluation(run, size)
     adapters = _put_adapters(run, engine)
-    if keeps_frozen_inputs(engine, adapters=adapters):
+    if reentrant_matters(engine):
         _put_reentrant(run)
     put_frozen(run, adapters=adapters)
     put_precision(run, engine, adapters=adapters, loaded=_loaded(run))

@@ -32,12 +32,12 @@ from trainfit.launch.transformers.step import (
     RECOMPUTE,
     REENTRANT,
     check_evaluation,
-    keeps_frozen_inputs,
     put_batch,
     put_communication,
     put_loss,
     put_optimizer,
     reentrant_is_said,
+    reentrant_matters,
 )
 from trainfit.launch.transformers.trainers import OTHER, PREFERENCES
 
@@ -80,7 +80,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     put_communication(run)
     check_evaluation(run, size)
     adapters = _put_tuning(run, engine)
-    if keeps_frozen_inputs(engine, adapters=adapters) and draft.get(RECOMPUTE) is not None:
+    if reentrant_matters(engine) and draft.get(RECOMPUTE) is not None:
         _put_reentrant(run)
     put_precision(run, engine, adapters=adapters, loaded=_loaded(run, adapters=adapters))
     if engine.name == "deepspeed":

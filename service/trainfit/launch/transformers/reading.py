@@ -182,7 +182,7 @@ def put_run(run: Run) -> None:
     settle_releases(run)
     engine, num_gpus = put_layout(run)
     adapters = has_adapters(run)
-    put_step(run, engine, num_gpus, adapters=adapters)
+    put_step(run, engine, num_gpus)
     put_precision(run, engine, adapters=adapters)
     put_adapters(run, engine)
     if engine.name == "deepspeed":

@@ -220,15 +220,15 @@ def _put_step(run: Run, setting: Setting, choice: Choice | None) -> None:
         run.draft.put(f"{at}/exp_avg_sq_dtype", choice.moments, setting)
 
 
-def put_recompute(run: Run, engine: Engine, *, adapters: bool) -> None:
+def put_recompute(run: Run, engine: Engine) -> None:
     """Set whether each layer's activations are made again; TRL does so unless told otherwise."""
     setting = run.arguments.get("gradient_checkpointing")
     if setting is not None and run.arguments.is_on("gradient_checkpointing"):
         run.draft.put(RECOMPUTE, "full", setting)
-        _put_reentrant_by_release(run, engine, adapters=adapters)
+        _put_reentrant_by_release(run, engine)
     elif setting is None and is_trl(run) and run.releases.has(CHECKPOINTS):
         run.draft.default(RECOMPUTE, "full", "TRL")
-        _put_reentrant_by_release(run, engine, adapters=adapters)
+        _put_reentrant_by_release(run, engine)
     if run.arguments.is_on("activation_offloading"):
         offloading = run.arguments.get("activation_offloading")
         assert offloading is not None
@@ -238,9 +238,11 @@ def put_recompute(run: Run, engine: Engine, *, adapters: bool) -> None:
 REENTRANT = "/training/recompute/use_reentrant"
 
 
-def keeps_frozen_inputs(engine: Engine, *, adapters: bool) -> bool:
-    """Whether it matters to memory that layers run again in a backward of their own."""
-    return engine.name == "fsdp1" and adapters
+def reentrant_matters(engine: Engine) -> bool:
+    """Whether it matters to memory that layers run again in a backward of their own: FSDP1 does not
+    prefetch them then, and keeps the inputs of frozen ones.
+    """
+    return engine.name == "fsdp1"
 
 
 def reentrant_is_said(run: Run, key: str = "gradient_checkpointing_kwargs.use_reentrant") -> bool:
@@ -251,8 +253,8 @@ def reentrant_is_said(run: Run, key: str = "gradient_checkpointing_kwargs.use_re
     return setting is not None
 
 
-def _put_reentrant_by_release(run: Run, engine: Engine, *, adapters: bool) -> None:
-    if not keeps_frozen_inputs(engine, adapters=adapters) or reentrant_is_said(run):
+def _put_reentrant_by_release(run: Run, engine: Engine) -> None:
+    if not reentrant_matters(engine) or reentrant_is_said(run):
         return
     of_trl = is_trl(run) and run.releases.has(TRL_IS_NOT_REENTRANT)
     if not (of_trl or run.releases.has(NOT_REENTRANT)):
@@ -385,12 +387,12 @@ def check_evaluation(run: Run, size: int | None) -> None:
         run.draft.leave_out(setting, evaluation(samples, source))
 
 
-def put_step(run: Run, engine: Engine, num_gpus: int | None, *, adapters: bool) -> None:
+def put_step(run: Run, engine: Engine, num_gpus: int | None) -> None:
     """Set all that a step is made of but the data types and the adapters."""
     size = put_batch(run, num_gpus)
     length = put_length(run)
     put_optimizer(run)
-    put_recompute(run, engine, adapters=adapters)
+    put_recompute(run, engine)
     put_attention(run)
     put_loss(run, size, length)
     put_communication(run)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_tensors
+from trainfit.estimator.frameworks.pytorch.engines.fsdp import keeps_inputs
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, PytorchLedger
 from trainfit.estimator.ledger import Group, Kind, Operation
 from trainfit.estimator.tensors import Role, Tensor
@@ -17,13 +18,14 @@ NOTHING = Passage(())
 
 
 class Passes(NamedTuple):
-    """How the tensors of a stretch come and go: forward, again before backward, backward, which
-    begins with that of its `loss` if it has one. `read` and `made` are the residual stream before
-    and behind it, `of_read` and `of_made` its gradient there.
+    """How the tensors of a stretch come and go: forward, backward, which begins with that of its
+    `loss` if it has one, and before which it may run `again`. `read` and `made` are the residual
+    stream before and behind it, `of_read` and `of_made` its gradient there.
     """
 
     forward: Passage
     loss: Passage
+    again: Passage
     backward: Passage
     read: Tensor | None
     made: Tensor | None
@@ -36,6 +38,7 @@ class Courses:
 
     def __init__(self, ledger: PytorchLedger) -> None:
         self._ledger = ledger
+        self._keeps_inputs = keeps_inputs(ledger.plan)
         self._passes: dict[tuple[int, bool], Passes] = {}
 
     def of(self, placed: PlacedGroups) -> Passes:
@@ -75,13 +78,15 @@ class Courses:
         return Passes(
             Passage(turns(run, given, [*kept, *stays])),
             Passage(of_loss),
+            NOTHING,
             Passage(rest),
             *(read, made, of_read, of_made),
         )
 
     def _layer(self, placed: PlacedGroups) -> Passes:
         """The residual stream and its gradient pass through. A layer that runs again keeps what it
-        reads, and makes all else before its backward.
+        reads, and makes all else before its backward, behind which it may leave what it read and
+        the gradient that it was given.
         """
         sublayers, act = self._ledger.sublayers(placed), self._ledger.sizes.act
         reads = [_block_input(groups) or _stream("residual stream", act) for groups in sublayers]
@@ -103,15 +108,18 @@ class Courses:
             again = [(reads[0], of_made, *moment) for moment in run]
             whole = turns(again, [reads[0], of_made, *chosen], [reads[0], of_made, *kept])
             back = [(reads[0], *moment) for moment in back]
-            behind = turns(back, [*kept, of_made, reads[0]], [*leaves, of_read])
+            stay = (reads[0], of_made) if self._keeps_inputs else ()
+            behind = turns(back, [*kept, of_made, reads[0]], [*leaves, of_read, *stay])
             return Passes(
                 Passage(turns(run, [reads[0]], [reads[0], made, *chosen])),
                 NOTHING,
-                Passage((*whole, *behind)),
+                Passage(whole),
+                Passage(behind),
                 *(reads[0], made, of_read, of_made),
             )
         return Passes(
             Passage(turns(run, [reads[0]], [*kept, made])),
+            NOTHING,
             NOTHING,
             Passage(turns(back, [*kept, of_made], [*leaves, of_read])),
             *(reads[0], made, of_read, of_made),

@@ -256,6 +256,18 @@ def gathered(numbers: Numbers, plan: PytorchPlan) -> int:
     )
 
 
+def scales(numbers: Numbers, plan: PytorchPlan) -> int:
+    """What quantised weights have beside them: every rank has all of it."""
+    adapters = plan.step.adapters
+    return 0 if adapters is None else ceil(adapters.scale_bytes * numbers.frozen_matrices)
+
+
+def stored_share(numbers: Numbers, plan: PytorchPlan) -> int:
+    """A rank's share of weights as they are stored, without the scales of quantised ones."""
+    part = shard(numbers, plan)
+    return stored(part, plan) - scales(part, plan)
+
+
 def _whole_scales(numbers: Numbers, part: Numbers, plan: PytorchPlan) -> int:
     """What a rank has of quantised weights beside its part: their scales are no parameters, and
     stay whole. Source: bitsandbytes' nn/modules.py (Params4bit, quant_state).

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
-from trainfit.estimator.frameworks.pytorch.engines.fsdp import has_frozen_units, keeps_inputs
+from trainfit.estimator.frameworks.pytorch.engines.fsdp import keeps_inputs, prefetches_backward
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
@@ -85,7 +85,10 @@ class Step:
         self._prefetches = conventions_of(plan).experts_are_prefetched and plan.layout.ep > 1
         apart = plan.step.data_parallelism.embedding_and_head_apart
         self._head_outside = self._loss_outside or apart
-        self._frozen_units, self._keeps_inputs = has_frozen_units(plan), keeps_inputs(plan)
+        self._prefetches_backward, self._keeps_inputs = (
+            prefetches_backward(plan),
+            keeps_inputs(plan),
+        )
         self._root, self._forwards, self._backwards = stretches(ledger, shares, content)
         layers = [i for i, each in enumerate(self._forwards) if each.placed.layer is not None]
         self._left_whole = layers[-1:] if leaves_last_layer_whole(plan) else []
@@ -105,10 +108,10 @@ class Step:
         """What was gathered for a unit stays in its buffer until the next unit is gathered. With
         expert parallelism torchtitan has the next one gathered meanwhile.
         """
-        saved, whole, all_gather_kept = 0, self._root.weights, self._root.all_gather
+        saved, whole, all_gather_kept = 0, self._root.weights, self._root.all_gather_kept
         standing, residual, cached = self._standing.whole + self._standing.sharded, 0, 0
         for index, (placed, unit, _, around, *_) in enumerate(self._forwards):
-            gathering = whole + around.weights + all_gather_kept + unit.all_gather + unit.weights
+            gathering = whole + around.weights + all_gather_kept + unit.while_gathered
             peak = Peak(f"{placed.segment.name}_forward", "all_gather", placed.layer, None)
             yield Live(standing, saved + cached, residual, gathering, peak)
             residual = self._act
@@ -140,17 +143,17 @@ class Step:
                 break
             gradients = standing + sharded + root + waiting
             if stretch.again is not None:
-                yield self._again(stretch, saved, gradients, resident + behind.reduce_scatter)
+                yield self._again(stretch, saved, gradients, resident + behind.reduce_scatter_kept)
                 saved += stretch.again.layer.saved
             whole, all_gather = resident + stretch.around.weights, self._prefetched_behind(index)
             lets_go = self._lets_go(index)
             if lets_go and stretch.last:
-                copied = whole + unit.all_gather + unit.weights + behind.reduce_scatter
+                copied = whole + unit.while_gathered + behind.reduce_scatter_kept
                 peak = Peak(f"{segment.name}_backward", "all_gather", placed.layer, None)
                 yield Live(gradients, saved, self._act, copied, peak)
             saved -= segment.saved
             own = unit.weights if lets_go else 0
-            buffers = whole + all_gather + behind.reduce_scatter + own
+            buffers = whole + all_gather + behind.reduce_scatter_kept + own
             yield _at(placed, segment.backward, "backward", saved, gradients, buffers, all_gather)
             saved -= stretch.released
             if self._keeps_inputs and placed.layer is not None:
@@ -215,10 +218,8 @@ class Step:
         return self._next_all_gather(index) if self._reshards and not outside else 0
 
     def _next_all_gather(self, index: int) -> int:
-        """The buffer of the unit that runs backward after this one, and the one around it. It is an
-        adapter's where the unit of a layer is frozen.
-        """
-        if self._frozen_units:
+        """The buffer of the unit that runs backward after this one, and the one around it."""
+        if not self._prefetches_backward:
             return 0
         own = self._backwards[index]
         if own.around is not NONE:

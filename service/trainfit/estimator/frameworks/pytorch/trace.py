@@ -143,8 +143,8 @@ class _Rank:
                 continue
             if passes.of_made is not None and gradient is not None:
                 own[passes.of_made] = gradient
-            recorder.run(passes.loss, own)
-            recorder.run(passes.backward, own)
+            for passage in (passes.loss, passes.again, passes.backward):
+                recorder.run(passage, own)
             gradient = own.pop(passes.of_read, None) if passes.of_read is not None else None
             made = [own[each] for each in left(placed.groups) if each in own]
             self._gradients[:0] = made

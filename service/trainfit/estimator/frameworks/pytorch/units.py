@@ -10,11 +10,12 @@ from trainfit.resolve.pytorch.plan import PytorchPlan
 class Unit(NamedTuple):
     """Bytes of one unit on one GPU, in the order of a step.
 
-    `weights` are the unsharded parameters while the unit runs, `all_gather` the buffer into which
-    the unit that is next is gathered meanwhile, `all_gather_kept` what stays of it in forward until
-    that unit is copied out. `reduce_scatter` is the input from which gradients are reduced while
-    the unit before runs backward; `gradients` are left then, and `accumulated` is gone that earlier
-    micro-batches had added up.
+    `weights` are the unsharded parameters while the unit runs, which are `copied` out of what was
+    gathered or are that themselves; `all_gather` is the buffer into which the unit that is next is
+    gathered meanwhile, `all_gather_kept` what stays of it in forward until that unit is there.
+    `reduce_scatter` is the input from which gradients are reduced, `reduce_scatter_kept` what stays
+    of it while the unit before runs backward; `gradients` are left then, and `accumulated` is gone
+    that earlier micro-batches had added up.
     """
 
     weights: int = 0
@@ -23,6 +24,13 @@ class Unit(NamedTuple):
     gradients: int = 0
     accumulated: int = 0
     all_gather_kept: int = 0
+    reduce_scatter_kept: int = 0
+    copied: bool = True
+
+    @property
+    def while_gathered(self) -> int:
+        """The unit when it is just whole."""
+        return self.weights + self.all_gather * self.copied
 
 
 NONE = Unit()

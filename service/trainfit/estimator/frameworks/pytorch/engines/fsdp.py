@@ -50,6 +50,7 @@ class Fsdp(Unsharded):
             gradients=self._sharded_gradients(part, numbers),
             accumulated=self._unsharded_gradients(numbers),
             all_gather_kept=behind if apart else all_gather,
+            reduce_scatter_kept=self._reduce_scatter_input(numbers.trained - copied),
         )
 
     def accumulated(self, numbers: Numbers, states: States) -> Accumulated:
@@ -101,14 +102,32 @@ def keeps_inputs(plan: PytorchPlan) -> bool:
     return has_frozen_units(plan) and reentrant and step.residual_bytes == step.activation_bytes
 
 
+def prefetches_backward(plan: PytorchPlan) -> bool:
+    """Whether the next unit is gathered while one runs backward. FSDP1 gathers an adapter where the
+    unit of a layer is frozen, and nothing where layers run again in a backward of their own: that
+    they have one it does not know before (_runtime_utils.py: _needs_pre_backward_unshard).
+    """
+    step = plan.step
+    reentrant = step.checkpointing.kind == "layers" and step.checkpointing.reentrant
+    return not (has_frozen_units(plan) or (step.data_parallelism.engine == "fsdp1" and reentrant))
+
+
 class Fsdp1(Fsdp):
-    """A unit is one flat parameter."""
+    """A unit is one flat parameter, gathered as what a forward reads. Its gradients are joined into
+    a flat one, of which a wider copy is made where they are reduced in another type; who computes
+    need not wait until they are.
+    """
+
+    def unit(self, numbers: Numbers) -> Unit:
+        unit = super().unit(numbers)
+        return unit._replace(all_gather_kept=0, reduce_scatter_kept=0, copied=False)
 
     def _reduce_scatter_input(self, elements: int) -> int:
-        """The flat gradient itself, unless it is cast."""
-        if self._states.gathered == self._states.reduced:
-            return 0
-        return super()._reduce_scatter_input(elements)
+        gathered, reduced = self._states.gathered, self._states.reduced
+        share = elements // self._plan.layout.optimizer_shards
+        if gathered == reduced:
+            return gathered * elements
+        return max(gathered, reduced) * elements + self._states.gradients * share
 
 
 class Fsdp2(Fsdp):

@@ -31,6 +31,15 @@ class Fsdp2Requests:
         self._reducing: Held | None = None
         self._gradients: list[Held] = []
 
+    def load(self, parameters: Sequence[Parameters]) -> None:
+        """This rank's share of each parameter."""
+        for unit in parameters:
+            for nbytes in (*unit.stored, *unit.undivided):
+                self._recorder.make(nbytes)
+
+    def prepare(self, parameters: Sequence[Parameters]) -> None:
+        """Nothing is made ahead."""
+
     def gather(self, place: int, parameters: Parameters) -> None:
         """The all-gather of a unit begins, unless it has, or the unit is whole."""
         if place in self._gathering or place in self._whole or not parameters.unit.weights:
@@ -40,6 +49,10 @@ class Fsdp2Requests:
         self._gathering[place] = recorder.make(nbytes, stream=COPY_IN)
         if share is not None:
             recorder.release(share)
+
+    def prefetch(self, place: int, parameters: Parameters) -> None:
+        """Gather the unit that is next in backward."""
+        self.gather(place, parameters)
 
     def before_forward(self, place: int, parameters: Parameters) -> None:
         """The output of the all-gather before is held until this one is there."""
@@ -62,6 +75,9 @@ class Fsdp2Requests:
         self.gather(place, parameters)
         if place in self._gathering:
             self._recorder.release(self._copy_out(place, parameters))
+
+    def after_again(self, place: int, parameters: Parameters) -> None:
+        """A layer that runs again is whole already, and stays so."""
 
     def after_backward(self, place: int, parameters: Parameters, gradients: Sequence[Held]) -> None:
         """Let go of a unit, and reduce its gradients in a buffer that is held until the next unit's

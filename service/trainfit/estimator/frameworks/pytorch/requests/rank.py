@@ -8,8 +8,10 @@ passes between are those of a rank alone.
 from math import ceil
 
 from trainfit.estimator import cublas
-from trainfit.estimator.frameworks.pytorch.courses import Courses
+from trainfit.estimator.frameworks.pytorch.courses import NOTHING, Courses, Passes
 from trainfit.estimator.frameworks.pytorch.engines.fsdp import SHARDS_PARAMETERS
+from trainfit.estimator.frameworks.pytorch.requests.engine import EngineRequests
+from trainfit.estimator.frameworks.pytorch.requests.fsdp1 import Fsdp1Requests
 from trainfit.estimator.frameworks.pytorch.requests.fsdp2 import Fsdp2Requests
 from trainfit.estimator.frameworks.pytorch.requests.unit import units_of
 from trainfit.estimator.frameworks.pytorch.states import Shares
@@ -27,16 +29,16 @@ ROOT = -1
 
 
 def is_traced(plan: PytorchPlan) -> bool:
-    """Whether the order of requests is known of a plan that shares its states out: fully_shard
-    where all is trained, without a pipeline.
+    """Whether the order of requests is known of a plan that shares its states out: FSDP without a
+    pipeline, fully_shard where all is trained, FullyShardedDataParallel beside adapters too.
     """
     layout, step = plan.layout, plan.step
+    engine = step.data_parallelism.engine
     sums = layout.tp > 1 and step.checkpointing.kind == "operations"
     return (
-        step.data_parallelism.engine == "fsdp2"
+        (engine == "fsdp1" or (engine == "fsdp2" and step.adapters is None))
         and layout.sharding in SHARDS_PARAMETERS
         and layout.replicas == layout.pipeline.pp == layout.ep == 1
-        and step.adapters is None
         and not (step.frozen or step.cross_entropy == "chunked" or sums)
         and programs_tell_order(plan)
     )
@@ -47,18 +49,25 @@ def trace(shares: Shares, content: Content) -> Trace:
     return _Rank(shares, content).trace()
 
 
+def _engine(plan: PytorchPlan, recorder: Recorder) -> EngineRequests:
+    if plan.step.data_parallelism.engine == "fsdp1":
+        return Fsdp1Requests(plan, recorder)
+    return Fsdp2Requests(plan, recorder)
+
+
 class _Rank:
     def __init__(self, shares: Shares, content: Content) -> None:
         self._ledger = shares.ledger
         self._plan = plan = shares.ledger.plan
         self._placed = list(self._ledger.placed(content))
         self._root, self._runs = units_of(self._ledger, shares, content, self._placed)
+        self._units = [self._root, *[run.parameters for run in self._runs]]
         self._courses = Courses(self._ledger)
         self._recorder = Recorder()
-        self._engine = Fsdp2Requests(plan, self._recorder)
+        self._engine = _engine(plan, self._recorder)
         self._workspace = cublas.workspaces(plan.gpu.compute_capability) // cublas.HANDLES
         self._here: list[dict[Tensor, Held]] = []
-        self._gradients: list[Held] = []
+        self._kept: list[Held] = []
 
     def trace(self) -> Trace:
         recorder = self._recorder
@@ -71,13 +80,13 @@ class _Rank:
 
     def _load(self) -> None:
         self._recorder.moment = "load"
-        for parameters in (self._root, *[run.parameters for run in self._runs]):
-            for nbytes in parameters.stored:
-                self._recorder.make(nbytes)
+        self._engine.load(self._units)
 
     def _step(self, *, first: bool) -> None:
         number = "first" if first else "later"
         self._here = [{} for _ in self._placed]
+        if first:
+            self._engine.prepare(self._units)
         self._engine.before_forward(ROOT, self._root)
         stream: Held | None = None
         for place, run in enumerate(self._runs):
@@ -102,6 +111,8 @@ class _Rank:
         self._recorder.moment = f"{number} end_of_backward"
         self._engine.after_backward(ROOT, self._root, root)
         self._engine.end_backward()
+        self._recorder.release(*self._kept)
+        self._kept.clear()
         self._recorder.moment = f"{number} optimizer_step"
         self._optimizer(first=first)
         self._engine.end_step()
@@ -118,7 +129,7 @@ class _Rank:
                 steps = self._prepare, self._loss_backward
                 for step in reversed(steps) if is_loss_outside(self._plan) else steps:
                     step(place, number)
-            gradient, leaves = self._backward(index, gradient, number)
+            gradient, leaves = self._backward(place, index, gradient, number)
             made[:0] = leaves
         if not run.parameters.unit.weights:
             return gradient, made
@@ -133,7 +144,7 @@ class _Rank:
         self._engine.before_backward(place, parameters)
         is_root = place == len(self._runs) - 1
         if place and (parameters.unit.weights or is_root):
-            self._engine.gather(place - 1, self._runs[place - 1].parameters)
+            self._engine.prefetch(place - 1, self._runs[place - 1].parameters)
 
     def _stays(self, place: int) -> bool:
         """Whether a unit is left whole behind its forward: that of the head always is."""
@@ -154,7 +165,7 @@ class _Rank:
         return here.pop(passes.made) if passes.made is not None else None
 
     def _backward(
-        self, index: int, gradient: Held | None, number: str
+        self, place: int, index: int, gradient: Held | None, number: str
     ) -> tuple[Held | None, list[Held]]:
         """The gradient of the residual stream before a stretch, and those that it leaves."""
         placed, own = self._placed[index], self._here[index]
@@ -165,9 +176,26 @@ class _Rank:
         passes = self._courses.of(placed)
         if passes.of_made is not None and gradient is not None:
             own[passes.of_made] = gradient
+        if passes.again is not NOTHING:
+            self._recorder.run(passes.again, own)
+            self._engine.after_again(place, self._runs[place].parameters)
         self._recorder.run(passes.backward, own)
+        self._keep(place, passes, own)
         before = own.pop(passes.of_read, None) if passes.of_read is not None else None
         return before, [own[each] for each in left(placed.groups) if each in own]
+
+    def _keep(self, place: int, passes: Passes, own: dict[Tensor, Held]) -> None:
+        """Take over what a layer's backward leaves of its input, and of the gradient that it was
+        given where that is of the next layer's input.
+        """
+        if passes.read is not None and passes.read in own:
+            self._kept.append(own.pop(passes.read))
+        if passes.of_made is not None and passes.of_made in own:
+            held = own.pop(passes.of_made)
+            if self._runs[place + 1].is_layer:
+                self._kept.append(held)
+            else:
+                self._recorder.release(held)
 
     def _loss_backward(self, place: int, number: str) -> None:
         """The loss runs backward before the head's unit is asked for, unless the root's forward
@@ -182,11 +210,7 @@ class _Rank:
         """States of each share of a parameter at the first step, and what a step borrows."""
         optimizer, states = self._plan.step.optimizer, self._plan.step.states
         recorder, record = self._recorder, OPTIMIZERS[optimizer.name]
-        elements = [
-            count
-            for parameters in (self._root, *[run.parameters for run in self._runs])
-            for count in parameters.stepped
-        ]
+        elements = [count for parameters in self._units for count in parameters.stepped]
         moments = max(1, record.moments)
         if first:
             for count in elements:

@@ -10,8 +10,9 @@ from trainfit.estimator.frameworks.pytorch.states import (
     Numbers,
     Shares,
     gathered,
+    scales,
     shard,
-    stored,
+    stored_share,
 )
 from trainfit.estimator.frameworks.pytorch.units import Unit
 from trainfit.estimator.ledger import Operation
@@ -25,13 +26,14 @@ class Parameters(NamedTuple):
     """The parameters of a unit, in the order of its modules: each matrix by itself, what there is
     besides in one piece.
 
-    Bytes of each, whole as a forward reads them and this rank's share as it is stored; elements of
-    those that this rank steps.
+    Bytes of each, whole as a forward reads them and this rank's share as it is stored; those of
+    quantised weights' scales, which are not divided; elements that this rank steps.
     """
 
     unit: Unit
     whole: tuple[int, ...]
     stored: tuple[int, ...]
+    undivided: tuple[int, ...]
     stepped: tuple[int, ...]
 
 
@@ -83,7 +85,8 @@ def _parameters(each: Sequence[Numbers], plan: PytorchPlan) -> Parameters:
     return Parameters(
         engine_of(plan).unit(numbers),
         tuple([gathered(one, plan) for one in each]),
-        tuple([stored(shard(one, plan), plan) for one in each]),
+        tuple([stored_share(one, plan) for one in each]),
+        tuple([nbytes for one in each if (nbytes := scales(one, plan))]),
         tuple([trained for one in each if (trained := shard(one, plan).trained)]),
     )
 

@@ -1,0 +1,142 @@
+"""FullyShardedDataParallel: what a unit asks for as it is gathered, let go of and reduced.
+
+A unit is one flat parameter, gathered on a stream of its own; its shares of gradients are made on
+the stream that reduces. What one stream made and another reads is freed when that one is past it:
+the program waits for the stream that computes before it gathers a third unit (limit_all_gathers),
+and by then all is through that was reduced before. Source: torch/distributed/fsdp
+(_runtime_utils.py: _unshard, _reshard, _post_backward_hook, _reduce_grad; _limiter_utils.py;
+_flat_param.py: init_flat_param_attributes, _get_unflat_views).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from trainfit.estimator.frameworks.pytorch.engines.fsdp import prefetches_backward
+from trainfit.estimator.frameworks.pytorch.requests.unit import Parameters
+from trainfit.estimator.trace.recorder import Held, Recorder
+from trainfit.resolve.pytorch.plan import PytorchPlan
+
+COMPUTE = 0
+PRE_UNSHARD = "pre-unshard"
+UNSHARD = "unshard"
+REDUCE = "post-backward"
+INFLIGHT = 2
+"""Units that are gathered at once (_FreeEventQueue)."""
+
+
+class Fsdp1Requests:
+    """The buffers of one rank."""
+
+    def __init__(self, plan: PytorchPlan, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._states, self._shards = plan.step.states, plan.layout.optimizer_shards
+        self._whole: dict[int, Held] = {}
+        self._freed: deque[int] = deque()
+        """For each unit that was let go of and not waited for, the gradients that were reduced
+        before.
+        """
+        self._reduced = self._through = 0
+        self._gradients: list[Held] = []
+        self._prefetches = prefetches_backward(plan)
+        self._twice = plan.step.checkpointing.reentrant
+        """Whether a layer that runs again is let go of and gathered once more for its backward."""
+
+    def load(self, parameters: Sequence[Parameters]) -> None:
+        """Each unit is whole for a moment, as its parameters and then flat; the root comes last."""
+        recorder, (root, *units) = self._recorder, parameters
+        for unit in (*units, root):
+            whole = [recorder.make(nbytes * self._shards) for nbytes in unit.stored]
+            flat = recorder.make(sum(unit.stored) * self._shards)
+            recorder.release(*whole)
+            recorder.make(sum(unit.stored))
+            recorder.release(flat)
+            for nbytes in unit.undivided:
+                recorder.make(nbytes)
+
+    def prepare(self, parameters: Sequence[Parameters]) -> None:
+        """Flat parameters are made once without a use, on the stream that computes."""
+        for unit in parameters:
+            if unit.unit.weights:
+                self._recorder.release(self._recorder.make(unit.unit.weights))
+
+    def gather(self, place: int, parameters: Parameters) -> None:
+        """Gather a unit, unless it is whole."""
+        if place in self._whole or not parameters.unit.weights:
+            return
+        recorder, nbytes = self._recorder, parameters.unit.weights
+        casts = self._states.parameters != self._states.gathered
+        share = recorder.make(nbytes // self._shards, stream=PRE_UNSHARD) if casts else None
+        if len(self._freed) >= INFLIGHT:
+            self._wait()
+        self._whole[place] = recorder.make(nbytes, stream=UNSHARD)
+        if share is not None:
+            recorder.release(share)
+
+    def prefetch(self, place: int, parameters: Parameters) -> None:
+        """Gather the unit that is next in backward."""
+        if self._prefetches:
+            self.gather(place, parameters)
+
+    def before_forward(self, place: int, parameters: Parameters) -> None:
+        self.gather(place, parameters)
+
+    def after_forward(self, place: int) -> None:
+        """Let go of a unit, when the stream that computes is past it."""
+        if place in self._whole:
+            self._recorder.release_behind(COMPUTE, self._whole.pop(place))
+            self._freed.append(self._reduced)
+
+    def end_forward(self) -> None:
+        """Nothing is held."""
+
+    def before_backward(self, place: int, parameters: Parameters) -> None:
+        self.gather(place, parameters)
+
+    def after_again(self, place: int, parameters: Parameters) -> None:
+        """A layer has run again, as it does forward."""
+        if self._twice:
+            self.after_forward(place)
+            self.gather(place, parameters)
+
+    def after_backward(self, place: int, parameters: Parameters, gradients: Sequence[Held]) -> None:
+        """Gradients are joined into a flat one, which is reduced."""
+        if not gradients:
+            self.after_forward(place)
+            return
+        recorder, states, unit = self._recorder, self._states, parameters.unit
+        flat = recorder.make(sum([each.nbytes * len(each.names) for each in gradients]))
+        recorder.release(*gradients)
+        self.after_forward(place)
+        wide = None
+        if states.reduced != states.gathered:
+            wide = recorder.make(flat.nbytes * states.reduced // states.gathered, stream=REDUCE)
+        reduced = unit.gradients * states.reduced // states.gradients
+        share = recorder.make(reduced, stream=REDUCE)
+        if states.reduced != states.gradients:
+            narrow, share = share, recorder.make(unit.gradients, stream=REDUCE)
+            recorder.release(narrow)
+        if wide is not None:
+            recorder.release(wide)
+        recorder.release_behind(REDUCE, flat)
+        self._reduced += 1
+        self._gradients.append(share)
+
+    def end_backward(self) -> None:
+        """The program waits for all: it looks at the loss."""
+        self._freed.clear()
+        self._recorder.reach(COMPUTE)
+        self._recorder.reach(REDUCE)
+        self._through = self._reduced
+
+    def end_step(self) -> None:
+        """Let go of the gradients."""
+        self._recorder.release(*self._gradients)
+        self._gradients.clear()
+
+    def _wait(self) -> None:
+        """Until the stream that computes is past the unit that was let go of first."""
+        before = self._freed.popleft()
+        self._recorder.reach(COMPUTE, 1)
+        if before > self._through:
+            self._recorder.reach(REDUCE, before - self._through)
+            self._through = before
