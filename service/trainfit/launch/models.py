@@ -25,7 +25,7 @@ def put_model(
     draft: Draft, program: Program, setting: Setting, revision: Setting | None = None
 ) -> None:
     """Set the model that a setting names. A path is the config.json that was sent from there, else
-    the bundled model of its last name.
+    the bundled model of its last name; so is a repository that is called like a directory.
 
     Complains of any other path, unless the model is in overrides.
     """
@@ -34,11 +34,11 @@ def put_model(
         draft.put("/model/hf_config", config, setting)
         if revision is not None:
             draft.recognise(revision)
-    elif re.match(HF_ID, name):
+    elif re.match(HF_ID, name) and not _is_path(name):
         draft.put("/model/hf_id", name, setting)
         if revision is not None:
             draft.put("/model/revision", revision.value, revision)
-    elif (known := bundled_by_name(name.rstrip("/").rpartition("/")[2])) is not None:
+    elif (known := _named_by(name)) is not None:
         draft.recognise(setting)
         draft.default("/model/hf_id", known, "the catalogue, by the last name of the path")
     else:
@@ -46,6 +46,27 @@ def put_model(
         path = f"{name.rstrip('/')}/{CONFIG}"
         message = f"{name} is no repository on the Hub; send {path}, or give /model in overrides"
         draft.require("/model", message, setting)
+
+
+_DIRECTORY = re.compile(
+    r"(path|ckpts?|checkpoints?|models?|weights|pretrained|your|local|data)\w*/"
+)
+_CACHED = re.compile(r"(?:^|/)models--(?P<owner>[\w.-]+)--(?P<name>[\w.-]+)(/|$)")
+
+
+def _is_path(name: str) -> bool:
+    """Whether what reads like a repository is a directory by its name, of a model that is known."""
+    return _DIRECTORY.match(name.casefold()) is not None and _named_by(name) is not None
+
+
+def _named_by(path: str) -> str | None:
+    """The bundled model that a path names: by its place in the cache of the Hub, or by its last
+    name, in which ModelScope writes a dot as three underscores.
+    """
+    if cached := _CACHED.search(path):
+        bundled = bundled_config(f"{cached['owner']}/{cached['name']}")
+        return None if bundled is None else bundled.hf_id
+    return bundled_by_name(path.rstrip("/").rpartition("/")[2].replace("___", "."))
 
 
 def config_at(program: Program, name: str, setting: Setting, draft: Draft) -> dict[str, Any] | None:
