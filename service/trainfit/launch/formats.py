@@ -45,6 +45,7 @@ FORMATS: Sequence[Format] = (
     Format("llama_factory", "llama_factory.read"),
     Format("torchtune", "torchtune.read"),
     Format("nanotron", "nanotron.read"),
+    Format("litgpt", "litgpt.read"),
     Format("verl", "verl.read"),
     Format("transformers", "transformers.format", "is_transformers"),
     Format("accelerate", "transformers.format", "is_accelerate"),

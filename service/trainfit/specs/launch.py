@@ -21,6 +21,7 @@ LaunchFormat = Literal[
     "torchtitan",
     "torchtune",
     "nanotron",
+    "litgpt",
     "verl",
 ]
 """Whose keys a launch is written in."""
