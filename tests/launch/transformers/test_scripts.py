@@ -28,6 +28,43 @@ class Case(NamedTuple):
 
 
 CASES = {
+    "llama-cookbook, all weights under FSDP": Case(
+        "torchrun --nproc_per_node 8 finetuning.py --enable_fsdp --low_cpu_fsdp "
+        "--model_name meta-llama/Llama-3.1-8B --batch_size_training 2 --context_length 2048 "
+        "--fsdp_config.pure_bf16 --dist_checkpoint_folder out",
+        {
+            "/framework/data_parallel_engine": "fsdp1",
+            "/parallelism/data_parallel_sharding_strategy": "optim_grads_params",
+            # fsdp_activation_checkpointing is on by default
+            "/training/recompute/granularity": "full",
+            "/training/micro_batch_size": 2,
+            "/training/num_microbatches": 1,
+            "/training/seq_length": 2048,
+            # optim.AdamW without another word
+            "/training/optimizer/implementation": "foreach",
+            # torch_dtype="auto" of a checkpoint in bf16
+            "/training/precision": "bf16-pure",
+            f"{PEFT}/method": None,
+        },
+    ),
+    "llama-cookbook, adapters on one card": Case(
+        "python llama_recipes/finetuning.py --use_peft --peft_method lora --quantization 8bit "
+        "--model_name meta-llama/Llama-3.1-8B --use_fast_kernels",
+        {
+            "/framework/data_parallel_engine": "ddp",
+            "/parallelism/num_gpus": 1,
+            f"{PEFT}/method": "lora",
+            f"{PEFT}/r": 8,
+            f"{PEFT}/dropout": 0.05,
+            f"{PEFT}/target_modules": ["q_proj", "v_proj"],
+            f"{PEFT}/quantization": "int8",
+            "/training/micro_batch_size": 4,
+            "/training/seq_length": 4096,
+            "/training/attention/backend": "sdpa",
+            # its checkpointing goes with FSDP
+            "/training/recompute/granularity": None,
+        },
+    ),
     "FastChat, adapters by default": Case(
         f"torchrun --nproc_per_node 4 fastchat/train/train_lora.py {COMMON} --bf16 True "
         "--model_max_length 1024 --q_lora False --flash_attn True --lazy_preprocess True",

@@ -14,6 +14,7 @@ from trainfit.launch.program import Program
 from trainfit.launch.transformers.command_line import DOCUMENTS, flags_of, keys_of
 from trainfit.launch.transformers.reading import read_run
 from trainfit.launch.transformers.releases import named_releases
+from trainfit.launch.transformers.scripts import is_script
 
 TRAINERS = (
     "per_device_train_batch_size",
@@ -31,10 +32,11 @@ SERVING = ("chat", "env", "skills", "vllm-serve")
 
 
 def is_transformers(program: Program) -> bool:
-    """A program that is given Trainer's arguments, or a file of them."""
-    return bool(flags_of_program(program).intersection(TRAINERS)) or any(
-        mark in keys for keys in files_of(program) for mark in TRAINERS
-    )
+    """A program that is given Trainer's arguments, or a file of them, or a script that is known."""
+    given = flags_of_program(program)
+    if given.intersection(TRAINERS) or is_script(program, given):
+        return True
+    return any(mark in keys for keys in files_of(program) for mark in TRAINERS)
 
 
 def is_accelerate(program: Program) -> bool:

@@ -9,7 +9,7 @@ what is not given, `effects` what is bounded of what one does besides.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -39,7 +39,7 @@ class Script:
     none: str = ""
     effects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def is_run_by(self, program: Program, arguments: Arguments) -> bool:
+    def is_run_by(self, program: Program, arguments: Collection[str]) -> bool:
         """Whether a program with these arguments is this script."""
         name = program.name or ""
         named = name.rpartition("/")[2] in self.program.split()
@@ -52,6 +52,11 @@ class Script:
 def script_of(program: Program, arguments: Arguments) -> Script | None:
     """The script that a program is, if it is known."""
     return next((each for each in _scripts() if each.is_run_by(program, arguments)), None)
+
+
+def is_script(program: Program, names: Iterable[str]) -> bool:
+    """Whether a program with arguments of these names is a script that is known."""
+    return any(each.is_run_by(program, frozenset(names)) for each in _scripts())
 
 
 def translated(script: Script, arguments: Arguments, draft: Draft) -> Arguments:
