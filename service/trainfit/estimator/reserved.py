@@ -96,9 +96,15 @@ def _asked(
 
 def _ways(plan: Plan) -> Iterator[Settings]:
     """How releases choose between blocks, the latest first. One range of addresses that grows
-    leaves them nothing to choose.
+    leaves them nothing to choose. On AMD's cards it does not grow before 2.11, nor before ROCm 7
+    (c10/cuda/CUDACachingAllocator.cpp).
     """
-    grows = plan.framework.expandable_segments
-    yield Settings(expandable_segments=grows)
-    if not grows:
-        yield Settings(release=LOWEST_ADDRESS_FIRST)
+    grows, latest = plan.framework.expandable_segments, Settings()
+    growing = Settings(expandable_segments=True)
+    before = Settings(release=LOWEST_ADDRESS_FIRST)
+    if grows and plan.gpu.vendor != "amd":
+        yield growing
+        return
+    yield from (latest, before)
+    if grows:
+        yield growing

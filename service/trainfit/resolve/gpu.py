@@ -22,7 +22,7 @@ def gpu_of(gpu: JobGpu | None) -> TargetGpu:
             return TargetGpu(gpu.name, gpu.memory_bytes, "")
         gpu = gpu.name
     card = find_gpu(gpu)
-    return TargetGpu(card.name, card.reported_bytes, card.compute_capability or "")
+    return TargetGpu(card.name, card.reported_bytes, card.compute_capability or "", card.vendor)
 
 
 def _check_memory(name: str, memory_bytes: int) -> None:

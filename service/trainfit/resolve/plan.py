@@ -88,6 +88,7 @@ class TargetGpu:
     name: str
     memory_bytes: int
     compute_capability: str
+    vendor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

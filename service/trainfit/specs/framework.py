@@ -93,7 +93,8 @@ class Torchtitan(Part):
     shard_embedding_and_head_apart: bool = Field(
         True,
         description="The embedding, and the final norm with the head, are FSDP units of their own; "
-        "else they belong to the root. Up to v0.1.0 they did.",
+        "else they belong to the root. Up to v0.1.0 they did, and attention copied keys and "
+        "values to every query head.",
     )
     loss_parallel: bool = Field(
         True, description="Compute the loss over logits that tp ranks share."

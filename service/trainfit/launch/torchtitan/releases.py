@@ -1,8 +1,8 @@
 """Which keys torchtitan has had, and what it did with the same keys, by release.
 
 Sources: torchtitan/config_manager.py at 9dec370 (2024-12-26), before bbb1b61 (2025-04-02) and at
-v0.1.0, config/job_config.py at v0.2.0 to v0.2.2, config/configs.py and the Config classes of
-components at b38bbde (2026-06-13) and b5bcd76 (2026-08-21).
+v0.1.0, config/job_config.py at 6fc499f (2025-08-14) and v0.2.0 to v0.2.2, config/configs.py and the
+Config classes of components at b38bbde (2026-06-13) and b5bcd76 (2026-08-21).
 """
 
 from __future__ import annotations
@@ -126,6 +126,32 @@ _2025_03 = _0_1_0 - _keys(
         "training": "batch_size",
         "parallelism": "pipeline_parallel_microbatches",
         "checkpoint": "model_weights_only",
+    }
+)
+
+_2025_08 = _0_1_0 - _keys(
+    {
+        "lr_scheduler": "lr_min",
+        "checkpoint": "initial_load_model_weights_only last_save_model_weights_only",
+        "float8": "force_recompute_fp8_weight_in_bwd",
+        "mx": "use_fp8_dim1_cast_triton_kernel",
+        "fault_tolerance": "fragment_sync_delay fragment_update_alpha should_quantize sync_steps",
+    }
+) | _keys(
+    {
+        "model": "hf_assets_path",
+        "lr_scheduler": "min_lr_factor",
+        "parallelism": "expert_parallel_degree expert_tensor_parallel_degree "
+        "module_fqns_per_model_part pipeline_parallel_first_stage_less_layers "
+        "pipeline_parallel_last_stage_less_layers",
+        "checkpoint": "enable_first_step_checkpoint initial_load_in_hf initial_load_model_only "
+        "last_save_in_hf last_save_model_only",
+        "activation_checkpoint": "per_op_sac_force_recompute_mm_shapes_by_fqns",
+        "float8": "moe_fqns_prototype",
+        "mx": "moe_fqns_prototype mxfp8_dim1_cast_kernel_choice",
+        "comm": "save_traces_folder",
+        "fault_tolerance": "process_group process_group_timeout_ms",
+        "validation": "dataset dataset_path enabled freq local_batch_size seq_len steps",
     }
 )
 
@@ -288,6 +314,7 @@ RELEASES: Sequence[Release] = (
         collects_outputs=True,
         vocabulary_of_debug_models=2256,
     ),
+    Release("2025-08", _2025_08, repeats_kv=True, collects_outputs=True),
     Release("v0.2.0", _0_2_0, repeats_kv=True, collects_outputs=True),
     Release("v0.2.1", _0_2_1, repeats_kv=True),
     Release("v0.2.2", _0_2_2),
@@ -303,6 +330,8 @@ RENAMED: Mapping[str, str] = {
     "training.tensor_parallel_degree": "parallelism.tensor_parallel_degree",
     "training.disable_loss_parallel": "parallelism.disable_loss_parallel",
     "training.compile": "compile.enable",
+    "validation.enabled": "validation.enable",
+    "mx.mxfp8_dim1_cast_kernel_choice": "quantize.linear.mx.mxfp8_dim1_cast_kernel_choice",
     "training.warmup_steps": "lr_scheduler.warmup_steps",
     "training.seed": "debug.seed",
     "training.deterministic": "debug.deterministic",

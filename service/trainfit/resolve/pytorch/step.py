@@ -63,7 +63,7 @@ def resolve_pytorch_step(
         kernels="fused" if _is_fused(framework) else "eager",
         compiled=framework.compile,
         float8=is_float8(training.precision),
-        repeats_kv=training.attention.repeats_kv,
+        repeats_kv=training.attention.repeats_kv or _repeats_kv(framework),
         attention_backend=attention_backend(job, model),
         attention_dropout=_drops(
             training.attention.dropout, framework, declared=model.traits.attention_dropout
@@ -78,6 +78,13 @@ def resolve_pytorch_step(
         loss_parallel=framework.loss_parallel and layout.tp > 1 and engine != "deepspeed",
         collects_outputs=isinstance(framework, Torchtitan) and framework.collect_outputs,
     )
+
+
+def _repeats_kv(framework: Torchtitan | Transformers) -> bool:
+    """Older torchtitan copies keys and values whatever else it is told: it did so until January
+    2026, longer than embedding and head belonged to the root's unit.
+    """
+    return isinstance(framework, Torchtitan) and not framework.shard_embedding_and_head_apart
 
 
 def attention_backend(job: Job, model: ModelSpec) -> Literal["flash", "sdpa", "eager"]:
