@@ -131,9 +131,11 @@ $(TEST_READY): requirements-dev.lock $(SERVE_READY)
 	$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $@
 
+# Of what these environments hold, little is used: Python compiles that when it is.
 $(AUDIT_READY) $(CLIENTS_READY) $(ORACLE_READY): .venv-%/ready: requirements-%.lock
 	@test -x $(@D)/bin/python || "$(PYTHON)" -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r $<
+	$(@D)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --no-input \
+		--require-hashes -r $<
 	@touch $@
 
 $(FUZZ_READY): requirements.lock requirements-fuzz.lock

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+
+from tests.forking import ForkedProcess, fork_service
 
 SERVE = "from trainfit.api.server import serve; from trainfit.api.settings import Settings; "
 START_SECONDS = 120
@@ -24,18 +26,35 @@ class Service:
     """A running service; its log goes to the process's standard error."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | ForkedProcess
 
 
 @contextmanager
 def running_service(log: Path | None = None, /, **environment: str) -> Iterator[Service]:
-    """Start a service on a free port, wait until it is ready, and stop it at the end.
+    """Have a service on a free port, wait until it is ready, and stop it at the end. It is forked
+    from one that has loaded all.
 
     It logs to a pipe unless a file is given, and what finds no room in it is dropped.
     """
     port = free_port()
-    url = f"http://127.0.0.1:{port}"
+    variables = {**os.environ, "TRAINFIT_PORT": str(port), **environment}
+    with nullcontext() if log is None else log.open("wb") as stderr:
+        process = fork_service(variables, None if stderr is None else stderr.fileno())
+    with _until_stopped(f"http://127.0.0.1:{port}", process) as service:
+        yield service
+
+
+@contextmanager
+def started_service(log: Path | None = None, /, **environment: str) -> Iterator[Service]:
+    """The same of a process that loads what it needs: where what it holds is measured."""
+    port = free_port()
     process = start({"TRAINFIT_PORT": str(port), **environment}, log)
+    with _until_stopped(f"http://127.0.0.1:{port}", process) as service:
+        yield service
+
+
+@contextmanager
+def _until_stopped(url: str, process: subprocess.Popen[str] | ForkedProcess) -> Iterator[Service]:
     try:
         wait_until_ready(url, process)
         yield Service(url, process)
@@ -65,7 +84,7 @@ def free_port() -> int:
 
 
 def wait_until_ready(
-    url: str, process: subprocess.Popen[str], trust: ssl.SSLContext | None = None
+    url: str, process: subprocess.Popen[str] | ForkedProcess, trust: ssl.SSLContext | None = None
 ) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
@@ -76,3 +95,21 @@ def wait_until_ready(
         except httpx.ConnectError:
             time.sleep(0.05)
     raise TimeoutError(url)
+
+
+@contextmanager
+def connected(service: Service) -> Iterator[socket.socket]:
+    """A connection on which nothing was sent yet."""
+    port = httpx.URL(service.url).port
+    assert port is not None
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        yield connection
+
+
+def rest(connection: socket.socket) -> bytes:
+    """All that the service says until it hangs up."""
+    parts = []
+    with suppress(ConnectionError):
+        while part := connection.recv(65_536):
+            parts.append(part)
+    return b"".join(parts)

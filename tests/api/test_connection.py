@@ -7,14 +7,14 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.processes import resident_bytes
-from tests.serving import Service, running_service
+from tests.serving import Service, connected, rest, running_service
 from trainfit.api.connection import MAX_HEAD_BYTES
 from trainfit.api.examples import LLAMA_8B
 
@@ -30,14 +30,6 @@ def service() -> Iterator[Service]:
         yield service
 
 
-@contextmanager
-def connected(service: Service) -> Iterator[socket.socket]:
-    port = httpx.URL(service.url).port
-    assert port is not None
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        yield connection
-
-
 def answered(connection: socket.socket) -> bytes:
     """The answer to one request without a body to speak of."""
     answer = b""
@@ -46,15 +38,6 @@ def answered(connection: socket.socket) -> bytes:
         assert part, "hung up"
         answer += part
     return answer
-
-
-def rest(connection: socket.socket) -> bytes:
-    """All that the service says until it hangs up."""
-    parts = []
-    with suppress(ConnectionError):
-        while part := connection.recv(65_536):
-            parts.append(part)
-    return b"".join(parts)
 
 
 @pytest.mark.parametrize(

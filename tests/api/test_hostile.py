@@ -13,7 +13,7 @@ import pytest
 
 from tests.hostile import HOSTILE, Request
 from tests.processes import children, proportional_bytes, threads
-from tests.serving import Service, running_service
+from tests.serving import Service, started_service
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 from trainfit.api.work import LEFT_SECONDS
 
@@ -30,7 +30,7 @@ AT_ONCE = 56
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     log: Path = tmp_path_factory.mktemp("hostile") / "log"
-    with running_service(log, TRAINFIT_WORKER_PROCESSES="2") as service:
+    with started_service(log, TRAINFIT_WORKER_PROCESSES="2") as service:
         settled(service)
         yield service
 
@@ -119,7 +119,7 @@ async def test_a_caller_who_hangs_up_ends_the_work(service: Service) -> None:
 
 async def test_told_to_stop_it_answers_or_ends_what_is_under_way(tmp_path: Path) -> None:
     grace = 3
-    with running_service(
+    with started_service(
         tmp_path / "log",
         TRAINFIT_WORKER_PROCESSES="2",
         TRAINFIT_SHUTDOWN_GRACE_SECONDS=str(grace),

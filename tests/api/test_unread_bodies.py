@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import httpx
 import pytest
 
-from tests.serving import Service, running_service
+from tests.serving import Service, connected, rest, running_service
 from trainfit.api.api_keys import named, new_key
 from trainfit.api.unread_bodies import LINGER_SECONDS
 
@@ -31,21 +31,10 @@ def service() -> Iterator[Service]:
 @contextmanager
 def sending(service: Service, request_line: str, *headers: str) -> Iterator[socket.socket]:
     """A connection on which such a request was begun."""
-    port = httpx.URL(service.url).port
-    assert port is not None
     lines = (f"{request_line} HTTP/1.1", "Host: service", *headers, "", "")
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with connected(service) as connection:
         connection.sendall("\r\n".join(lines).encode())
         yield connection
-
-
-def told(connection: socket.socket) -> bytes:
-    """All that the service says until it hangs up."""
-    parts = []
-    with suppress(ConnectionError):
-        while part := connection.recv(65_536):
-            parts.append(part)
-    return b"".join(parts)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +67,7 @@ def test_a_body_that_never_ends_is_answered_and_hung_up_on(
         dripping = threading.Thread(target=drip)
         dripping.start()
         begin = time.monotonic()
-        answer = told(connection)
+        answer = rest(connection)
         seconds = time.monotonic() - begin
         done.set()
         dripping.join()
@@ -106,7 +95,7 @@ def test_a_client_that_sends_too_much_gets_its_answer(
 def test_who_asks_first_whether_to_send_is_not_asked_for_the_body(service: Service) -> None:
     headers = ("Content-Type: application/json", "Content-Length: 1000000", "Expect: 100-continue")
     with sending(service, "POST /v1/estimate", *headers) as connection:
-        assert told(connection).split()[1] == b"413"
+        assert rest(connection).split()[1] == b"413"
 
 
 def test_a_short_body_that_nobody_reads_costs_no_connection() -> None:

@@ -14,7 +14,7 @@ import httpx
 
 from tests.bench import page, sizes, throughput
 from tests.layouts import deepseek_v3
-from tests.serving import running_service
+from tests.serving import started_service
 from trainfit.estimator.estimate import estimate
 from trainfit.questions.estimate import plan_of, price
 from trainfit.questions.wire import to_json
@@ -105,7 +105,7 @@ def main() -> None:
     for name, cost in rows:
         print(f"{name:48s} {cost:9.0f} us  {cost / dumps:6.2f} x json.dumps")
     with (
-        running_service(TRAINFIT_LOG_LEVEL="error", TRAINFIT_ANSWER_CACHE_BYTES="0") as service,
+        started_service(TRAINFIT_LOG_LEVEL="error", TRAINFIT_ANSWER_CACHE_BYTES="0") as service,
         httpx.Client(base_url=service.url) as client,
     ):
         for pp, vpp in product((4, 8, 16), (1, 2)):

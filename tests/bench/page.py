@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from statistics import median, quantiles
 
-from tests.serving import running_service
+from tests.serving import started_service
 
 SCRIPT = Path(__file__).parents[1] / "e2e" / "latency.js"
 
@@ -19,7 +19,7 @@ def main() -> None:
     if chromium is None or node is None or not (SCRIPT.parent / "node_modules").is_dir():
         print("a key press on the page: needs chromium, node and `npm ci` in tests/e2e")
         return
-    with running_service(TRAINFIT_LOG_LEVEL="error") as service:
+    with started_service(TRAINFIT_LOG_LEVEL="error") as service:
         environment = {**os.environ, "PAGE_ORIGIN": service.url, "CHROMIUM": chromium}
         result = subprocess.run(
             [node, str(SCRIPT)], env=environment, capture_output=True, text=True, check=True

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import httpx
 
-from tests.serving import Service, free_port, running_service, wait_until_ready
+from tests.serving import Service, free_port, started_service, wait_until_ready
 from trainfit.api.examples import LLAMA_8B
 
 ROUNDS = 7
@@ -109,9 +109,9 @@ def throughput() -> list[Rate]:
             f"wrk.method = 'POST'\nwrk.body = [[{BODY}]]\n"
             "wrk.headers['Content-Type'] = 'application/json'\n"
         )
-        logging = stack.enter_context(running_service(Path(os.devnull), HF_HUB_OFFLINE="1"))
+        logging = stack.enter_context(started_service(Path(os.devnull), HF_HUB_OFFLINE="1"))
         silent = stack.enter_context(
-            running_service(HF_HUB_OFFLINE="1", TRAINFIT_LOG_LEVEL="warning")
+            started_service(HF_HUB_OFFLINE="1", TRAINFIT_LOG_LEVEL="warning")
         )
         answer = httpx.post(f"{logging.url}/v1/estimate", json=LLAMA_8B).content
         empty = stack.enter_context(empty_service(len(answer)))

@@ -22,8 +22,8 @@ ESTIMATE = ["estimate", *QUESTION.split()]
 JOBS = str(Path(__file__).parents[2] / "deploy" / "ci" / "example-jobs.yaml")
 IMPORTS = "import pydantic, cyclopts, rich.console, rich.table, httpx, fastapi, uvicorn"
 """What the service stands on: a measure of how fast this machine starts Python just now."""
-COLD_RATIO = 1.6
-"""0.8 s where these imports take half a second."""
+COLD_RATIO = 1.4
+"""0.7 s where these imports take half a second; 1.1 was measured."""
 SERVICE_ONLY = (
     "fastapi",
     "httpx",
@@ -66,7 +66,7 @@ def cpu_seconds(command: list[str]) -> float:
 def test_a_cold_estimate_is_quick() -> None:
     """In turn with what it is measured by, since others may keep the machine busy."""
     commands = (trainfit(*ESTIMATE), [sys.executable, "-c", IMPORTS])
-    rounds = [[cpu_seconds(command) for command in commands] for _ in range(6)][1:]
+    rounds = [[cpu_seconds(command) for command in commands] for _ in range(5)][1:]
     estimates, imports = zip(*rounds, strict=True)
     assert sum(estimates) < COLD_RATIO * sum(imports)
 

@@ -42,6 +42,13 @@ class Read(NamedTuple):
         return {each.key for each in self.account.recognised}
 
     @property
+    def keys(self) -> list[str]:
+        """Every key that the account tells of, as often as it does."""
+        account = self.account
+        parts = (account.recognised, account.irrelevant, account.unsupported, account.bounded)
+        return [each.key for part in parts for each in part]
+
+    @property
     def defaulted(self) -> dict[str, Any]:
         return {each.pointer: each.value for each in self.account.defaulted}
 

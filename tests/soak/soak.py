@@ -12,7 +12,7 @@ from statistics import median
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.serving import running_service
+from tests.serving import started_service
 from tests.soak.flapping import MODELS, flapping_hub
 from tests.soak.load import Load, Outcomes
 
@@ -83,7 +83,7 @@ def soak(seconds: float) -> Soak:
     """Load a service for so long, which asks a Hub that is not always well."""
     with (
         flapping_hub() as hub,
-        running_service(Path(os.devnull), **SETTINGS, HF_ENDPOINT=hub.url) as service,
+        started_service(Path(os.devnull), **SETTINGS, HF_ENDPOINT=hub.url) as service,
     ):
         load = Load(service.url, MODELS)
         samples = asyncio.run(_watched(load, seconds))
