@@ -220,7 +220,7 @@ def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format,
         return found[0]
     if wanted is not None and len(unwrapped.programs) == 1:
         return formats[0], unwrapped.programs[0]
-    names = ", ".join(each.name for each in formats)
+    names = ", ".join(dict.fromkeys(each.name for each in formats))
     started = ", ".join(dict.fromkeys(each.name for each in unwrapped.programs if each.name))
     seen = f"; it starts {started}" if started else ""
     nothing = Complaint(f"holds no launch that is recognised; there are {names}{seen}")

@@ -117,7 +117,7 @@ def test_what_is_started_has_to_be_what_the_sizes_make() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("is_llama_config: true", "is_qwen2_config: true", "of nanotron's models Llama is read"),
+        ("is_llama_config: true", "is_starcoder2_config: true", "of nanotron's models Llama and"),
         ("pp_engine: 1f1b", "pp_engine: zb", "must be one of 1f1b, afab"),
         ("tp_mode: REDUCE_SCATTER", "tp_mode: true", "must be a word"),
         ("  dp: 8\n", "", "parallelism.dp is not said"),
@@ -152,3 +152,21 @@ def test_words_are_read_in_either_case() -> None:
 def test_another_dtype_is_not_modelled() -> None:
     text = text_of("llama_8b_pipeline").replace("dtype: bfloat16", "dtype: float32")
     assert read(launch_of({"run.yaml": text})).left_out == {"model.dtype"}
+
+
+def test_qwen_without_experts_has_llamas_layers() -> None:
+    text = text_of("llama_8b_pipeline").replace("is_llama_config", "is_qwen2_config")
+    found = read(launch_of({"qwen.yaml": text}))
+    llama = read(launch_named("llama_8b_pipeline"))
+    assert found.field("/model/hf_config") == llama.field("/model/hf_config")
+    (told,) = [each for each in found.account.bounded if each.key.endswith("is_qwen2_config")]
+    # 2 bytes, 32 layers over 2 stages and one, 2 x 8192 tokens, 32 + 2 x 8 heads of 128 over 4
+    assert (told.direction, told.bytes) == ("either", 2 * 17 * 2 * 8192 * 48 * 128 // 4)
+
+
+def test_experts_of_qwen_are_not_read() -> None:
+    text = text_of("llama_8b_pipeline").replace(
+        "is_llama_config: true", "is_qwen2_config: true\n    moe_config: {num_experts: 8}"
+    )
+    with pytest.raises(LaunchError):
+        read(launch_of({"qwen.yaml": text}))

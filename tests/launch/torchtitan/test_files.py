@@ -178,3 +178,20 @@ def test_no_key_goes_unnoticed(name: str) -> None:
 def test_an_image_model_is_refused() -> None:
     with pytest.raises(LaunchError, match=r"flux_dev_v0\.2\.2\.toml:\d+: .* is an image model"):
         read(launch_named("flux_dev_v0.2.2", 8))
+
+
+def test_the_note_of_a_preset_says_how_many_gpus_there_are() -> None:
+    text = "[model]\nname = 'llama3'\nflavor = '70B'\n[parallelism]\ntensor_parallel_degree = 8\n"
+    text += "[training]\nlocal_batch_size = 8\nseq_len = 8192\n[job]\ndescription = 'x'\n"
+    note = "# NOTE: this toml config is a preset for 64 A100 GPUs.\n\n"
+    found = read(launch_of({"llama3_70b.toml": note + text}))
+    assert found.field("/parallelism/num_gpus") == 64
+    (told,) = [x for x in found.account.defaulted if x.pointer == "/parallelism/num_gpus"]
+    assert "llama3_70b.toml, line 1" in told.whose
+    given = {"parallelism": {"num_gpus": 256}}
+    assert (
+        read(launch_of({"a.toml": note + text}, overrides=given)).field("/parallelism/num_gpus")
+        == 256
+    )
+    with pytest.raises(LaunchError, match="the number of GPUs is not said"):
+        read(launch_of({"llama3_70b.toml": text}))

@@ -14,6 +14,7 @@ from typing import Any
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.documents import document_of
 from trainfit.launch.draft import Draft, Reading
+from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.program import Program
@@ -45,6 +46,8 @@ OPTIMIZERS = {"adamW": "adam", "sgd": "sgd"}
 DTYPES = ("bfloat16", "bf16")
 
 LLAMA = "model.model_config.is_llama_config"
+QWEN = "model.model_config.is_qwen2_config"
+EXPERTS = "model.model_config.moe_config"
 MODEL: Mapping[str, Any] = {
     "hidden_size": 4096,
     "intermediate_size": 11008,
@@ -139,19 +142,55 @@ def _world(reading: Reading, draft: Draft, program: Program) -> None:
 
 
 def _model(reading: Reading, draft: Draft) -> None:
-    """LlamaConfig's keys are those of a config.json of Llama."""
-    llama = reading.get(LLAMA)
+    """LlamaConfig's keys are those of a config.json of Llama. Qwen2Config's are the same, of such
+    layers with biases where it says so; without experts.
+    """
+    named = [setting for key in (LLAMA, QWEN) if (setting := reading.get(key)) is not None]
     keys = {name: f"model.model_config.{name}" for name in MODEL}
     given = [setting for key in keys.values() if (setting := reading.get(key)) is not None]
+    biased = reading.get(BIASES)
     if draft.overridden("/model") is not None:
         return
-    if llama is None or not reading.value(LLAMA, False, flag):
-        message = "of nanotron's models Llama is read (is_llama_config)"
+    none = reading.get(EXPERTS)
+    sparse = any(name.startswith(f"{EXPERTS}.") for name in reading.settings) or (
+        none is not None and none.value is not None
+    )
+    qwen = reading.value(QWEN, False, flag) and not sparse
+    if not (qwen or reading.value(LLAMA, False, flag)):
+        message = "of nanotron's models Llama and Qwen2 without experts are read (is_llama_config)"
         draft.require("/model", message, next(iter(given), None))
         return
     config = {name: reading.value(key, MODEL[name]) for name, key in keys.items()}
     config["num_key_value_heads"] = config["num_key_value_heads"] or config["num_attention_heads"]
-    draft.put("/model/hf_config", {"model_type": "llama"} | config, llama, *given)
+    if qwen and biased is not None:
+        config["attention_bias"] = bool(reading.value(BIASES, False, flag))
+    draft.put("/model/hf_config", {"model_type": "llama"} | config, *named, *given)
+    if qwen:
+        _leave_out_copies(reading, draft, config)
+
+
+BIASES = "model.model_config.attention_bias"
+
+
+def _leave_out_copies(reading: Reading, draft: Draft, config: Mapping[str, Any]) -> None:
+    """Qwen2's rotation may copy queries, keys and values once more or once less than Llama's: of L
+    layers [b s, (a + 2 g) d / t] in bf16.
+
+    Source: nanotron's models/qwen.py (_forward_packed), nn/rotary.py.
+    """
+    heads = config["num_attention_heads"]
+    width = config["hidden_size"] // heads * (heads + 2 * config["num_key_value_heads"])
+    samples = draft.get("/training/micro_batch_size") or 1
+    tokens = samples * (draft.get("/training/seq_length") or 0)
+    layers = config["num_hidden_layers"] // (draft.get("/parallelism/pp") or 1) + 1
+    number = 2 * layers * tokens * width // (draft.get("/parallelism/tp") or 1)
+    effect = Effect(
+        "Qwen2's layers are read as Llama's; its rotation may copy queries, keys and values",
+        "either",
+        "nanotron's models/qwen.py: _forward_packed",
+        bytes=number,
+    )
+    draft.leave_out(reading.settings[QWEN], effect)
 
 
 def _one_of(

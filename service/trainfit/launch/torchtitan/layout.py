@@ -68,6 +68,22 @@ def read_layout(run: Run) -> Degrees:
     return degrees
 
 
+_PRESET = re.compile(r"\s*#.*\bpreset for (\d{1,5}) [\w-]+ GPUs\b")
+
+
+def _noted(run: Run) -> tuple[int, str] | None:
+    """The number of GPUs that torchtitan's own configs are presets for, as their first lines say,
+    and where.
+    """
+    for path, file in run.program.files.items():
+        if not path.endswith(".toml"):
+            continue
+        for number, line in enumerate(file.content.splitlines(), 1):
+            if found := _PRESET.match(line):
+                return int(found[1]), f"the note in {path}, line {number}: {line.strip(' #')[:80]}"
+    return None
+
+
 def _world(run: Run, rest: int, shard: int) -> int:
     """The number of GPUs. Where only the degrees tell, it is their product."""
     draft, pointer = run.draft, "/parallelism/num_gpus"
@@ -84,6 +100,8 @@ def _world(run: Run, rest: int, shard: int) -> int:
             draft.complain(counts[0], str(error), pointer)
     elif shard > 0 and draft.get(pointer) is None and draft.overridden(pointer) is None:
         run.decide(pointer, rest * shard, SHARD, REPLICATE, TENSOR, CONTEXT, PIPELINE)
+    elif (noted := _noted(run)) is not None:
+        draft.default(pointer, *noted)
     draft.require(
         pointer,
         "the number of GPUs is not said: give the command that starts them, "
