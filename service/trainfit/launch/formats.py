@@ -46,6 +46,7 @@ FORMATS: Sequence[Format] = (
     Format("torchtune", "torchtune.read"),
     Format("nanotron", "nanotron.read"),
     Format("litgpt", "litgpt.read"),
+    Format("automodel", "automodel.read"),
     Format("verl", "verl.read"),
     Format("transformers", "transformers.format", "is_transformers"),
     Format("accelerate", "transformers.format", "is_accelerate"),

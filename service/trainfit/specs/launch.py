@@ -22,6 +22,7 @@ LaunchFormat = Literal[
     "torchtune",
     "nanotron",
     "litgpt",
+    "automodel",
     "verl",
 ]
 """Whose keys a launch is written in."""

@@ -9,8 +9,12 @@ Sources: validate_args and core_transformer_config_from_args of megatron/trainin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
 from trainfit.launch.draft import Reading
-from trainfit.launch.keys import table_of
+from trainfit.launch.keys import Keys, table_of
 from trainfit.launch.megatron.dimensions import (
     is_of_the_hub,
     leave_out_dimensions,
@@ -43,7 +47,17 @@ def read_arguments(
     read_switches(reading, defaults)
     if spelled_out:
         read_vocabulary(reading, defaults, tokenizer)
-    latest = Parser(None).defaults()
-    options = table_of(__package__, "options")
-    at_default = {name: (defaults.get(name), latest.get(name)) for name in options.rows}
-    reading.close(options | table_of(__package__, "fields"), without_effect=at_default)
+    reading.close(_known(), without_effect=_at_default(defaults.release))
+
+
+@cache
+def _known() -> Keys:
+    return table_of(__package__, "options") | table_of(__package__, "fields")
+
+
+@cache
+def _at_default(release: int | None) -> Mapping[str, tuple[Any, Any]]:
+    """What each argument is where nothing sets it: in a release, and in the latest."""
+    own, latest = Parser(release).defaults(), Parser(None).defaults()
+    names = table_of(__package__, "options").rows
+    return {name: (own.get(name), latest.get(name)) for name in names}
