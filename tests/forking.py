@@ -60,7 +60,10 @@ class ForkedProcess:
 
     def communicate(self, timeout: float | None = None) -> tuple[None, str]:
         """What it still says, once it has ended. Raises TimeoutExpired."""
-        said = "" if self.stderr is None else self.stderr.read()
+        said = ""
+        if self.stderr is not None:
+            with self.stderr as stderr:
+                said = stderr.read()
         self.wait(timeout)
         return None, said
 
@@ -158,6 +161,8 @@ def _serve(request: bytes, stderr: int) -> NoReturn:
         code = 0
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 1
+        if isinstance(stop.code, str):
+            print(stop.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:

@@ -37,9 +37,7 @@ def running_service(log: Path | None = None, /, **environment: str) -> Iterator[
     It logs to a pipe unless a file is given, and what finds no room in it is dropped.
     """
     port = free_port()
-    variables = {**os.environ, "TRAINFIT_PORT": str(port), **environment}
-    with nullcontext() if log is None else log.open("wb") as stderr:
-        process = fork_service(variables, None if stderr is None else stderr.fileno())
+    process = start({"TRAINFIT_PORT": str(port), **environment}, log)
     with _until_stopped(f"http://127.0.0.1:{port}", process) as service:
         yield service
 
@@ -48,7 +46,13 @@ def running_service(log: Path | None = None, /, **environment: str) -> Iterator[
 def started_service(log: Path | None = None, /, **environment: str) -> Iterator[Service]:
     """The same of a process that loads what it needs: where what it holds is measured."""
     port = free_port()
-    process = start({"TRAINFIT_PORT": str(port), **environment}, log)
+    with nullcontext(subprocess.PIPE) if log is None else log.open("wb") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"{SERVE} serve(Settings())"],
+            env={**os.environ, "TRAINFIT_PORT": str(port), **environment},
+            stderr=stderr,
+            text=True,
+        )
     with _until_stopped(f"http://127.0.0.1:{port}", process) as service:
         yield service
 
@@ -65,15 +69,11 @@ def _until_stopped(url: str, process: subprocess.Popen[str] | ForkedProcess) -> 
             process.stderr.close()
 
 
-def start(environment: dict[str, str], log: Path | None = None) -> subprocess.Popen[str]:
+def start(environment: dict[str, str], log: Path | None = None) -> ForkedProcess:
     """A process that serves with these variables added to the environment."""
-    with nullcontext(subprocess.PIPE) if log is None else log.open("wb") as stderr:
-        return subprocess.Popen(
-            [sys.executable, "-c", f"{SERVE} serve(Settings())"],
-            env={**os.environ, **environment},
-            stderr=stderr,
-            text=True,
-        )
+    with nullcontext() if log is None else log.open("wb") as stderr:
+        variables = {**os.environ, **environment}
+        return fork_service(variables, None if stderr is None else stderr.fileno())
 
 
 def free_port() -> int:
