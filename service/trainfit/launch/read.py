@@ -19,6 +19,8 @@ from trainfit.launch.open_facts import OpenFact, Values, cases_of, open_facts
 from trainfit.launch.overriding import overridden
 from trainfit.launch.program import Program
 from trainfit.launch.reading import LaunchReading, ReadLaunch
+from trainfit.launch.settings import Setting
+from trainfit.launch.shell.builtins import ENDS
 from trainfit.launch.variants import variants
 from trainfit.specs.gpu import CustomGpu, JobGpu
 from trainfit.specs.launch import Launch, LaunchFormat
@@ -40,7 +42,7 @@ def read_launch(launch: Launch) -> LaunchReading:
     Raises LaunchError where no format is recognised, or a file or a value cannot be read.
     """
     try:
-        return _read(launch, *_the_one(programs_of(launch), launch.format))
+        return _read(launch, *_found(launch))
     except LaunchError as error:
         alone = _without_arguments(launch, error)
         if alone is None:
@@ -99,7 +101,7 @@ def read_cases(
     """A launch with each value of the facts that it leaves open, where it can be read, but those
     that are `needless`.
     """
-    found, program = _the_one(programs_of(launch), launch.format)
+    found, program = _found(launch)
     for values, given in cases_of(launch, facts):
         if needless(values):
             continue
@@ -205,6 +207,28 @@ def _without_unknown_gpus(program: Program) -> Program:
         },
         irrelevant=(*program.irrelevant, *needless, *others),
     )
+
+
+def _found(launch: Launch) -> tuple[Format, Program]:
+    """The program that trains, and its format. Where a script ends itself before it starts any, as
+    something that it checks is not there, what it would start otherwise; the account says where it
+    ends. Raises LaunchError.
+    """
+    unwrapped = programs_of(launch)
+    try:
+        return _the_one(unwrapped, launch.format)
+    except LaunchError as error:
+        if not any(ENDS in each.message for each in unwrapped.notes):
+            raise
+        try:
+            beyond = programs_of(launch, past_guards=True)
+        except LaunchError:
+            raise error from None
+        if not recognised(beyond.programs):
+            raise error from None
+    found, program = _the_one(beyond, launch.format)
+    ends = tuple(Setting("exit", None, each.file, each.line) for each in beyond.passed)
+    return found, replace(program, irrelevant=(*program.irrelevant, *ends))
 
 
 def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format, Program]:

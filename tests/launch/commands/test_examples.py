@@ -86,3 +86,35 @@ def test_gpus_of_a_node_are_what_the_launch_says(counts: str) -> None:
     assert command_line(known) == "t.py --steps 64"
     left = program(run_sh=script)
     assert left.arguments[-1].unknown is not None
+
+
+GUARD = 'IMAGE=""\nif [ -z "$IMAGE" ]; then echo "set IMAGE"; exit 1; fi\n'
+
+
+def test_what_stands_behind_a_guard_is_what_would_train() -> None:
+    reading = read_launch(launch_of({"run.sh": f"{GUARD}{TRAINS} 2"}))
+    assert reading.job["training"]["micro_batch_size"] == 2
+    ends = [each for each in reading.launch.account.irrelevant if each.key == "exit"]
+    assert [(each.file, each.line) for each in ends] == [("run.sh", 2)]
+
+
+def test_an_exit_that_says_nothing_is_wrong_ends_a_script() -> None:
+    with pytest.raises(LaunchError, match="the script may end here"):
+        read_launch(launch_of({"run.sh": f"exit 0\n{TRAINS} 2"}))
+
+
+def test_a_guard_that_is_open_is_no_matter() -> None:
+    open_guard = GUARD.replace('""', "x", 1)
+    reading = read_launch(launch_of({"run.sh": f"{open_guard}{TRAINS} 2"}))
+    assert not [each for each in reading.launch.account.irrelevant if each.key == "exit"]
+
+
+def test_several_programs_behind_a_guard_are_told_of() -> None:
+    with pytest.raises(LaunchError, match="starts more than one program that trains"):
+        read_launch(launch_of({"run.sh": f"{GUARD}{TRAINS} 2\n{TRAINS} 4"}))
+
+
+def test_a_loop_that_only_its_guard_ends_is_no_way_on() -> None:
+    script = f"while [ $# -gt 0 ]; do case $1 in *) exit 1;; esac; done\n{TRAINS} 2"
+    with pytest.raises(LaunchError, match="the script may end here"):
+        read_launch(launch_of({"run.sh": script}, ["unknown"]))

@@ -59,15 +59,18 @@ class Unwrapped(NamedTuple):
 
     programs: Sequence[Program]
     notes: Sequence[Complaint] = ()
+    passed: Sequence[Word] = ()
+    """Guards that end a script and were passed."""
 
 
-def programs_of(launch: Launch) -> Unwrapped:
-    """Every program that the launch starts; where it is to start none, its files alone.
+def programs_of(launch: Launch, *, past_guards: bool = False) -> Unwrapped:
+    """Every program that the launch starts; where it is to start none, its files alone. What a
+    script would start if what it checks were as it wants is found `past_guards`.
 
     Raises LaunchError where a script asks for more than is followed.
     """
     try:
-        return _Unwrapping(launch).unwrapped()
+        return _Unwrapping(launch, past_guards).unwrapped()
     except ShellError as error:
         raise LaunchError(Complaint(error.message, error.file, error.line)) from None
 
@@ -75,8 +78,10 @@ def programs_of(launch: Launch) -> Unwrapped:
 class _Unwrapping:
     """Takes off one launch what wraps its programs."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, past_guards: bool) -> None:
         self._launch = launch
+        self._past_guards = past_guards
+        self._passed: dict[Word, None] = {}
         environment = {name: Setting(name, text, "env", None) for name, text in launch.env.items()}
         files = {file.path: file for file in launch.files}
         self._bare = Program(None, (), environment, files)
@@ -88,7 +93,7 @@ class _Unwrapping:
         programs = list(self._of_argv()) or list(self._of_files())
         if not any(is_script(file.path, file.content) for file in self._launch.files):
             programs = programs or [self._bare]
-        return Unwrapped(programs, self._notes)
+        return Unwrapped(programs, self._notes, tuple(self._passed))
 
     def _of_argv(self) -> Iterator[Program]:
         argv = self._launch.argv
@@ -215,7 +220,9 @@ class _Unwrapping:
         state = State(Variables(variables), parameters)
         gpus = counts.gpus_of_node(program, self._launch.overrides)
         script = Script(state, self._budget, self._file, partial(counts.printed, gpus))
+        script.passes_guards = self._past_guards
         script.follow(source)
+        self._passed |= dict.fromkeys(script.passed)
         for at, message in script.ends_early:
             self._note(at, message)
         told: Mapping[str, Word] | None = None

@@ -93,6 +93,10 @@ class Script:
         self.commands: list[Command] = []
         self.ends_early: list[tuple[Piece, str]] = []
         """Where a script ends early or does not read as bash: why no command may be found."""
+        self.passes_guards = False
+        """Whether an exit that says that something is wrong is taken to be mended."""
+        self.passed: list[Piece] = []
+        """Such exits that were passed."""
         self.assumed: list[Piece] = []
         """Where a script may end, and is taken to go on."""
         self.refusals: list[Refusal] = []
