@@ -139,3 +139,61 @@ def test_apexs_optimizer_is_bounded_on_both_sides() -> None:
     found = read(launch_of({"nemo.yaml": NEMO}, overrides=overrides))
     (told,) = [each for each in found.account.bounded if each.key == "model.optim.name"]
     assert (told.direction, told.bytes) == ("either", 4 * 400 * 2**20)
+
+
+OPENRLHF = {
+    "/framework/data_parallel_engine": "deepspeed",
+    "/parallelism/num_gpus": 8,
+    "/training/micro_batch_size": 2,
+    # 256 samples over 8 ranks of 2
+    "/training/num_microbatches": 16,
+    "/training/seq_length": 2048,
+    "/training/precision": "bf16",
+    "/training/optimizer/name": "adam",
+    "/training/recompute/granularity": "full",
+    "/training/attention/backend": "flash",
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "fields", "told"),
+    [
+        (
+            "--data.max_len 2048 --train.batch_size 256 --train.micro_batch_size 2 --adam.lr 5e-6 "
+            "--ds.zero_stage 2 --model.model_name_or_path meta-llama/Llama-3.1-8B "
+            "--model.gradient_checkpointing_enable",
+            {
+                "/parallelism/data_parallel_sharding_strategy": "optim_grads",
+                "/training/peft": None,
+            },
+            "data.max_len",
+        ),
+        (
+            "--max_len 2048 --train_batch_size 256 --micro_train_batch_size 2 --bf16 --flash_attn "
+            "--zero_stage 3 --pretrain meta-llama/Llama-3.1-8B --gradient_checkpointing "
+            "--lora_rank 16 --adam_offload",
+            {
+                "/parallelism/data_parallel_sharding_strategy": "optim_grads_params",
+                "/framework/deepspeed/offload_optimizer": True,
+                "/training/peft/r": 16,
+                "/training/peft/target_modules": "all-linear",
+            },
+            "max_len",
+        ),
+    ],
+)
+def test_openrlhf_is_read_by_its_newer_and_older_names(
+    words: str, fields: dict[str, object], told: str
+) -> None:
+    found = of_command(f"deepspeed --num_gpus 8 --module openrlhf.cli.train_sft {words}")
+    expected = OPENRLHF | fields
+    assert {pointer: found.field(pointer) for pointer in expected} == expected
+    assert found.left_out == {told}
+
+
+def test_what_openrlhf_does_besides_is_unsupported() -> None:
+    words = (
+        "deepspeed --num_gpus 8 --module openrlhf.cli.train_sft --ds.zero_stage 2 --optim muon "
+        "--model.model_name_or_path meta-llama/Llama-3.1-8B --ds.ring_attn_size 2"
+    )
+    assert of_command(words).unsupported == {"optim", "ds.ring_attn_size"}

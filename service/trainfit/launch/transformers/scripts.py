@@ -22,6 +22,8 @@ from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.source import as_bool, as_int
 
 Arguments = dict[str, Setting]
+ANY = "*"
+"""Any other value of an argument, and what stands for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,8 @@ def _meant(
     """The arguments that one stands for."""
     switch = as_bool(setting.value) if {"true", "false"} & values.keys() else None
     value = str(setting.value) if switch is None else str(switch).lower()
+    if value not in values and ANY in values:
+        value = ANY
     if setting.unknown is None and value not in values:
         draft.leave_out(setting, f"of this argument {' and '.join(values)} are known")
         return
@@ -107,7 +111,8 @@ def _meant(
         draft.recognise(setting)
         return
     for name, meant in values[value].items():
-        yield name, replace(setting, value=meant, written=setting.value)
+        said = setting.value if meant == ANY else meant
+        yield name, replace(setting, value=said, written=setting.value)
 
 
 @cache
