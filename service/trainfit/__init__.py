@@ -1,6 +1,6 @@
 """How much memory every rank of an LLM training run will need, answered before it starts.
 
-    from trainfit import Job, TrainfitError, compare, estimate, fit_check
+    from trainfit import Job, TrainfitError, compare, estimate, fit_check, reconcile
 
 Each name is loaded when it is first used, so that to import the package costs nothing.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainfit.errors import TrainfitError
-    from trainfit.questions.python import QuestionError, compare, estimate, fit_check
+    from trainfit.questions.python import QuestionError, compare, estimate, fit_check, reconcile
     from trainfit.specs.job import Job
 
 __version__ = "0.1.0"
@@ -24,6 +24,7 @@ __all__ = [
     "compare",
     "estimate",
     "fit_check",
+    "reconcile",
 ]
 
 _HOMES = {
@@ -33,6 +34,7 @@ _HOMES = {
     "compare": "trainfit.questions.python",
     "estimate": "trainfit.questions.python",
     "fit_check": "trainfit.questions.python",
+    "reconcile": "trainfit.questions.python",
 }
 
 

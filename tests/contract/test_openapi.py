@@ -23,6 +23,7 @@ OPERATIONS = {
     "jobToLaunch": ("post", "/v1/jobs:to-launch"),
     "ledger": ("post", "/v1/ledger"),
     "measurementsFromLogs": ("post", "/v1/measurements:from-logs"),
+    "reconcile": ("post", "/v1/reconcile"),
     "admission": ("post", "/v1/admission"),
     "enforceAdmission": ("post", "/v1/admission/enforce"),
     "resolveModel": ("post", "/v1/models:resolve"),

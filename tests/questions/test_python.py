@@ -31,7 +31,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 def test_the_examples_of_the_page_hold() -> None:
     listings = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S)
-    assert len(listings) == 5
+    assert len(listings) == 6
     exec("\n".join(listings), {})
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tools.docs.markdown import code, table
+from trainfit.api.examples import RECONCILE_EXAMPLES
+from trainfit.decisions.quantities import gib, gib_range, plain
 from trainfit.measurements.line_format import GB, GIB, MIB, Bytes, Figure, Pace
 from trainfit.measurements.read import COMPILED
+from trainfit.questions.reconcile import reconciled
+from trainfit.specs.reconcile import ReconcileRequest
 
 UNITS = {1: "bytes", MIB: "MiB", GIB: "GiB", GB: "10^9 bytes", None: "as it says"}
 SINCE = {
@@ -38,4 +42,30 @@ def _told(figure: Figure) -> tuple[str, str, str]:
             return code(figure.event), "times", ""
 
 
-BLOCKS: Mapping[str, Callable[[], str]] = {"log-formats": log_formats}
+def reconciled_run() -> str:
+    """The example of a run beside its prediction."""
+    run = RECONCILE_EXAMPLES["megatron"]["value"]
+    answer = reconciled(ReconcileRequest.model_validate(run))
+    compared = [
+        [
+            each.quantity,
+            gib(each.measured_bytes),
+            "" if each.predicted is None else gib(each.predicted.expected),
+            "" if each.predicted is None else gib_range(each.predicted),
+            plain(each.verdict),
+        ]
+        for each in answer.comparisons
+    ]
+    explained = [
+        [each.meaning, f"{each.before_ratio:.1%}", f"{each.after_ratio:.1%}"]
+        for each in answer.explanations
+    ]
+    first = table(["bytes", "measured, GiB", "expected", "bounds", "is"], compared)
+    second = table(["what would explain it", "off before", "then"], explained)
+    return f"{first}\n\n{second}"
+
+
+BLOCKS: Mapping[str, Callable[[], str]] = {
+    "log-formats": log_formats,
+    "reconciled-run": reconciled_run,
+}

@@ -78,7 +78,7 @@ def _stage(stage: dict[str, Any]) -> str:
     sizes = (
         f'     "{name}": {json.dumps(bounds)}'
         for name, bounds in stage.items()
-        if name.endswith("_bytes")
+        if isinstance(bounds, dict) and name.endswith("_bytes")
     )
     lines = ",\n".join([f"    {json.dumps(head)[:-1]}", *sizes])
     return f"{lines}, ...}}"

@@ -30,6 +30,7 @@ from trainfit.api.routes import (
     measurements,
     models,
     operations,
+    reconcile,
 )
 from trainfit.api.settings import Settings
 from trainfit.api.traces import telemetry
@@ -96,6 +97,7 @@ def _routes(settings: Settings) -> list[BaseRoute]:
         *launches.router.routes,
         *ledger.router.routes,
         *measurements.router.routes,
+        *reconcile.router.routes,
         *admission.router.routes,
         *models.router.routes,
         *catalogues.router.routes,

@@ -177,6 +177,26 @@ LOG_EXAMPLES: dict[str, Example] = {
         },
     },
 }
+RECONCILE_EXAMPLES: dict[str, Example] = {
+    "megatron": {
+        "summary": "A run of Megatron-LM beside its job",
+        "value": {
+            "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+            "parallelism": {"num_gpus": 8, "tp": 2},
+            "training": {"seq_length": 8192, "loss": {"cross_entropy": "te_fused"}},
+            "gpu": "H100-80GB",
+            "run": {
+                "artifacts": [
+                    {
+                        "name": "train.log",
+                        "text": "[Rank 0] (after 2 iterations) memory (MB) | allocated: 35412.18 | "
+                        "max allocated: 72601.27 | reserved: 75712.00 | max reserved: 75712.00\n",
+                    }
+                ]
+            },
+        },
+    },
+}
 ADMISSION_EXAMPLES: dict[str, Example] = {
     "job": {
         "summary": "A Job on its way into a cluster",

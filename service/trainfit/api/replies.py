@@ -26,6 +26,7 @@ from trainfit.questions.ledger import rank_ledger
 from trainfit.questions.measurements import measured
 from trainfit.questions.model_summary import summarise
 from trainfit.questions.problems import ANSWER_ERRORS, Problem, problem, within
+from trainfit.questions.reconcile import reconciled
 from trainfit.questions.several import Opened
 from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
@@ -35,6 +36,7 @@ from trainfit.specs.launch import Launch, LaunchFormat, LaunchTarget
 from trainfit.specs.ledger import LedgerRequest
 from trainfit.specs.model import ModelRequest
 from trainfit.specs.policy import FitCheckRequest
+from trainfit.specs.reconcile import ReconcileRequest
 from trainfit.specs.several import CompareRequest
 
 
@@ -158,6 +160,15 @@ def launch_reply(job: Job, to: LaunchTarget, find: Find) -> Reply:
 def measurements_reply(question: Artifacts) -> Reply:
     """What texts of runs say."""
     return Reply(to_json(measured(question)))
+
+
+def reconcile_reply(asked: Asked[ReconcileRequest], find: Find) -> Reply:
+    """A run beside its prediction."""
+    result = asked.answered(lambda job, reading: reconciled(job, find, reading))
+    if isinstance(result, Problem):
+        return Reply(b"", (job_tally(asked.job, result),), problem=result)
+    tally = job_tally(asked.job, result.estimate)
+    return Reply(to_json(result), (tally,), digest=result.request_digest)
 
 
 def model_reply(question: ModelRequest, find: Find) -> Reply:

@@ -9,13 +9,13 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.table import Table
 
-from trainfit.cli.errors import RefusedCommandError
+from trainfit.cli.logs import artifact
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.decisions.quantities import gib
 from trainfit.measurements.measurement import Measurement, Measurements, Place, Speed
 from trainfit.questions.measurements import measured
 from trainfit.questions.wire import to_json
-from trainfit.specs.artifacts import MAX_TEXT_LENGTH, Artifact, Artifacts, LogFormat
+from trainfit.specs.artifacts import Artifacts, LogFormat
 
 LOGS = Parameter(help="What runs have printed; /dev/stdin is what is piped in.")
 FORMAT = Parameter(name="--format", help="What alone is read. Unset: every format that is known.")
@@ -30,25 +30,11 @@ def measurements(
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Print what logs say of memory and speed, and the lines of memory that were not read."""
-    artifacts = tuple(Artifact(name=str(log), text=_text(log), format=format) for log in logs)
-    read = measured(Artifacts(artifacts=artifacts))
+    read = measured(Artifacts(artifacts=tuple(artifact(log, format) for log in logs)))
     if as_json:
         print_json(to_json(read))
     else:
         print_all(*_tables(read))
-
-
-def _text(log: Path) -> str:
-    """The file; bytes that are no UTF-8 stand for themselves, as logs hold what workers wrote."""
-    try:
-        with log.open(encoding="utf-8", errors="replace") as file:
-            text = file.read(MAX_TEXT_LENGTH + 1)
-    except OSError as error:
-        raise RefusedCommandError(f"trainfit: {log}: {error.strerror}") from None
-    if len(text) > MAX_TEXT_LENGTH:
-        message = f"trainfit: {log}: longer than {MAX_TEXT_LENGTH} characters; send a part of it"
-        raise RefusedCommandError(message)
-    return text
 
 
 def _tables(read: Measurements) -> Iterable[Table]:

@@ -147,6 +147,7 @@ def _stage(number: int, rank: Rank, needs: StageNeeds) -> Stage:
         peak=needs.peak,
         binding_component=needs.largest,
         components=[*states, *others],
+        resident_bytes=rank.resident,
         allocated_bytes=needs.allocated_bytes,
         reserved_bytes=needs.reserved_bytes,
         reserved_basis=needs.reserved_basis,

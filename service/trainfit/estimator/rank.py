@@ -20,6 +20,8 @@ class Rank(NamedTuple):
     framework_buffers: int
     routed: int
     """Bytes of activations and of workspace that grow with what the router sends to the rank."""
+    resident: int
+    """Bytes that are allocated between two steps: states, buffers, the libraries' workspaces."""
     peak: Peak
     in_flight: int
     """Chunk-forwards whose activations it holds at most."""

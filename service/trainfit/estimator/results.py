@@ -129,6 +129,9 @@ class Stage:
     `allocated_bytes`. `reserved_basis` says what `reserved_bytes` and `device_bytes` rest on. With
     `cache_releases` the GPU that was named has room only because the allocator releases its cache
     (num_alloc_retries): once until later steps find room, or at every step.
+
+    `resident_bytes` are those that are allocated between two steps: states, buffers and the
+    libraries' workspaces.
     """
 
     pp_rank: int
@@ -137,6 +140,7 @@ class Stage:
     peak: Peak
     binding_component: ComponentName
     components: list[Component]
+    resident_bytes: int
     allocated_bytes: Interval
     reserved_bytes: Interval
     reserved_basis: Basis

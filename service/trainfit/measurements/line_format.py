@@ -8,8 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from trainfit.measurements.measurement import Counter, Event, PeakWindow
-from trainfit.specs.artifacts import LogFormat
+from trainfit.specs.artifacts import Counter, Event, LogFormat, PeakWindow
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 GB = 10**9

@@ -18,12 +18,14 @@ from trainfit.resolve.findings import Finding
 from trainfit.specs.job import Job
 from trainfit.specs.launch import Launch, LaunchedFitCheck, LaunchedJob
 from trainfit.specs.policy import FitCheckRequest
+from trainfit.specs.reconcile import LaunchedReconcile, ReconcileRequest
 
 LAUNCH = "/launch"
 """Where a launch stands in a question."""
 LAUNCHED: Mapping[type[Job], type[LaunchedJob]] = {
     Job: LaunchedJob,
     FitCheckRequest: LaunchedFitCheck,
+    ReconcileRequest: LaunchedReconcile,
 }
 """What takes the place of each kind of job."""
 

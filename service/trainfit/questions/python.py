@@ -19,9 +19,11 @@ from trainfit.questions.fit_check import FitCheckAnswer, check_fit
 from trainfit.questions.jobs import AnyJob, not_a_job
 from trainfit.questions.launches import read_asked
 from trainfit.questions.problems import Problem
+from trainfit.questions.reconcile import ReconcileAnswer, reconciled
 from trainfit.resolve.findings import Finding
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
+from trainfit.specs.reconcile import ReconcileRequest
 from trainfit.specs.several import CompareRequest
 
 Answer = TypeVar("Answer")
@@ -88,6 +90,18 @@ def compare(
     except ValidationError as error:
         raise QuestionError(not_a_job(error, CompareRequest)) from None
     return compare_jobs(request, read_comparison(request), _unheard, find=from_package)
+
+
+def reconcile(job: AsJob, *logs: str, **run: Any) -> ReconcileAnswer:
+    """What a run took beside what was predicted of its job: `logs` are texts that it printed,
+    `measurements=` figures that were read of them.
+
+    Raises QuestionError where the job is wrong, or holds what is not modelled.
+    """
+    artifacts = [{"name": f"log {number}", "text": text} for number, text in enumerate(logs, 1)]
+    document = _document(job, ReconcileRequest) | {"run": {"artifacts": artifacts, **run}}
+    asked = _given(read_asked(document, ReconcileRequest))
+    return _given(asked.answered(lambda each, reading: reconciled(each, reading=reading)))
 
 
 def _document(job: AsJob, kind: type[AnyJob]) -> dict[str, Any]:

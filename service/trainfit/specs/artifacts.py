@@ -23,6 +23,32 @@ LogFormat = Literal[
     "transformers",
     "verl",
 ]
+Counter = Literal[
+    "allocated_bytes.all.current",
+    "allocated_bytes.all.peak",
+    "active_bytes.all.current",
+    "active_bytes.all.peak",
+    "requested_bytes.all.current",
+    "requested_bytes.all.peak",
+    "inactive_split_bytes.all.current",
+    "inactive_split_bytes.all.peak",
+    "reserved_bytes.all.current",
+    "reserved_bytes.all.peak",
+    "reserved_unallocated",
+    "tried_to_allocate",
+    "process_used",
+    "device_used",
+    "device_free",
+    "device_capacity",
+]
+"""torch.cuda.memory_stats' names, and what is no counter of PyTorch's: what an error of a memory
+that is full tells, and what the driver tells of a process and of the card."""
+
+PeakWindow = Literal["run", "log", "phase"]
+"""Since when a peak is the highest: the beginning of the run or of a phase, or the line before."""
+
+Event = Literal["num_alloc_retries", "num_ooms"]
+
 MAX_TEXT_LENGTH = 8 * 1024**2
 MAX_ARTIFACTS = 64
 

@@ -94,7 +94,7 @@ class LaunchedFitCheck(FitCheckOptions, LaunchedJob):
     """A launch in the place of a job and its card, and the policy."""
 
 
-def _which(kind: type[Job], launched: type[LaunchedJob]) -> Discriminator:
+def which(kind: type[Job], launched: type[LaunchedJob]) -> Discriminator:
     """Tells a job from a launch in its place by what there is."""
 
     def tag(value: Any) -> str:
@@ -106,12 +106,12 @@ def _which(kind: type[Job], launched: type[LaunchedJob]) -> Discriminator:
 
 JobOrLaunch = Annotated[
     Annotated[Job, Tag("Job")] | Annotated[LaunchedJob, Tag("LaunchedJob")],
-    _which(Job, LaunchedJob),
+    which(Job, LaunchedJob),
 ]
 FitCheckOrLaunch = Annotated[
     Annotated[FitCheckRequest, Tag("FitCheckRequest")]
     | Annotated[LaunchedFitCheck, Tag("LaunchedFitCheck")],
-    _which(FitCheckRequest, LaunchedFitCheck),
+    which(FitCheckRequest, LaunchedFitCheck),
 ]
 """A question about a job, or about a launch in its place."""
 AS_LAUNCH = WithJsonSchema({"allOf": [{"$ref": "#/components/schemas/Launch"}]})

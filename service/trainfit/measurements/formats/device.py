@@ -1,7 +1,7 @@
 """What the driver tells of a card: nvidia-smi and NVIDIA's DCGM exporter, both in MiB."""
 
 from trainfit.measurements.line_format import MIB, Bytes, LineFormat
-from trainfit.measurements.measurement import Counter
+from trainfit.specs.artifacts import Counter
 
 
 def _framebuffer(name: str, counter: Counter) -> LineFormat:

@@ -6,7 +6,7 @@ patches/training_log/print_rank_last_patches.py.
 """
 
 from trainfit.measurements.line_format import GB, GIB, MIB, Bytes, LineFormat, Pace, Times
-from trainfit.measurements.measurement import Counter, PeakWindow
+from trainfit.specs.artifacts import Counter, PeakWindow
 
 AFTER = r"(?:\[Rank (?P<rank>\d+)\] *)?\((?P<moment>(?:after|before)[^()|]{1,60}?)\) *"
 

@@ -7,7 +7,7 @@ torch/cuda/memory.py (memory_summary, memory_stats).
 import re
 
 from trainfit.measurements.line_format import Bytes, LineFormat, Times
-from trainfit.measurements.measurement import Counter, Event, PeakWindow
+from trainfit.specs.artifacts import Counter, Event, PeakWindow
 
 OUT_OF_MEMORY = LineFormat(
     "out of memory",

@@ -9,7 +9,7 @@ memory_status); verl's utils/profiler/performance.py and workers/engine_workers.
 from typing import NamedTuple
 
 from trainfit.measurements.line_format import GIB, MIB, Bytes, LineFormat, Pace, Times
-from trainfit.measurements.measurement import Counter, PeakWindow
+from trainfit.specs.artifacts import Counter, PeakWindow
 
 
 class Named(NamedTuple):

@@ -64,13 +64,14 @@ _total = attrgetter("total")
 
 class Held(NamedTuple):
     """What a rank holds of the model for the whole step. `step_bytes` is what its optimizer step
-    borrows, `beside_bytes` what units held whole and padded buckets take.
+    borrows, `beside_bytes` what units held whole take, `padding_bytes` what padded buckets do.
     """
 
     chunks: tuple[ChunkParameters, ...]
     states: tuple[Component, ...]
     step_bytes: int
     beside_bytes: int
+    padding_bytes: int
     experts: bool
 
 
@@ -83,14 +84,16 @@ def _rank(
     padded: bool,
 ) -> Rank:
     """Experts that are not `padded` to their capacity take whatever is routed to them."""
+    buffers = standing.framework + held.padding_bytes
     return Rank(
         placements=placements,
         parameters=held.chunks,
         states=held.states,
         activations=moving.kept,
         workspace=moving.borrowed + standing.workspace,
-        framework_buffers=moving.pipeline + standing.framework + held.beside_bytes,
+        framework_buffers=moving.pipeline + buffers + held.beside_bytes,
         routed=moving.kept + moving.borrowed if held.experts and not padded else 0,
+        resident=sum([state.bytes for state in held.states]) + standing.workspace + buffers,
         peak=moving.peak,
         in_flight=in_flight,
     )
@@ -116,7 +119,8 @@ def _held(placed: Placed, table: ParameterTable, sharding: StateSharding) -> lis
                 state("optimizer_states", sizes.optimizer),
             ),
             step_bytes=sizes.step,
-            beside_bytes=units + bucket_padding(local, sharding),
+            beside_bytes=units,
+            padding_bytes=bucket_padding(local, sharding),
             experts=local.expert > 0,
         )
 

@@ -123,6 +123,7 @@ def _rank(
         workspace=moving.borrowed + held.workspace,
         framework_buffers=held.buffers,
         routed=0,
+        resident=held.states.weights + held.states.optimizer + held.buffers + held.workspace,
         peak=moving.peak,
         in_flight=flying,
         cached=max(0, passing.total + held.states.flat - moving.total),

@@ -57,14 +57,16 @@ def ranks(
             live = pipeline.highest(number, placements, held.states)
         elif activations:
             live, unused = _highest(placements[0], held, shares)
+        libraries = cublas.workspaces(plan.gpu.compute_capability)
         yield Rank(
             placements=placements,
             parameters=held.parameters,
             states=_components(held, live),
             activations=live.kept,
-            workspace=live.borrowed + cublas.workspaces(plan.gpu.compute_capability),
+            workspace=live.borrowed + libraries,
             framework_buffers=live.buffers + held.buffers,
             routed=live.kept + live.borrowed if plan.layout.ep > 1 else 0,
+            resident=held.states.weights + held.states.optimizer + held.buffers + libraries,
             peak=live.peak,
             in_flight=1 if pipeline is None else pipeline.loads(number).in_flight,
             cached=unused,

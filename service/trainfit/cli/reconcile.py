@@ -1,0 +1,114 @@
+"""`trainfit reconcile`: what a run took, beside what was predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from trainfit.cli.errors import RefusedCommandError
+from trainfit.cli.estimate import JOB, NAMED
+from trainfit.cli.flags import takes_job_flags
+from trainfit.cli.jobs import question
+from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
+from trainfit.cli.logs import artifact
+from trainfit.cli.lookup import looking_up
+from trainfit.cli.refusals import refusal
+from trainfit.cli.terminal import labelled, print_all, print_json, table
+from trainfit.decisions.quantities import gib, gib_range, plain, ranges
+from trainfit.decisions.reconcile.comparison import ComparedFigure
+from trainfit.decisions.reconcile.explanations import Explanation
+from trainfit.questions.launches import read_asked
+from trainfit.questions.problems import Problem
+from trainfit.questions.reconcile import ReconcileAnswer, reconciled
+from trainfit.questions.wire import to_json
+from trainfit.specs.artifacts import LogFormat
+from trainfit.specs.reconcile import ReconcileRequest
+
+LOG = Parameter(help="What the run has printed; /dev/stdin is what is piped in. May be repeated.")
+FORMAT = Parameter(name="--log-format", help="What alone is read of logs. Unset: all formats.")
+JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
+
+
+@takes_job_flags
+def reconcile(
+    named: Annotated[list[str] | None, NAMED] = None,
+    /,
+    *,
+    log: Annotated[list[Path], LOG],
+    job: Annotated[Path | None, JOB] = None,
+    log_format: Annotated[LogFormat | None, FORMAT] = None,
+    as_json: Annotated[bool, JSON] = False,
+    launch: LaunchOptions = NOTHING_SAID,
+    **flags: Any,
+) -> None:
+    """Put what a run took beside what was predicted of its job, and say what explains it."""
+    document = question(named or (), job, flags, launch)
+    artifacts = [artifact(each, log_format).model_dump(exclude_none=True) for each in log]
+    answer = _answered({**document, "run": {"artifacts": artifacts}}, as_json=as_json)
+    if as_json:
+        print_json(to_json(answer))
+    else:
+        print_all(*_tables(answer))
+
+
+def _answered(document: dict[str, Any], *, as_json: bool) -> ReconcileAnswer:
+    asked = read_asked(document, ReconcileRequest)
+    if isinstance(asked, Problem):
+        raise _refused(asked, document, as_json=as_json)
+    with looking_up(online=True) as look_up:
+        find = look_up([asked.job.model])
+    found = asked.answered(lambda job, reading: reconciled(job, find, reading))
+    if isinstance(found, Problem):
+        raise _refused(found, document, as_json=as_json)
+    return found
+
+
+def _refused(problem: Problem, document: dict[str, Any], *, as_json: bool) -> RefusedCommandError:
+    words = to_json(problem).decode() if as_json else refusal(problem, document)
+    return RefusedCommandError(words)
+
+
+def _tables(answer: ReconcileAnswer) -> Iterator[Table]:
+    yield _compared(answer.comparisons)
+    if answer.explanations:
+        yield _explained(answer.explanations)
+    lines = [(plain(each.id), each.message) for each in answer.findings]
+    coverage = answer.coverage
+    seen = f"pipeline ranks {ranges(coverage.pp_ranks)}" if coverage.pp_ranks else "none"
+    if not coverage.binding_seen:
+        seen += f"; not {answer.estimate.binding.pp_rank}, which needs most"
+    lines.append(("ranks seen", f"{len(coverage.ranks)} of {coverage.num_gpus}: {seen}"))
+    lines += [
+        (f"not read: {each.source.name}:{each.source.line}", each.why) for each in answer.unread
+    ]
+    yield labelled(lines)
+
+
+def _compared(found: Sequence[ComparedFigure]) -> Table:
+    rows = table(["bytes"], ["rank", "GiB", "expected", "bounds", "off"])
+    for name in ("is", "where"):
+        rows.add_column(name)
+    for each in found:
+        expected, bounds, off = "", "", ""
+        if each.predicted is not None and each.residual_bytes is not None:
+            expected, bounds = gib(each.predicted.expected), gib_range(each.predicted)
+            off = f"{each.residual_bytes / each.predicted.expected:+.1%}"
+        verdict = plain(each.verdict) if each.why is None else f"not comparable: {each.why}"
+        rank = "" if each.rank is None else str(each.rank)
+        at_least = ">= " * each.at_least
+        where = f"{each.source.name}:{each.source.line}"
+        measured = at_least + gib(each.measured_bytes)
+        rows.add_row(each.quantity, rank, measured, expected, bounds, off, verdict, where)
+    return rows
+
+
+def _explained(found: Sequence[Explanation]) -> Table:
+    rows = table(["what would explain it"], ["GiB", "off before", "then"])
+    for each in found:
+        ratios = (f"{each.before_ratio:.1%}", f"{each.after_ratio:.1%}")
+        rows.add_row(each.meaning, f"{each.bytes / 2**30:+.1f}", *ratios)
+    return rows

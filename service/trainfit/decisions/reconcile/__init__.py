@@ -1,0 +1,1 @@
+"""What a run said of itself, beside what was predicted."""

@@ -1,0 +1,163 @@
+"""Figures of a run beside the bounds of the stage that they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from trainfit.estimator.results import Estimate, Interval, Stage
+from trainfit.specs.artifacts import Counter
+from trainfit.specs.reconcile import Figure
+
+Quantity = Literal["resident", "allocated", "reserved", "device"]
+"""What is compared: bytes allocated between two steps, and at the peak; reserved; on the card."""
+
+QUANTITIES: Mapping[Counter, Quantity] = {
+    "allocated_bytes.all.current": "resident",
+    "allocated_bytes.all.peak": "allocated",
+    "active_bytes.all.peak": "allocated",
+    "reserved_bytes.all.current": "reserved",
+    "reserved_bytes.all.peak": "reserved",
+    "device_used": "device",
+    "process_used": "device",
+}
+PEAKS: tuple[Quantity, ...] = ("allocated", "reserved", "device")
+FIRST_STEP = 1
+FULL_MEMORY = "out of memory"
+
+Verdict = Literal["within", "below", "above", "not_comparable"]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureSource:
+    """A line of a text, counted from 1."""
+
+    name: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedFigure:
+    """What a rank took beside what was predicted of its stage. `residual_bytes` is the measured
+    less the expected; `within` holds if the measured, as exact as it was printed, lies between the
+    bounds. A figure that is not comparable says `why`. `at_least` marks what a run had when its
+    memory was full: it needed that and more.
+    """
+
+    quantity: Quantity
+    rank: int | None
+    pp_rank: int | None
+    step: int | None
+    measured_bytes: int
+    resolution_bytes: int
+    at_least: bool
+    predicted: Interval | None
+    residual_bytes: int | None
+    verdict: Verdict
+    why: str | None
+    source: FigureSource
+
+
+def comparable(figures: Iterable[Figure]) -> list[Figure]:
+    """One figure for every rank and quantity that they tell: of peaks the highest of the later
+    steps, of what is allocated between steps the last.
+    """
+    found: dict[tuple[int | None, Quantity], Figure] = {}
+    for each in figures:
+        quantity = QUANTITIES.get(each.counter)
+        if quantity is None or not each.bytes:
+            continue
+        key = each.rank, quantity
+        before = found.get(key)
+        if before is None or _tells_more(each, before, quantity):
+            found[key] = each
+    return list(found.values())
+
+
+def comparisons(figures: Iterable[Figure], estimate: Estimate) -> list[ComparedFigure]:
+    """Figures that can be compared, each beside the bounds of its stage."""
+    return [_compared(each, estimate) for each in figures]
+
+
+def _tells_more(new: Figure, old: Figure, quantity: Quantity) -> bool:
+    """Whether a figure is to stand for a rank in the place of another."""
+    if is_later(new) != is_later(old):
+        return is_later(new)
+    return new.bytes > old.bytes if quantity in PEAKS else True
+
+
+def is_later(figure: Figure) -> bool:
+    """Whether it was read after the first step, in which the optimizer's states are made."""
+    return figure.step is None or figure.step > FIRST_STEP
+
+
+def _compared(figure: Figure, estimate: Estimate) -> ComparedFigure:
+    quantity = QUANTITIES[figure.counter]
+    pp_rank, why = stage_of(figure.rank, estimate)
+    full = figure.format == FULL_MEMORY
+    if why is None and quantity == "resident" and (full or not is_later(figure)):
+        why = "it was read within a step, or before the optimizer's states were made"
+    predicted = None
+    if why is None and pp_rank is not None:
+        predicted = predicted_of(estimate.stages[pp_rank], quantity)
+    return ComparedFigure(
+        quantity=quantity,
+        rank=figure.rank,
+        pp_rank=pp_rank,
+        step=figure.step,
+        measured_bytes=figure.bytes,
+        resolution_bytes=figure.resolution_bytes,
+        at_least=full,
+        predicted=predicted,
+        residual_bytes=None if predicted is None else figure.bytes - predicted.expected,
+        verdict=_verdict(figure, predicted, at_least=full),
+        why=why,
+        source=FigureSource(figure.source.name, figure.source.line),
+    )
+
+
+def stage_of(rank: int | None, estimate: Estimate) -> tuple[int | None, str | None]:
+    """The pipeline rank of a rank, or why it is not known. Pipeline ranks are the outermost
+    dimension of every framework's ranks: each has the next num_gpus / pp of them.
+    """
+    stages, num_gpus = len(estimate.stages), estimate.parallelism.num_gpus
+    if rank is None:
+        return (0, None) if stages == 1 else (None, "no line says which rank it is of")
+    if rank >= num_gpus:
+        return None, f"the job has {num_gpus} GPUs, and no rank {rank}"
+    return rank // (num_gpus // stages), None
+
+
+def predicted_of(stage: Stage, quantity: Quantity) -> Interval:
+    """What is predicted of a stage. What is resident has the bounds of what is allocated."""
+    match quantity:
+        case "resident":
+            resident, bounds = stage.resident_bytes, stage.allocated_bytes
+            low, high = bounds.expected - bounds.low, bounds.high - bounds.expected
+            return Interval(max(0, resident - low), resident, resident + high)
+        case "allocated":
+            return stage.allocated_bytes
+        case "reserved":
+            return stage.reserved_bytes
+        case "device":
+            return stage.device_bytes
+
+
+def _verdict(figure: Figure, predicted: Interval | None, *, at_least: bool) -> Verdict:
+    if predicted is None:
+        return "not_comparable"
+    if figure.bytes - figure.resolution_bytes > predicted.high:
+        return "above"
+    if figure.bytes + figure.resolution_bytes < predicted.low and not at_least:
+        return "below"
+    return "within"
+
+
+def residuals(found: Iterable[ComparedFigure]) -> list[float]:
+    """Of what can be compared, how far the measured is from the expected, relative to it."""
+    return [
+        each.residual_bytes / each.measured_bytes
+        for each in found
+        if each.residual_bytes is not None and not each.at_least
+    ]

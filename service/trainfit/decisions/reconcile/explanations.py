@@ -1,0 +1,181 @@
+"""What would explain that a run took more or less than was predicted: the job with one thing other
+than it says, priced again and put beside the same figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from trainfit.decisions.patch import apply, patch
+from trainfit.decisions.reconcile.comparison import ComparedFigure, comparisons, residuals
+from trainfit.estimator.results import Estimate
+from trainfit.resolve.findings import Change, RefusedError
+from trainfit.specs.honoured import MEGATRON
+from trainfit.specs.job import Job
+from trainfit.specs.reconcile import Figure
+from trainfit.specs.training import BACKENDS, LOSSES
+
+OFF = 0.01
+"""How far the expected may be from the measured before an explanation is looked for."""
+BETTER = 0.5
+"""What an explanation leaves at most of how far they are apart."""
+OFFERED = 5
+RECOMPUTE = "/training/recompute"
+EVERY_LAYER = {"granularity": "full", "method": "uniform", "num_layers": 1}
+
+
+class Supposed(NamedTuple):
+    """Values of fields of the job, and what they would mean in words."""
+
+    values: Mapping[str, Any]
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What would explain the figures: a JSON Patch on the job, by how much it changes what is
+    expected of the stage that is farthest off, and how far the figures then are from the expected,
+    relative to them, where they were `before`. `speaks_for` and `speaks_against` name the figures
+    that come nearer and that go farther.
+    """
+
+    meaning: str
+    patch: list[Change]
+    bytes: int
+    before_ratio: float
+    after_ratio: float
+    speaks_for: list[str]
+    speaks_against: list[str]
+
+
+def explanations(
+    job: Job,
+    figures: Sequence[Figure],
+    found: Sequence[ComparedFigure],
+    price: Callable[[Job], Estimate],
+) -> list[Explanation]:
+    """What explains the figures, best first and of those alike the likelier; nothing where they
+    are as expected. `price` raises RefusedError for a job that does not hold.
+    """
+    before = _apart(found)
+    if before <= OFF:
+        return []
+    tried = []
+    for each in supposed(job):
+        changes = patch(job, each.values)
+        try:
+            priced = price(apply(job, changes))
+        except (RefusedError, ValidationError):
+            continue
+        again = comparisons(figures, priced)
+        after = _apart(again)
+        if after <= BETTER * before:
+            tried.append(_explained(each.meaning, changes, found, again, (before, after)))
+    tried.sort(key=lambda explanation: round(explanation.after_ratio / OFF))
+    return tried[:OFFERED]
+
+
+def _apart(found: Sequence[ComparedFigure]) -> float:
+    """How far figures are from the expected: the root of the mean of the squares. Without anything
+    to compare, nothing.
+    """
+    told = residuals(found)
+    return sqrt(sum(each**2 for each in told) / len(told)) if told else 0.0
+
+
+def _explained(
+    meaning: str,
+    changes: Sequence[Change],
+    found: Sequence[ComparedFigure],
+    again: Sequence[ComparedFigure],
+    apart: tuple[float, float],
+) -> Explanation:
+    nearer, farther, moved = [], [], 0
+    for old, new in zip(found, again, strict=True):
+        if old.residual_bytes is None or new.residual_bytes is None:
+            continue
+        change = old.residual_bytes - new.residual_bytes
+        moved = max(moved, change, key=abs)
+        name = f"{old.quantity} of rank {old.rank}" if old.rank is not None else old.quantity
+        if abs(new.residual_bytes) < abs(old.residual_bytes):
+            nearer.append(name)
+        elif abs(new.residual_bytes) > abs(old.residual_bytes):
+            farther.append(name)
+    return Explanation(meaning, list(changes), moved, *apart, nearer, farther)
+
+
+def supposed(job: Job) -> Iterator[Supposed]:
+    """What a run may have been other than its job says, the likeliest first, one at a time."""
+    yield from _recomputed(job)
+    yield from _kernels(job)
+    yield from _batch(job)
+    yield from _states(job)
+    for factor in (1.1, 1.25, 1.5, 2.0):
+        if factor > job.training.moe.imbalance_factor:
+            yield Supposed(
+                {"/training/moe/imbalance_factor": factor},
+                f"the most loaded rank receives {factor:g} times the rows of balanced routing",
+            )
+
+
+def _recomputed(job: Job) -> Iterator[Supposed]:
+    given = job.training.recompute
+    if given.granularity is not None:
+        yield Supposed({RECOMPUTE: {}}, "nothing is recomputed")
+    if given.granularity != "full":
+        yield Supposed({RECOMPUTE: EVERY_LAYER}, "every layer is recomputed")
+    if given.granularity != "selective":
+        yield Supposed({RECOMPUTE: {"granularity": "selective"}}, "recomputation is selective")
+    elif job.framework.name in MEGATRON:
+        for module in given.modules or ():
+            rest = [each for each in given.modules or () if each != module]
+            values = {"granularity": "selective", "modules": rest} if rest else {}
+            yield Supposed({RECOMPUTE: values}, f"{module} is not recomputed")
+
+
+def _kernels(job: Job) -> Iterator[Supposed]:
+    name, training = job.framework.name, job.training
+    for backend, frameworks in BACKENDS.items():
+        if name in frameworks and backend != training.attention.backend:
+            values = {"/training/attention/backend": backend}
+            yield Supposed(values, f"attention is {backend}")
+    for loss, frameworks in LOSSES.items():
+        if name in frameworks and loss != training.loss.cross_entropy:
+            yield Supposed({"/training/loss/cross_entropy": loss}, f"the loss is {loss}")
+    if training.loss.cross_entropy != "unfused":
+        yield Supposed({"/training/loss/cross_entropy": "unfused"}, "the loss is not fused")
+
+
+def _batch(job: Job) -> Iterator[Supposed]:
+    training = job.training
+    size, length = training.micro_batch_size, training.seq_length
+    sizes = {each for each in (2 * size, size // 2, 1) if each >= 1} - {size}
+    for each in sorted(sizes):
+        values: dict[str, Any] = {"/training/micro_batch_size": each}
+        yield Supposed(values, f"micro-batches have {each} samples")
+    for each in (2 * length, length // 2):
+        yield Supposed({"/training/seq_length": each}, f"samples have {each} tokens")
+
+
+def _states(job: Job) -> Iterator[Supposed]:
+    layout = job.parallelism
+    if job.framework.name in MEGATRON:
+        sharded = layout.use_distributed_optimizer is not False
+        yield Supposed(
+            {"/parallelism/use_distributed_optimizer": not sharded},
+            f"optimizer states are {'not ' if sharded else ''}shared out over data-parallel ranks",
+        )
+    if layout.tp > 1:
+        shared = layout.sequence_parallel is not False
+        yield Supposed(
+            {"/parallelism/sequence_parallel": not shared},
+            f"sequence parallelism is {'off' if shared else 'on'}",
+        )
+    for dtype in ("bf16", "fp32"):
+        if job.training.precision != dtype:
+            yield Supposed({"/training/precision": dtype}, f"the precision is {dtype}")

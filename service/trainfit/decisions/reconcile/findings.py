@@ -1,0 +1,214 @@
+"""What the figures of a run say by themselves: room that is left, and what goes wrong."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from trainfit.decisions.quantities import gib
+from trainfit.decisions.reconcile.comparison import ComparedFigure, is_later, stage_of
+from trainfit.estimator.results import Estimate
+from trainfit.specs.artifacts import Counter
+from trainfit.specs.reconcile import Figure
+
+FindingId = Literal[
+    "headroom",
+    "out_of_memory",
+    "growth",
+    "fragmentation",
+    "cache_releases",
+    "held_for_streams",
+    "outside_torch",
+    "rank_imbalance",
+]
+STEPS_OF_GROWTH = 3
+"""A tensor that is kept by every step shows from the third on: the second still makes states."""
+SHARE = 0.02
+"""Of what a run took, what is worth a word: twice what a peak strays between equal ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinding:
+    """Something that the figures say, with its bytes, and what to do about it."""
+
+    id: FindingId
+    message: str
+    bytes: int | None = None
+    rank: int | None = None
+
+
+class Retries(NamedTuple):
+    """How often a rank has released its cache to find room."""
+
+    rank: int | None
+    times: int
+
+
+def findings(
+    figures: Sequence[Figure],
+    found: Sequence[ComparedFigure],
+    retries: Iterable[Retries],
+    estimate: Estimate,
+    capacity_bytes: int | None,
+) -> list[RunFinding]:
+    """All that is found, the gravest first."""
+    series = _series(figures)
+    return [
+        *_full(found),
+        *_releases(retries),
+        *_growth(series),
+        *_fragmentation(series),
+        *_held(series),
+        *_outside(found),
+        *_imbalance(figures, estimate),
+        *_headroom(figures, found, capacity_bytes),
+    ]
+
+
+Series = Mapping[tuple[int | None, Counter], Sequence[Figure]]
+
+
+def _series(figures: Sequence[Figure]) -> Series:
+    """Figures of later steps by rank and counter, in the order of their steps."""
+    series: dict[tuple[int | None, Counter], list[Figure]] = defaultdict(list)
+    for each in figures:
+        if is_later(each) and each.format != "out of memory":
+            series[each.rank, each.counter].append(each)
+    return series
+
+
+def _full(found: Sequence[ComparedFigure]) -> Iterator[RunFinding]:
+    for each in found:
+        if each.at_least and each.quantity == "device":
+            message = f"the card was full with {gib(each.measured_bytes)} GiB in use"
+            yield RunFinding("out_of_memory", message, each.measured_bytes, each.rank)
+
+
+def _releases(retries: Iterable[Retries]) -> Iterator[RunFinding]:
+    most: dict[int | None, int] = {}
+    for rank, times in retries:
+        most[rank] = max(most.get(rank, 0), times)
+    for rank, times in most.items():
+        if times:
+            message = (
+                f"the allocator released its cache {times} times to find room: the run is at the "
+                "edge of the card, and every release stops it"
+            )
+            yield RunFinding("cache_releases", message, rank=rank)
+
+
+def _growth(series: Series) -> Iterator[RunFinding]:
+    """What is allocated between steps, or reserved, that becomes more at every one of them."""
+    for (rank, counter), told in series.items():
+        steps = [each for each in told if each.step is None or each.step >= STEPS_OF_GROWTH]
+        if len(steps) < STEPS_OF_GROWTH:
+            continue
+        sizes = [each.bytes for each in steps]
+        rises = all(before <= after for before, after in pairwise(sizes))
+        grown = sizes[-1] - sizes[0]
+        if not rises or grown <= SHARE * sizes[0]:
+            continue
+        if counter == "allocated_bytes.all.current":
+            message = (
+                f"{gib(grown)} GiB more are allocated between steps than {len(steps)} figures "
+                "before: tensors are kept from step to step, a loss with its graph perhaps"
+            )
+            yield RunFinding("growth", message, grown, rank)
+        elif counter == "reserved_bytes.all.current" and not _peaks_grow(series, rank):
+            message = f"{gib(grown)} GiB more are reserved though no peak grows: it fragments"
+            yield RunFinding("fragmentation", message, grown, rank)
+
+
+def _peaks_grow(series: Series, rank: int | None) -> bool:
+    sizes = [each.bytes for each in series.get((rank, "allocated_bytes.all.peak"), ())]
+    return bool(sizes) and sizes[-1] > sizes[0]
+
+
+def _fragmentation(series: Series) -> Iterator[RunFinding]:
+    """What is reserved above the peak of what is allocated."""
+    for (rank, counter), told in series.items():
+        peaks = series.get((rank, "allocated_bytes.all.peak"))
+        if counter != "reserved_bytes.all.peak" or not peaks:
+            continue
+        reserved, peak = max(each.bytes for each in told), max(each.bytes for each in peaks)
+        if reserved > 1.1 * peak:
+            message = (
+                f"{gib(reserved - peak)} GiB are reserved above the peak of what is allocated; "
+                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True gives most of it back"
+            )
+            yield RunFinding("fragmentation", message, reserved - peak, rank)
+
+
+def _held(series: Series) -> Iterator[RunFinding]:
+    """Freed, but not for reuse: another stream may still read it."""
+    for (rank, counter), told in series.items():
+        peaks = series.get((rank, "allocated_bytes.all.peak"))
+        if counter != "active_bytes.all.peak" or not peaks:
+            continue
+        held = max(each.bytes for each in told) - max(each.bytes for each in peaks)
+        if held > SHARE * peaks[-1].bytes:
+            message = f"{gib(held)} GiB were freed and waited for other streams (record_stream)"
+            yield RunFinding("held_for_streams", message, held, rank)
+
+
+def _outside(found: Sequence[ComparedFigure]) -> Iterator[RunFinding]:
+    reserved = {each.rank: each for each in found if each.quantity == "reserved"}
+    for each in found:
+        within = reserved.get(each.rank)
+        if each.quantity != "device" or within is None or each.at_least or within.predicted is None:
+            continue
+        assert each.predicted is not None
+        outside = each.measured_bytes - within.measured_bytes
+        most = each.predicted.high - within.predicted.high
+        if outside > most:
+            message = (
+                f"{gib(outside)} GiB of the card lie outside PyTorch, where {gib(most)} are the "
+                "most that context and communicators take: another process, or CUDA graphs"
+            )
+            yield RunFinding("outside_torch", message, outside - most, each.rank)
+
+
+def _imbalance(figures: Sequence[Figure], estimate: Estimate) -> Iterator[RunFinding]:
+    """Ranks of one stage that do not peak alike."""
+    peaks: dict[int, dict[int, int]] = defaultdict(dict)
+    for each in figures:
+        if each.counter == "allocated_bytes.all.peak" and each.rank is not None and is_later(each):
+            stage, why = stage_of(each.rank, estimate)
+            if why is None and stage is not None:
+                of_rank = peaks[stage]
+                of_rank[each.rank] = max(of_rank.get(each.rank, 0), each.bytes)
+    for stage, of_rank in peaks.items():
+        if len(of_rank) < 2:
+            continue
+        most = max(of_rank, key=of_rank.__getitem__)
+        apart = of_rank[most] - min(of_rank.values())
+        if apart > SHARE * of_rank[most]:
+            message = (
+                f"ranks of pipeline rank {stage} peak {gib(apart)} GiB apart, rank {most} highest: "
+                "routing or lengths are not balanced"
+            )
+            yield RunFinding("rank_imbalance", message, apart, most)
+
+
+def _headroom(
+    figures: Sequence[Figure], found: Sequence[ComparedFigure], capacity_bytes: int | None
+) -> Iterator[RunFinding]:
+    told = [each.bytes for each in figures if each.counter == "device_capacity"]
+    capacity = max(told, default=capacity_bytes or 0)
+    used = [each for each in found if each.quantity in ("reserved", "device")]
+    if not capacity or not used or any(each.at_least for each in found):
+        return
+    highest = max(used, key=lambda each: (each.measured_bytes, each.quantity == "device"))
+    left = capacity - highest.measured_bytes
+    if highest.quantity == "reserved" and highest.predicted is not None:
+        outside = [each.predicted.high for each in found if each.predicted and each is not highest]
+        left -= max(0, max(outside, default=0) - highest.predicted.high)
+    if left > 0.15 * capacity:
+        message = (
+            f"{gib(left)} GiB of {gib(capacity)} stay free: a larger micro-batch, longer sequences "
+            "or less recomputation may fit; POST /v1/fit-check with limits tells which"
+        )
+        yield RunFinding("headroom", message, left, highest.rank)

@@ -1,0 +1,72 @@
+"""A run beside its prediction: was it right, what explains the difference, what is to be done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from trainfit.decisions.reconcile.attribution import Attribution, attributions
+from trainfit.decisions.reconcile.comparison import ComparedFigure, comparable, comparisons
+from trainfit.decisions.reconcile.explanations import Explanation, explanations
+from trainfit.decisions.reconcile.findings import Retries, RunFinding, findings
+from trainfit.estimator.results import Estimate
+from trainfit.specs.job import Job
+from trainfit.specs.reconcile import Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Which ranks have told something, and of which pipeline ranks; `binding_seen` whether the one
+    that needs most was among them.
+    """
+
+    num_gpus: int
+    ranks: list[int]
+    pp_ranks: list[int]
+    unseen_pp_ranks: list[int]
+    binding_seen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """What a run said of itself beside what was predicted."""
+
+    comparisons: list[ComparedFigure]
+    attributions: list[Attribution]
+    explanations: list[Explanation]
+    findings: list[RunFinding]
+    coverage: Coverage
+
+
+def reconcile(
+    job: Job,
+    figures: Sequence[Figure],
+    retries: Iterable[Retries],
+    estimate: Estimate,
+    price: Callable[[Job], Estimate],
+    capacity_bytes: int | None,
+) -> Reconciliation:
+    """The figures of a run of the job beside its estimate. `price` estimates what it may have been
+    instead.
+    """
+    chosen = comparable(figures)
+    found = comparisons(chosen, estimate)
+    return Reconciliation(
+        comparisons=found,
+        attributions=attributions(found, estimate),
+        explanations=explanations(job, chosen, found, price),
+        findings=findings(figures, found, retries, estimate, capacity_bytes),
+        coverage=_coverage(found, estimate),
+    )
+
+
+def _coverage(found: Sequence[ComparedFigure], estimate: Estimate) -> Coverage:
+    seen = sorted({each.pp_rank for each in found if each.pp_rank is not None})
+    stages = range(len(estimate.stages))
+    return Coverage(
+        num_gpus=estimate.parallelism.num_gpus,
+        ranks=sorted({each.rank for each in found if each.rank is not None}),
+        pp_ranks=seen,
+        unseen_pp_ranks=[stage for stage in stages if stage not in seen],
+        binding_seen=estimate.binding.pp_rank in seen,
+    )

@@ -1,0 +1,118 @@
+"""From a job and what its run said to the answer: the one path, for HTTP and the terminal."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from trainfit import __version__
+from trainfit.decisions.quantities import gib, plain
+from trainfit.decisions.reconcile.findings import Retries
+from trainfit.decisions.reconcile.reconcile import Reconciliation, reconcile
+from trainfit.estimator.results import Estimate
+from trainfit.launch.reading import LaunchReading, ReadLaunch
+from trainfit.measurements.measurement import Measurement, Measurements, Unread
+from trainfit.measurements.read import read_measurements
+from trainfit.questions.answers import Sent, html_table
+from trainfit.questions.bounds import bounded_estimate
+from trainfit.questions.digest import catalogue_version, normalised, request_digest
+from trainfit.questions.dimensions import Find, from_package
+from trainfit.questions.estimate import fields_of
+from trainfit.questions.pricing import Pricing
+from trainfit.questions.releases import estimated
+from trainfit.resolve.gpu import gpu_of
+from trainfit.specs.job import AS_JOB, Job
+from trainfit.specs.reconcile import Figure, FigurePlace, ReconcileRequest
+
+EXPLAINING_WORK = 3_000_000
+"""Work for what may explain a difference, some seconds at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileAnswer(Reconciliation, Sent):
+    """A run beside its prediction, with what that is a function of. Equal digests have equal
+    answers.
+
+    `unread` are lines of the artifacts that speak of memory and were not read; `estimate` is what
+    was predicted. `request_digest` is a SHA-256 of all that was asked of the normalised `job`, the
+    source of its model and both versions. `launch` tells how it was read, where a launch stood in
+    its place.
+    """
+
+    unread: list[Unread]
+    estimate: Estimate
+    estimator_version: str
+    catalogue_version: str
+    request_digest: str
+    job: Annotated[dict[str, Any], AS_JOB]
+    launch: ReadLaunch | None
+
+    def _repr_html_(self) -> str:
+        """The comparisons, for a notebook."""
+        rows = [
+            [
+                each.quantity,
+                "" if each.rank is None else str(each.rank),
+                gib(each.measured_bytes),
+                "" if each.predicted is None else gib(each.predicted.expected),
+                plain(each.verdict),
+            ]
+            for each in self.comparisons
+        ]
+        header = ["bytes", "rank", "measured (GiB)", "expected (GiB)", "is"]
+        return html_table("A run beside its prediction", header, rows)
+
+
+def reconciled(
+    request: ReconcileRequest,
+    find: Find = from_package,
+    reading: LaunchReading | None = None,
+) -> ReconcileAnswer:
+    """A run beside its prediction, as it is sent. Errors are those of `plan_of`."""
+    pricing = Pricing(find)
+    read = read_measurements(request.run.artifacts)
+    found = reconcile(
+        request,
+        [*request.run.measurements, *map(_figure, read.measurements)],
+        list(_retries(read)),
+        estimate := _estimate(request, reading, pricing),
+        pricing.within(EXPLAINING_WORK),
+        None if request.gpu is None else gpu_of(request.gpu).memory_bytes,
+    )
+    plan = pricing.plan_of(request)
+    document = normalised(request, plan)
+    launch = reading.launch if reading is not None else None
+    asked: dict[str, Any] = {"run": request.run.model_dump(mode="json")}
+    if launch is not None:
+        asked["launch"] = asdict(launch)
+    return ReconcileAnswer(
+        **fields_of(found),
+        unread=read.unread,
+        estimate=estimate,
+        estimator_version=__version__,
+        catalogue_version=catalogue_version(),
+        request_digest=request_digest("reconcile", document, asked, plan.source),
+        job=document,
+        launch=launch,
+    )
+
+
+def _estimate(job: Job, reading: LaunchReading | None, pricing: Pricing) -> Estimate:
+    """What was predicted, within the bounds of all that a launch leaves open."""
+    if reading is None:
+        return pricing.estimate(job)
+    read = reading.launch
+    return bounded_estimate(
+        job, read.account.bounded, lambda each: estimated(each, read.variants, pricing.estimate)
+    )
+
+
+def _figure(read: Measurement) -> Figure:
+    """What a log said, as a caller sends it."""
+    place = FigurePlace.model_construct(name=read.source.name, line=read.source.line)
+    return Figure.model_construct(**{**fields_of(read), "source": place})
+
+
+def _retries(read: Measurements) -> Iterator[Retries]:
+    for each in read.occurrences:
+        if each.event == "num_alloc_retries":
+            yield Retries(each.rank, each.count)

@@ -1,0 +1,72 @@
+"""A question about a run: the job that it was, and what it said of itself."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, Tag, model_validator
+
+from trainfit.specs.artifacts import MAX_ARTIFACTS, Artifact, Counter, LogFormat, PeakWindow
+from trainfit.specs.job import Job
+from trainfit.specs.launch import LaunchedJob, which
+from trainfit.specs.part import MAX_SAFE_INTEGER, Part
+
+MAX_FIGURES = 20_000
+
+Bytes = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
+Number = Annotated[int, Field(ge=0, le=2**31)]
+
+
+class FigurePlace(Part):
+    """A line of a text, counted from 1."""
+
+    name: Annotated[str, Field(max_length=512)] = ""
+    line: Number = 0
+
+
+class Figure(Part):
+    """Bytes that a counter had, as POST /v1/measurements:from-logs answers them."""
+
+    counter: Counter
+    bytes: Bytes
+    resolution_bytes: Bytes = Field(0, description="The step in which they were printed.")
+    peak_window: PeakWindow | None = Field(
+        None, description="Since when a peak is the highest. Unset: since the run began."
+    )
+    rank: Number | None = Field(None, description="Whose they are, among all GPUs of the run.")
+    step: Number | None = Field(None, description="After which they were read.")
+    moment: Annotated[str, Field(max_length=512)] = "end of a step"
+    format: LogFormat | None = None
+    source: FigurePlace = Field(default_factory=FigurePlace)
+
+
+class Run(Part):
+    """What a run said of itself: logs to read, figures that were read, or both."""
+
+    artifacts: Annotated[tuple[Artifact, ...], Field(strict=False, max_length=MAX_ARTIFACTS)] = ()
+    measurements: Annotated[tuple[Figure, ...], Field(strict=False, max_length=MAX_FIGURES)] = ()
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.artifacts and not self.measurements:
+            raise ValueError("give artifacts, measurements or both")
+        return self
+
+
+class ReconcileOptions(Part):
+    """What is asked beside a job."""
+
+    run: Run = Field(..., description="What the run of this job said of itself.")
+
+
+class ReconcileRequest(ReconcileOptions, Job):
+    """A job, and what its run said of itself."""
+
+
+class LaunchedReconcile(ReconcileOptions, LaunchedJob):
+    """A launch in the place of a job, and what its run said of itself."""
+
+
+ReconcileOrLaunch = Annotated[
+    Annotated[ReconcileRequest, Tag("ReconcileRequest")]
+    | Annotated[LaunchedReconcile, Tag("LaunchedReconcile")],
+    which(ReconcileRequest, LaunchedReconcile),
+]

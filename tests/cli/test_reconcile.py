@@ -1,0 +1,51 @@
+"""`trainfit reconcile`, on what a run has printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from trainfit.api.examples import RECONCILE_EXAMPLES
+
+VALUE: dict[str, Any] = RECONCILE_EXAMPLES["megatron"]["value"] or {}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "train.log"
+    path.write_text(VALUE["run"]["artifacts"][0]["text"], "utf-8")
+    return path
+
+
+JOB = "meta-llama/Llama-3.1-8B --num-gpus 8 --tp 2 --seq-length 8192 --cross-entropy te_fused"
+
+
+def test_what_a_run_took_stands_beside_what_was_expected(run: Run, log: Path) -> None:
+    done = run(f"reconcile {JOB} --log {log}")
+    assert done.code == 0
+    told = " ".join(done.out.split())
+    assert "allocated 0 70.9 52.7" in told
+    assert "micro-batches have 2 samples" in told
+    assert "ranks seen 1 of 8" in told
+
+
+def test_json_is_what_http_answers(run: Run, log: Path) -> None:
+    found = json.loads(run(f"reconcile {JOB} --log {log} --json").out)
+    assert found["comparisons"][0]["source"] == {"name": str(log), "line": 1}
+
+
+def test_a_job_file_says_what_the_run_was(run: Run, log: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job.json"
+    job.write_text(json.dumps({name: value for name, value in VALUE.items() if name != "run"}))
+    found = json.loads(run(f"reconcile --job {job} --log {log} --json").out)
+    assert found["coverage"]["ranks"] == [0]
+
+
+def test_a_log_that_is_not_there_is_named(run: Run) -> None:
+    done = run(f"reconcile {JOB} --log nowhere.log")
+    assert done.code == 2
+    assert "nowhere.log: No such file or directory" in done.err
