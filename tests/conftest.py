@@ -4,8 +4,9 @@ keeps it from the Hub and from the caches of whoever runs the tests.
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -17,6 +18,17 @@ settings.load_profile("trainfit")
 LONGEST = ("tests/e2e/test_page.py", "tests/contract/test_schemathesis.py", "tests/shell/")
 """What is begun first where several processes run tests, so that none is waited for at the end."""
 FOREIGN_PREFIXES = ("HF_", "TRAINFIT_", "TRANSFORMERS_")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are collected, and never again in what that has made."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
