@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -79,3 +80,43 @@ def test_evaluation_is_a_phase_apart_that_lowers_no_bound_of_the_step() -> None:
     (evaluation,) = [each for each in dpo(LORA + EVALUATION).account.bounded if each.apart]
     said = {each.pointer: each.value for each in evaluation.within}
     assert said["/training/micro_batch_size"] == 4 * 8
+
+
+def zero(stage: int, **more: Any) -> str:
+    return json.dumps({"zero_optimization": {"stage": stage, **more}, "bf16": {"enabled": True}})
+
+
+def with_zero(config: str, num_gpus: int = 8) -> Read:
+    files = {"dpo.yaml": DPO + "deepspeed: ds.json\n", "ds.json": config}
+    return read(launch_of(files, overrides={"parallelism": {"num_gpus": num_gpus}}))
+
+
+@pytest.mark.parametrize(("stage", "held"), [(1, "no_shard"), (2, "no_shard"), (3, "optim_grads")])
+def test_a_reference_model_under_zero_is_bounded_by_what_is_not_shared_out(
+    stage: int, held: str
+) -> None:
+    (told,) = with_zero(zero(stage)).account.bounded
+    assert (told.direction, told.samples) == ("raises", 2)
+    assert {each.pointer: each.value for each in told.within} == {
+        "/training/loss/cross_entropy": "unfused",
+        "/parallelism/data_parallel_sharding_strategy": held,
+    }
+
+
+def test_a_reference_model_that_nothing_bounds_is_unsupported() -> None:
+    offloaded = zero(3, offload_param={"device": "cpu"})
+    for found in (dpo(), with_zero(zero(0)), with_zero(zero(3), 1), with_zero(offloaded)):
+        assert found.unsupported
+        assert not found.bounded
+
+
+def test_the_bound_of_a_reference_holds_its_weights() -> None:
+    files = [
+        {"path": "dpo.yaml", "content": DPO + "deepspeed: ds.json\n"},
+        {"path": "ds.json", "content": zero(2)},
+    ]
+    launch = {"files": files, "overrides": GPUS, "gpu": "H100-80GB"}
+    within = estimate({"launch": launch}).binding.device_bytes
+    alone = estimate({"launch": launch | {"accept_unsupported": ["*"]}}).binding.device_bytes
+    # Llama-3.1-8B has 8.03 billion parameters, of which a whole copy in bf16 is 16 GB
+    assert within.high - alone.high > 16_060_000_000

@@ -39,7 +39,7 @@ from trainfit.launch.transformers.step import (
     reentrant_is_said,
     reentrant_matters,
 )
-from trainfit.launch.transformers.trainers import OTHER, PREFERENCES
+from trainfit.launch.transformers.trainers import OTHER, PREFERENCES, with_reference
 
 WHOSE = "LLaMA-Factory"
 OWN_KEYS = ("finetuning_type", "cutoff_len", "lora_target", "template")
@@ -110,9 +110,12 @@ def _preferences(run: Run, stage: Setting) -> Effect | str:
     adapters = run.arguments.word("finetuning_type", "lora") == "lora"
     alone = run.arguments.word("pref_loss") in ("orpo", "simpo")
     named = run.arguments.get("ref_model") is not None
-    if stage.value != "dpo" or named or not (adapters or alone):
+    if stage.value != "dpo" or named:
         return PREFERENCES
-    return preference("LLaMA-Factory's train/trainer_utils.py: create_ref_model", pairs=False)
+    source = "LLaMA-Factory's train/trainer_utils.py: create_ref_model"
+    if not (adapters or alone):
+        return with_reference(run, source)
+    return preference(source, pairs=False)
 
 
 def _put_muon(run: Run) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
-from trainfit.launch.effects import Effect, preference
+from trainfit.launch.effects import HELD_MORE, SHARING, Effect, preference, reference
 from trainfit.launch.keys import Keys, table_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
@@ -111,5 +111,24 @@ def preferences(run: Run, *, adapters: bool) -> Effect | str:
     """
     alone = adapters or run.arguments.get(SIMPO) is not None
     if not alone or run.arguments.get("force_use_ref_model"):
-        return PREFERENCES
+        return with_reference(run, "trl/trainer/dpo_trainer.py: prepare_deepspeed")
     return preference("trl/trainer/dpo_trainer.py, SimPO's simpo_trainer.py", pairs=False)
+
+
+def _offloads(run: Run) -> bool:
+    """Whether anything waits on the host, by DeepSpeed's config or accelerate's short form."""
+    written = {} if run.deepspeed is None else run.deepspeed.settings
+    return any("offload" in key for key in (*written, *run.accelerate.settings))
+
+
+def with_reference(run: Run, source: str) -> Effect | str:
+    """What a second model does: bounded under DeepSpeed on several GPUs, where weights or states
+    are shared out.
+    """
+    shares, count = run.draft.get(SHARING), run.draft.get("/parallelism/num_gpus")
+    count = run.draft.overridden("/parallelism/num_gpus") or count
+    engine = run.draft.get("/framework/data_parallel_engine")
+    several = isinstance(count, int) and count > 1
+    if engine != "deepspeed" or shares not in HELD_MORE or not several or _offloads(run):
+        return PREFERENCES
+    return reference(source, shares, pairs=False)
