@@ -111,6 +111,10 @@ class Recorder:
         self._note(self.bytes + passage.peak_bytes)
         self.bytes += passage.bytes
 
+    def forget_peak(self) -> None:
+        """What was there at once so far counts no more."""
+        self.peak_bytes, self.peak_moment = self.bytes, self.moment
+
     def cut(self) -> Sequence[Request]:
         """What was written down since the last cut."""
         requests, self.requests = self.requests, []

@@ -20,6 +20,8 @@ class Conventions(NamedTuple):
     """Of more ranks than experts, each has rows of every one; else a rank has one at least."""
     experts_are_prefetched: bool
     """With expert parallelism the next unit is gathered while one runs forward."""
+    experts_tell_order: bool
+    """The programs of its experts tell in which order they ask for what they need."""
     loss_in_forward: bool
     """The loss is computed within the root's forward, so that the last layer is being gathered when
     its backward begins.
@@ -31,6 +33,7 @@ TORCHTITAN = Conventions(
     experts_are_a_unit=False,
     experts_are_divided_by_rows=True,
     experts_are_prefetched=True,
+    experts_tell_order=False,
     loss_in_forward=False,
 )
 """Source: torchtitan's models/common/moe.py, models/llama4/parallelize.py (apply_fsdp)."""
@@ -39,6 +42,7 @@ TRANSFORMERS = Conventions(
     experts_are_a_unit=True,
     experts_are_divided_by_rows=False,
     experts_are_prefetched=False,
+    experts_tell_order=True,
     loss_in_forward=True,
 )
 """Source: transformers' distributed/fsdp.py and modeling files."""

@@ -8,7 +8,11 @@ from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_tensors
 from trainfit.estimator.frameworks.pytorch.engines.fsdp import keeps_inputs
-from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, PytorchLedger
+from trainfit.estimator.frameworks.pytorch.ledger import (
+    PlacedGroups,
+    PytorchLedger,
+    gradients_pass,
+)
 from trainfit.estimator.ledger import Group, Kind, Operation
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.estimator.trace.moments import Moment, backward, forward, left, saved, turns
@@ -38,7 +42,7 @@ class Courses:
 
     def __init__(self, ledger: PytorchLedger) -> None:
         self._ledger = ledger
-        self._keeps_inputs = keeps_inputs(ledger.plan)
+        self._keeps_inputs, self._pass = keeps_inputs(ledger.plan), gradients_pass(ledger.plan)
         self._passes: dict[tuple[int, bool], Passes] = {}
 
     def of(self, placed: PlacedGroups) -> Passes:
@@ -54,7 +58,7 @@ class Courses:
         """
         groups, sizes = placed.groups, self._ledger.sizes
         run, back = forward(groups), backward(groups)
-        kept, leaves = saved(groups), left(groups)
+        kept, leaves = saved(groups), self._leaves(placed)
         made = of_read = of_made = None
         read = _block_input(groups)
         if placed.name == "embedding":
@@ -102,7 +106,7 @@ class Courses:
             following = _stream("gradient of the residual stream", act)
             back += [*moments, (of_read, *moments[-1][-1:], following)]
             of_read = following
-        kept, leaves = saved(placed.groups), left(placed.groups)
+        kept, leaves = saved(placed.groups), self._leaves(placed)
         if placed.again:
             chosen = self._chosen(placed.groups)
             again = [(reads[0], of_made, *moment) for moment in run]
@@ -124,6 +128,13 @@ class Courses:
             Passage(turns(back, [*kept, of_made], [*leaves, of_read])),
             *(reads[0], made, of_read, of_made),
         )
+
+    def _leaves(self, placed: PlacedGroups) -> list[Tensor]:
+        """The gradients that stay behind a stretch: none where each is gone with its operation, but
+        that of a tied head, which waits for the embedding's.
+        """
+        waits = placed.name == "head" and self._ledger.sizes.tied
+        return left(placed.groups) if waits or not self._pass else []
 
     def _chosen(self, groups: tuple[Group, ...]) -> list[Tensor]:
         """What a layer that runs again keeps of its operations beside its input."""

@@ -192,7 +192,8 @@ class Step:
         placed, unit = stretch.placed, stretch.unit
         peak = Peak(f"{placed.segment.name}_backward", "reduce_scatter", placed.layer, None)
         made = 0 if unit.accumulated else placed.segment.gradients
-        return Live(gradients + made, saved, self._act, buffers + unit.reduce_scatter, peak)
+        flows = 0 if placed.segment.name == "embedding" else self._act
+        return Live(gradients + made, saved, flows, buffers + unit.reduce_scatter, peak)
 
     def _end(self, standing: int, sharded: int, root: int) -> Iterator[Live]:
         """The root's gradients, added to those of earlier micro-batches, beside the buffer from

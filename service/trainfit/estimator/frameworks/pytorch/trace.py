@@ -21,7 +21,7 @@ from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import left
 from trainfit.estimator.trace.recorder import Held, Recorder, Trace
 from trainfit.resolve.pytorch.plan import PytorchPlan
-from trainfit.specs.blocks import Attention, Mlp
+from trainfit.specs.blocks import Attention, Experts, Mlp
 from trainfit.specs.framework import Transformers
 from trainfit.specs.optimizers import OPTIMIZERS
 
@@ -39,9 +39,9 @@ def is_traced(plan: PytorchPlan) -> bool:
     )
 
 
-def programs_tell_order(plan: PytorchPlan) -> bool:
-    """Whether the programs of a plan's blocks, and of its optimizer's step, tell the order of what
-    they ask for.
+def programs_tell_order(plan: PytorchPlan, *others: type[Experts]) -> bool:
+    """Whether the programs of a plan's blocks, of which there may be others, and of its optimizer's
+    step tell the order of what they ask for.
     """
     step, optimizer = plan.step, plan.step.optimizer
     made = OPTIMIZERS[optimizer.name].temporaries.get(optimizer.implementation)
@@ -54,7 +54,7 @@ def programs_tell_order(plan: PytorchPlan) -> bool:
         and plan.model.encoder_parameters == 0
         and not plan.model.extras
         and all(
-            len(sublayer.blocks) == 1 and isinstance(sublayer.blocks[0], Attention | Mlp)
+            len(sublayer.blocks) == 1 and isinstance(sublayer.blocks[0], (Attention, Mlp, *others))
             for kind in plan.model.layer_kinds
             for sublayer in kind.sublayers
         )

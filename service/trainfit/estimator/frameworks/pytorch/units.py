@@ -13,9 +13,9 @@ class Unit(NamedTuple):
     `weights` are the unsharded parameters while the unit runs, which are `copied` out of what was
     gathered or are that themselves; `all_gather` is the buffer into which the unit that is next is
     gathered meanwhile, `all_gather_kept` what stays of it in forward until that unit is there.
-    `reduce_scatter` is the input from which gradients are reduced, `reduce_scatter_kept` what stays
-    of it while the unit before runs backward; `gradients` are left then, and `accumulated` is gone
-    that earlier micro-batches had added up.
+    `reduce_scatter` is the input from which gradients are reduced, with what is whole until then,
+    `reduce_scatter_kept` what stays of it while the unit before runs backward; `gradients` are left
+    then, and `accumulated` is gone that earlier micro-batches had added up.
     """
 
     weights: int = 0

@@ -8,15 +8,20 @@ from trainfit.estimator.frameworks.pytorch.units import Accumulated, Unit
 from trainfit.resolve.pytorch.plan import PytorchPlan
 
 
+def has_buckets(plan: PytorchPlan) -> bool:
+    """One rank alone has none."""
+    return plan.layout.dp * plan.layout.cp > 1
+
+
 class Ddp(Unsharded):
     """Buckets as large as the gradients stand beside them, or are the gradients
-    (gradient_as_bucket_view): then these are never gone. One rank alone has none.
+    (gradient_as_bucket_view): then these are never gone.
     """
 
     def __init__(self, plan: PytorchPlan) -> None:
         super().__init__(plan)
         policy = plan.step.data_parallelism
-        self._has_buckets = plan.layout.dp * plan.layout.cp > 1
+        self._has_buckets = has_buckets(plan)
         reduces_each_time = policy.sync_each_micro_batch or not self._accumulates
         self._are_views = self._has_buckets and policy.gradient_as_bucket_view and reduces_each_time
 

@@ -43,14 +43,15 @@ class Fsdp(Unsharded):
         copied = numbers.expert if apart and layout.expert_optimizer_shards == 1 else 0
         all_gather = unsharded - self._states.gathered * copied
         behind = self._states.gathered * (numbers.expert - copied)
+        reduced = self._states.reduced * (numbers.trained - copied)
         return Unit(
             weights=unsharded,
             all_gather=all_gather,
-            reduce_scatter=self._reduce_scatter_input(numbers.trained - copied),
+            reduce_scatter=reduced,
             gradients=self._sharded_gradients(part, numbers),
             accumulated=self._unsharded_gradients(numbers),
             all_gather_kept=behind if apart else all_gather,
-            reduce_scatter_kept=self._reduce_scatter_input(numbers.trained - copied),
+            reduce_scatter_kept=reduced,
         )
 
     def accumulated(self, numbers: Numbers, states: States) -> Accumulated:
@@ -73,10 +74,6 @@ class Fsdp(Unsharded):
         if self._plan.layout.replicas > 1 and states.reduced != states.gradients:
             size += states.reduced * part
         return size
-
-    def _reduce_scatter_input(self, elements: int) -> int:
-        """The buffer into which gradients are copied to be reduced."""
-        return self._states.reduced * elements
 
 
 def has_frozen_units(plan: PytorchPlan) -> bool:
@@ -114,20 +111,24 @@ def prefetches_backward(plan: PytorchPlan) -> bool:
 
 class Fsdp1(Fsdp):
     """A unit is one flat parameter, gathered as what a forward reads. Its gradients are joined into
-    a flat one, of which a wider copy is made where they are reduced in another type; who computes
-    need not wait until they are.
+    a flat one before it is let go of; where they are reduced in another type a copy is made behind
+    that. Who computes need not wait until they are reduced.
     """
 
     def unit(self, numbers: Numbers) -> Unit:
         unit = super().unit(numbers)
-        return unit._replace(all_gather_kept=0, reduce_scatter_kept=0, copied=False)
-
-    def _reduce_scatter_input(self, elements: int) -> int:
-        gathered, reduced = self._states.gathered, self._states.reduced
-        share = elements // self._plan.layout.optimizer_shards
-        if gathered == reduced:
-            return gathered * elements
-        return max(gathered, reduced) * elements + self._states.gradients * share
+        trained, states = numbers.trained, self._states
+        joined = states.gathered * trained + unit.weights
+        copied = 0
+        if states.gathered != states.reduced:
+            share = shard(numbers, self._plan).trained
+            copied = states.reduced * (trained + share) + states.gradients * share
+        return unit._replace(
+            all_gather_kept=0,
+            reduce_scatter=max(joined, copied) if trained else 0,
+            reduce_scatter_kept=0,
+            copied=False,
+        )
 
 
 class Fsdp2(Fsdp):

@@ -8,8 +8,9 @@ passes between are those of a rank alone.
 from math import ceil
 
 from trainfit.estimator import cublas
+from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.frameworks.pytorch.courses import NOTHING, Courses, Passes
-from trainfit.estimator.frameworks.pytorch.engines.fsdp import SHARDS_PARAMETERS
+from trainfit.estimator.frameworks.pytorch.requests.ddp import DdpRequests
 from trainfit.estimator.frameworks.pytorch.requests.engine import EngineRequests
 from trainfit.estimator.frameworks.pytorch.requests.fsdp1 import Fsdp1Requests
 from trainfit.estimator.frameworks.pytorch.requests.fsdp2 import Fsdp2Requests
@@ -22,6 +23,7 @@ from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import left
 from trainfit.estimator.trace.recorder import Held, Recorder, Trace
 from trainfit.resolve.pytorch.plan import PytorchPlan
+from trainfit.specs.blocks import Experts
 from trainfit.specs.optimizers import OPTIMIZERS
 
 ROOT = -1
@@ -29,19 +31,29 @@ ROOT = -1
 
 
 def is_traced(plan: PytorchPlan) -> bool:
-    """Whether the order of requests is known of a plan that shares its states out: FSDP without a
-    pipeline, fully_shard where all is trained, FullyShardedDataParallel beside adapters too.
+    """Whether the order of requests is known of a plan of several ranks without a pipeline: with
+    DDP, FullyShardedDataParallel, or fully_shard where all is trained.
     """
     layout, step = plan.layout, plan.step
     engine = step.data_parallelism.engine
+    whole = "no_shard" if engine == "ddp" else "optim_grads_params"
     sums = layout.tp > 1 and step.checkpointing.kind == "operations"
     return (
-        (engine == "fsdp1" or (engine == "fsdp2" and step.adapters is None))
-        and layout.sharding in SHARDS_PARAMETERS
+        layout.num_gpus > 1
         and layout.replicas == layout.pipeline.pp == layout.ep == 1
-        and not (step.frozen or step.cross_entropy == "chunked" or sums)
-        and programs_tell_order(plan)
+        and engine in ("ddp", "fsdp1", "fsdp2")
+        and layout.sharding == whole
+        and not (engine == "fsdp2" and step.adapters is not None)
+        and not (step.autocast or step.frozen or step.cross_entropy == "chunked" or sums)
+        and programs_tell_order(plan, *_blocks(plan))
     )
+
+
+def _blocks(plan: PytorchPlan) -> list[type[Experts]]:
+    """Others than those of dense layers: experts under FSDP, whose programs may tell the order."""
+    sharded = plan.step.data_parallelism.engine != "ddp"
+    whole = plan.step.checkpointing.kind != "operations"
+    return [Experts] * (sharded and whole and conventions_of(plan).experts_tell_order)
 
 
 def trace(shares: Shares, content: Content) -> Trace:
@@ -50,9 +62,13 @@ def trace(shares: Shares, content: Content) -> Trace:
 
 
 def _engine(plan: PytorchPlan, recorder: Recorder) -> EngineRequests:
-    if plan.step.data_parallelism.engine == "fsdp1":
-        return Fsdp1Requests(plan, recorder)
-    return Fsdp2Requests(plan, recorder)
+    match plan.step.data_parallelism.engine:
+        case "fsdp1":
+            return Fsdp1Requests(plan, recorder)
+        case "fsdp2":
+            return Fsdp2Requests(plan, recorder)
+        case _:
+            return DdpRequests(plan, recorder)
 
 
 class _Rank:
@@ -79,8 +95,10 @@ class _Rank:
         return Trace(loaded, first, recorder.cut(), recorder.peak_bytes, recorder.peak_moment)
 
     def _load(self) -> None:
+        """What loading takes for a moment is no part of a step's highest."""
         self._recorder.moment = "load"
         self._engine.load(self._units)
+        self._recorder.forget_peak()
 
     def _step(self, *, first: bool) -> None:
         number = "first" if first else "later"
@@ -206,6 +224,16 @@ class _Rank:
         self._recorder.moment = f"{number} {placed.name}_backward {placed.layer}"
         self._recorder.run(self._courses.of(placed).loss, self._here[index])
 
+    def _embedding_share(self) -> int:
+        """Under tensor parallelism alone the embedding's gradient is a part of a whole one, and
+        copied for the step.
+        """
+        plan, layout = self._plan, self._plan.layout
+        if layout.tp == 1 or not layout.divides_embedding or layout.sharding != "no_shard":
+            return 0
+        matrix = plan.vocabulary_rows * plan.model.hidden_size
+        return plan.step.states.gradients * (matrix // layout.tp)
+
     def _optimizer(self, *, first: bool) -> None:
         """States of each share of a parameter at the first step, and what a step borrows."""
         optimizer, states = self._plan.step.optimizer, self._plan.step.states
@@ -216,6 +244,8 @@ class _Rank:
             for count in elements:
                 for _ in range(moments if states.moments else 0):
                     recorder.make(ceil(states.moments * count / moments))
+        if share := self._embedding_share():
+            recorder.release(recorder.make(share))
         made = record.temporaries.get(optimizer.implementation)
         if made is None:
             return

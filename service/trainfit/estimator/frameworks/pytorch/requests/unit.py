@@ -48,7 +48,7 @@ class UnitRun(NamedTuple):
 
 
 def units_of(
-    ledger: PytorchLedger, shares: Shares, content: Content, placed: Sequence[PlacedGroups]
+    ledger: PytorchLedger, shares: Shares, content: Content, stretches: Sequence[PlacedGroups]
 ) -> tuple[Parameters, list[UnitRun]]:
     """The root's parameters, and the runs of all stretches in forward order. A layer is a unit;
     what stands outside of them is the root's, or the embedding is one, and norm and head are.
@@ -56,26 +56,30 @@ def units_of(
     plan = ledger.plan
     apart = plan.step.data_parallelism.embedding_and_head_apart
     embedding, rest = shares.outside(content)
-    behind = [each for each in placed if each.kind is None and each.name != "embedding"]
+    behind = [each for each in stretches if each.kind is None and not _is_embedding(each)]
     first, last = [embedding], _each(ledger, behind, rest)
     empty = _parameters((), plan)
     root = empty if apart else _parameters((*first, *last), plan)
     kinds = {
         each.kind: _parameters(_each(ledger, [each], shares.layer(each.kind)), plan)
-        for each in placed
+        for each in stretches
         if each.kind is not None
     }
     runs = []
-    for place, each in enumerate(placed):
+    for place, each in enumerate(stretches):
         if each.kind is not None:
             runs.append(UnitRun(kinds[each.kind], range(place, place + 1), True))
-        elif each.name == "embedding":
+        elif _is_embedding(each):
             own = _parameters(first, plan) if apart else empty
             runs.append(UnitRun(own, range(place, place + 1), False))
         elif each is behind[0]:
             own = _parameters(last, plan) if apart else empty
             runs.append(UnitRun(own, range(place, place + len(behind)), False))
     return root, runs
+
+
+def _is_embedding(placed: PlacedGroups) -> bool:
+    return placed.name == "embedding"
 
 
 def _parameters(each: Sequence[Numbers], plan: PytorchPlan) -> Parameters:
@@ -91,12 +95,14 @@ def _parameters(each: Sequence[Numbers], plan: PytorchPlan) -> Parameters:
     )
 
 
-def _each(ledger: PytorchLedger, placed: Sequence[PlacedGroups], numbers: Numbers) -> list[Numbers]:
+def _each(
+    ledger: PytorchLedger, stretches: Sequence[PlacedGroups], numbers: Numbers
+) -> list[Numbers]:
     """Parameters one by one: the matrices of products, and what is left of the numbers."""
     found, rest = [], numbers
-    for stretch in placed:
-        for operation in operations(stretch.groups):
-            for matrix in _matrices(operation, ledger):
+    for placed in stretches:
+        for operation in operations(placed.groups):
+            for matrix in _matrices(operation, ledger, in_layer=placed.kind is not None):
                 left = Numbers(*[a - b for a, b in zip(rest, matrix, strict=True)])
                 if min(left) >= 0:
                     found.append(matrix)
@@ -104,18 +110,16 @@ def _each(ledger: PytorchLedger, placed: Sequence[PlacedGroups], numbers: Number
     return [*found, rest] if rest.all else found
 
 
-def _matrices(operation: Operation, ledger: PytorchLedger) -> Iterator[Numbers]:
-    """A product's weight, and the adapters beside it."""
+def _matrices(operation: Operation, ledger: PytorchLedger, *, in_layer: bool) -> Iterator[Numbers]:
+    """A product's weight, and the adapters beside it. The head is none of a layer's matrices."""
     if operation.gemm is None:
         return
     outputs, inputs = operation.gemm
     sizes, count = ledger.sizes, outputs * inputs
     if sizes.trains(operation.name):
-        yield Numbers(count, 0, 0, 0, count if operation.name != "lm_head" else 0)
-    elif operation.name == "lm_head":
-        yield Numbers(0, 0, 0, count, 0)
+        yield Numbers(count, 0, 0, 0, count * in_layer)
     else:
-        yield Numbers(0, 0, count, 0, 0)
+        yield Numbers(0, 0, count * in_layer, count * (not in_layer), 0)
     if sizes.adapters is not None and operation.adapted:
         for side in (inputs, outputs):
             count = sizes.adapters.rank * side

@@ -1,0 +1,113 @@
+"""What engines of data parallelism ask for, stream by stream."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from trainfit.estimator.allocator import Allocate, Free, Request
+from trainfit.estimator.frameworks.pytorch.framework import trace
+from trainfit.estimator.frameworks.pytorch.requests import fsdp1, fsdp2
+from trainfit.estimator.memo import Memo
+from trainfit.estimator.trace.recorder import Trace
+from trainfit.questions.estimate import plan_of
+from trainfit.resolve.pytorch.plan import PytorchPlan
+from trainfit.specs.job import Job
+
+MIB = 2**20
+LAYERS, WIDTH, ROWS, RANKS = 4, 1024, 32_000, 4
+LAYER = 4 * WIDTH * WIDTH + 3 * WIDTH * 4 * WIDTH + 2 * WIDTH
+"""Parameters: four projections, a gated network, two norms."""
+ROOT = 2 * ROWS * WIDTH + WIDTH
+
+
+def traced(
+    engine: str, training: Mapping[str, Any] | None = None, **framework: Any
+) -> tuple[PytorchPlan, Trace]:
+    job = {
+        "model": {
+            "hf_config": {
+                "model_type": "llama",
+                "architectures": ["LlamaForCausalLM"],
+                "hidden_size": WIDTH,
+                "intermediate_size": 4 * WIDTH,
+                "num_attention_heads": 8,
+                "num_key_value_heads": 8,
+                "num_hidden_layers": LAYERS,
+                "vocab_size": ROWS,
+            }
+        },
+        "parallelism": {
+            "num_gpus": RANKS,
+            **(
+                {} if engine == "ddp" else {"data_parallel_sharding_strategy": "optim_grads_params"}
+            ),
+        },
+        "training": {
+            "precision": "bf16-pure",
+            "micro_batch_size": 1,
+            "num_microbatches": 1,
+            "seq_length": 512,
+            **(training or {}),
+        },
+        "framework": {"name": "transformers", "data_parallel_engine": engine, **framework},
+    }
+    plan = plan_of(Job.model_validate(job))
+    assert isinstance(plan, PytorchPlan)
+    recorded = trace(plan, Memo())
+    assert recorded is not None
+    return plan, recorded
+
+
+def most_at_once(requests: Iterable[Request]) -> Counter[Hashable]:
+    """The most bytes of each stream that are there at once."""
+    there: dict[Hashable, tuple[Hashable, int]] = {}
+    now, most = Counter[Hashable](), Counter[Hashable]()
+    for each in requests:
+        if isinstance(each, Allocate):
+            there[each.tensor] = each.stream, each.nbytes
+            now[each.stream] += each.nbytes
+            most[each.stream] = max(most[each.stream], now[each.stream])
+        elif isinstance(each, Free) and each.tensor in there:
+            stream, nbytes = there.pop(each.tensor)
+            now[stream] -= nbytes
+    return most
+
+
+def test_fsdp2_gathers_the_next_unit_before_the_last_is_copied_out() -> None:
+    _, recorded = traced("fsdp2")
+    most = most_at_once(recorded.later)
+    assert most[fsdp2.COPY_IN] == 2 * (ROOT + LAYER)
+    assert most[fsdp2.REDUCE] == 2 * (ROOT + LAYERS * LAYER) // RANKS
+
+
+def test_fsdp1_prefetches_a_unit_in_backward_unless_layers_run_in_one_of_their_own() -> None:
+    _, recorded = traced("fsdp1")
+    assert most_at_once(recorded.later)[fsdp1.UNSHARD] == 2 * (ROOT + 2 * LAYER)
+    own = {"recompute": {"granularity": "full", "use_reentrant": True}}
+    _, recorded = traced("fsdp1", own)
+    assert most_at_once(recorded.later)[fsdp1.UNSHARD] == 2 * (ROOT + LAYER)
+
+
+def test_ddp_makes_its_buckets_anew_behind_the_first_step() -> None:
+    plan, recorded = traced("ddp")
+    gradients = plan.step.states.gradients * (ROOT + LAYERS * LAYER)
+    *_, one = [each for each in recorded.loaded if isinstance(each, Allocate)]
+    assert one.nbytes == gradients
+    buckets: list[int] = []
+    for each in reversed(recorded.first):
+        if not isinstance(each, Allocate):
+            break
+        buckets.insert(0, each.nbytes)
+    assert sum(buckets) == gradients
+    assert buckets[0] >= MIB
+    assert all(nbytes >= 25 * MIB for nbytes in buckets[1:-1])
+
+
+def test_ddp_has_no_gradients_beside_buckets_that_they_are_views_of() -> None:
+    short = {"seq_length": 16}
+    (_, beside), (_, views) = (
+        traced("ddp", short, gradient_as_bucket_view=each) for each in (False, True)
+    )
+    assert beside.peak_bytes > views.peak_bytes + 2 * LAYERS * LAYER
