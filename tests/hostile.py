@@ -62,6 +62,15 @@ def log(text: str) -> tuple[str, Any]:
     return "/v1/measurements:from-logs", {"artifacts": [{"name": "a.log", "text": text}]}
 
 
+REPORT = "[Rank %d] (after 7 iterations) memory (MB) | allocated: 9.00 | max allocated: 9000.00"
+FIGURES = {
+    "measurements": [
+        {"counter": "allocated_bytes.all.peak", "bytes": 10**10 + rank, "rank": rank}
+        for rank in range(1000)
+    ]
+}
+
+
 def reviewed(annotation: str) -> Request:
     """An object on its way into a cluster, with this job."""
     metadata = {"name": "a", "annotations": {"trainfit.dev/job": annotation}}
@@ -234,4 +243,9 @@ HOSTILE: Mapping[str, Request] = {
     "a log of figures without end": log("1MiB / 2MiB\n" * 80_000),
     "a log of one line": log("[Rank 1] (after memory (MB) | " * 34_000),
     "a log of beginnings": log(("DCGM_FI_DEV_FB_USED{" * 900 + "\n") * 55),
+    "a long log beside a long job": (
+        "/v1/reconcile",
+        LONG | {"run": log(f"{REPORT % 5}\n" * 20_000)[1]},
+    ),
+    "many figures beside the longest job": ("/v1/reconcile", LONGEST | {"run": FIGURES}),
 }

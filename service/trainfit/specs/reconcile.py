@@ -9,7 +9,8 @@ from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchedJob, which
 from trainfit.specs.part import MAX_SAFE_INTEGER, Part
 
-MAX_FIGURES = 20_000
+MAX_FIGURES = 1_000
+"""More are sent as the texts that they stand in, which are read where time is limited."""
 
 Bytes = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 Number = Annotated[int, Field(ge=0, le=2**31)]
