@@ -60,10 +60,10 @@ def units_of(
     first, last = [embedding], _each(ledger, behind, rest)
     empty = _parameters((), plan)
     root = empty if apart else _parameters((*first, *last), plan)
+    layers = {each.kind: each for each in stretches if each.kind is not None}
     kinds = {
-        each.kind: _parameters(_each(ledger, [each], shares.layer(each.kind)), plan)
-        for each in stretches
-        if each.kind is not None
+        kind: _parameters(_each(ledger, [layer], shares.layer(kind)), plan)
+        for kind, layer in layers.items()
     }
     runs = []
     for place, each in enumerate(stretches):
