@@ -20,7 +20,7 @@ STEP = (
 
 
 def read(words: str) -> Read:
-    command = f"python3 train_async.py --hf-checkpoint /root/m {MODEL} {STEP} {words}"
+    command = f"python3 train_async.py --hf-checkpoint /models/m {MODEL} {STEP} {words}"
     return read_files(launch_of(argv=command.split()))
 
 
