@@ -66,3 +66,7 @@ def test_the_model_of_a_gpu_becomes_the_card_where_it_is_one() -> None:
     assert known.job["gpu"] == "h100"
     of_two_sizes = read_launch(launch(run_slurm=script("--gres=gpu:a100:8", body=body)))
     assert "gpu" not in of_two_sizes.job
+
+
+def test_switches_of_srun_may_stand_in_one_word() -> None:
+    assert command_line(program(run_sh='srun -lu bash -c "python t.py --b 2"')) == "t.py --b 2"

@@ -94,6 +94,8 @@ class Interface:
             return name, ""
         if not written.startswith("--") and name[:1] in self.valued:
             return self.aliases.get(name[:1], name[:1]), written[2:]
+        if not written.startswith("--") and name and self.switches.issuperset(name):
+            return name[:1], ""  # switches of one letter in one word: -lu
         if self.abbreviated and written.startswith("--"):
             known = [each for each in self.names if each.startswith(name)]
             if len(known) == 1:
