@@ -27,7 +27,7 @@ async def test_the_example_is_answered(client: AsyncClient) -> None:
 
 
 async def test_a_format_that_is_none_is_refused_by_its_place(client: AsyncClient) -> None:
-    asked = {"artifacts": [{"name": "a", "text": "", "format": "nemo"}]}
+    asked = {"artifacts": [{"name": "a", "text": "", "format": "lightning"}]}
     response = await client.post("/v1/measurements:from-logs", json=asked)
     assert response.status_code == 422
     assert [each["pointer"] for each in response.json()["errors"]] == ["/artifacts/0/format"]

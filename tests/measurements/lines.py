@@ -30,6 +30,27 @@ def report(**figures: Any) -> str:
 LINES = [
     Line(
         "megatron",
+        "after 5 iterations memory (MB) | allocated: 10250.5693359375 | max allocated: 12606.25 | "
+        "reserved: 17482.0 | max reserved: 17482.0",
+        {
+            CURRENT: 10250.5693359375 * MIB,
+            PEAK: 12606.25 * MIB,
+            RESERVED: 17482 * MIB,
+            MOST_RESERVED: 17482 * MIB,
+        },
+        step=5,
+    ),
+    Line(
+        "nemo",
+        " 0: Training epoch 0, iteration 8/29 | lr: 5.389e-06 | global_batch_size: 512 | "
+        "global_step: 8 | max_memory_reserved: 57466159104 | max_memory_allocated: 53930270720 | "
+        "reduced_train_loss: 10.22 | train_step_timing in s: 27.01 | TFLOPS_per_GPU: 48.58",
+        {PEAK: 53930270720, MOST_RESERVED: 57466159104},
+        step=8,
+        rank=0,
+    ),
+    Line(
+        "megatron",
         "[Rank 3] (after 2 iterations) memory (MB) | allocated: 18310.55 | max allocated: 52014.09 "
         "| reserved: 55210.00 | max reserved: 55300.00 | total device memory used: 57000.25",
         {

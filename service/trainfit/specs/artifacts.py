@@ -15,6 +15,7 @@ LogFormat = Literal[
     "memory_stats",
     "memory_summary",
     "nanotron",
+    "nemo",
     "nvidia-smi",
     "out of memory",
     "primus",

@@ -1,8 +1,9 @@
-"""Megatron-LM, Megatron-Bridge and Primus.
+"""Megatron-LM, Megatron-Bridge, NeMo and Primus.
 
 Sources: megatron/training/utils/common_utils.py (report_memory) and training.py (training_log);
 megatron/bridge/training/utils/train_utils.py (report_memory, MEMORY_KEYS); Primus'
-patches/training_log/print_rank_last_patches.py.
+patches/training_log/print_rank_last_patches.py; NeMo's lightning/pytorch/callbacks
+(progress_printer.py) and lightning/megatron_parallel.py.
 """
 
 from trainfit.measurements.line_format import GB, GIB, MIB, Bytes, LineFormat, Pace, Times
@@ -10,18 +11,21 @@ from trainfit.specs.artifacts import Counter, PeakWindow
 
 AFTER = r"(?:\[Rank (?P<rank>\d+)\] *)?\((?P<moment>(?:after|before)[^()|]{1,60}?)\) *"
 
-REPORT = LineFormat(
+REPORTED = (
+    Bytes(r"\| allocated: *", "allocated_bytes.all.current", MIB),
+    Bytes(r"max allocated: *", "allocated_bytes.all.peak", MIB, "run"),
+    Bytes(r"\| (?:reserved|cached): *", "reserved_bytes.all.current", MIB),
+    Bytes(r"max (?:reserved|cached): *", "reserved_bytes.all.peak", MIB, "run"),
+    Bytes(r"total device memory used: *", "device_used", MIB),
+)
+REPORT = LineFormat("megatron", "memory (MB)", AFTER + r"memory \(MB\)", REPORTED)
+REPORT_BEFORE = LineFormat(
     "megatron",
     "memory (MB)",
-    AFTER + r"memory \(MB\)",
-    (
-        Bytes(r"\| allocated: *", "allocated_bytes.all.current", MIB),
-        Bytes(r"max allocated: *", "allocated_bytes.all.peak", MIB, "run"),
-        Bytes(r"\| (?:reserved|cached): *", "reserved_bytes.all.current", MIB),
-        Bytes(r"max (?:reserved|cached): *", "reserved_bytes.all.peak", MIB, "run"),
-        Bytes(r"total device memory used: *", "device_used", MIB),
-    ),
+    r"(?P<moment>\bafter \d+ iterations) memory \(MB\)",
+    REPORTED,
 )
+"""As it was before Megatron-LM 2.2, which put the moment in brackets."""
 
 FIVE = 5
 """Digits that Megatron-Bridge leaves of a figure."""
@@ -79,4 +83,17 @@ PRIMUS_HIGHEST = LineFormat(
     moment="end of a step, the rank that uses most",
 )
 
-FORMATS = (REPORT, BRIDGE, STEP, PRIMUS, PRIMUS_HIGHEST)
+NEMO = LineFormat(
+    "nemo",
+    "max_memory_",
+    r"\biteration (?P<step>\d+)/\d+ \| lr:",
+    (
+        Bytes(r"max_memory_allocated: *", "allocated_bytes.all.peak", 1, "run"),
+        Bytes(r"max_memory_reserved: *", "reserved_bytes.all.peak", 1, "run"),
+        Pace(r"train_step_timing in s: *", "seconds"),
+        Pace(r"TFLOPS_per_GPU: *", "tflops_per_gpu"),
+    ),
+)
+"""Of NeMo 2, whose steps are counted from 0."""
+
+FORMATS = (REPORT, REPORT_BEFORE, BRIDGE, NEMO, STEP, PRIMUS, PRIMUS_HIGHEST)
