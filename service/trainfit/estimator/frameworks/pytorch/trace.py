@@ -33,6 +33,7 @@ def is_traced(plan: PytorchPlan) -> bool:
     return (
         isinstance(plan.framework, Transformers)
         and plan.layout.num_gpus == 1
+        and plan.batch.num_microbatches == 1
         and not plan.step.compiled
         and plan.step.checkpointing.kind != "operations"
         and programs_tell_order(plan)
@@ -48,7 +49,6 @@ def programs_tell_order(plan: PytorchPlan, *others: type[Experts]) -> bool:
     return (
         step.data_parallelism.zero is None
         and not (step.offload_activations or optimizer.in_backward or optimizer.paged)
-        and plan.batch.num_microbatches == 1
         and (made is None or made.like == "second moment")
         and (step.adapters is None or (step.adapters.virtual is None and not step.autocast))
         and plan.model.encoder_parameters == 0

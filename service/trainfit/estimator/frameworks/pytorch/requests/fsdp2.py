@@ -29,7 +29,7 @@ class Fsdp2Requests:
         self._whole: dict[int, list[Held]] = {}
         self._copied: Held | None = None
         self._reducing: Held | None = None
-        self._gradients: list[Held] = []
+        self._gradients: dict[int, Held] = {}
 
     def load(self, parameters: Sequence[Parameters]) -> None:
         """This rank's share of each parameter."""
@@ -81,7 +81,7 @@ class Fsdp2Requests:
 
     def after_backward(self, place: int, parameters: Parameters, gradients: Sequence[Held]) -> None:
         """Let go of a unit, and reduce its gradients in a buffer that is held until the next unit's
-        are.
+        are. They are added to those of an earlier micro-batch.
         """
         self.after_forward(place)
         if not gradients:
@@ -90,13 +90,15 @@ class Fsdp2Requests:
         self.end_backward()
         self._reducing = recorder.make(unit.reduce_scatter)
         recorder.release(*gradients)
-        reduced = unit.reduce_scatter // self._shards
-        if reduced == unit.gradients:
-            self._gradients.append(recorder.make(unit.gradients, stream=REDUCE))
-        else:
-            output = recorder.make(reduced, stream=REDUCE)
-            self._gradients.append(recorder.make(unit.gradients, stream=REDUCE))
+        output = recorder.make(unit.reduce_scatter // self._shards, stream=REDUCE)
+        nbytes = self._states.gradients * sum(parameters.stepped)
+        if self._states.reduced != self._states.gradients:
+            wide, output = output, recorder.make(nbytes, stream=REDUCE)
+            recorder.release(wide)
+        if place in self._gradients:
             recorder.release(output)
+        else:
+            self._gradients[place] = output
 
     def end_backward(self) -> None:
         """Let go of what was reduced last."""
@@ -106,7 +108,7 @@ class Fsdp2Requests:
 
     def end_step(self) -> None:
         """Let go of the sharded gradients."""
-        self._recorder.release(*self._gradients)
+        self._recorder.release(*self._gradients.values())
         self._gradients.clear()
 
     def _copy_out(self, place: int, parameters: Parameters) -> Held:

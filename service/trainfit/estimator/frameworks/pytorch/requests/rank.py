@@ -32,14 +32,17 @@ ROOT = -1
 
 def is_traced(plan: PytorchPlan) -> bool:
     """Whether the order of requests is known of a plan of several ranks without a pipeline: with
-    DDP, FullyShardedDataParallel, or fully_shard where all is trained.
+    DDP, FullyShardedDataParallel, or fully_shard where all is trained. Of several micro-batches it
+    is known where gradients are reduced after each.
     """
     layout, step = plan.layout, plan.step
     engine = step.data_parallelism.engine
     whole = "no_shard" if engine == "ddp" else "optim_grads_params"
     sums = layout.tp > 1 and step.checkpointing.kind == "operations"
+    added = engine == "fsdp2" and step.data_parallelism.sync_each_micro_batch
     return (
         layout.num_gpus > 1
+        and (plan.batch.num_microbatches == 1 or added)
         and layout.replicas == layout.pipeline.pp == layout.ep == 1
         and engine in ("ddp", "fsdp1", "fsdp2")
         and layout.sharding == whole
@@ -101,23 +104,32 @@ class _Rank:
         self._recorder.forget_peak()
 
     def _step(self, *, first: bool) -> None:
+        """Micro-batches behind the second are as that one is."""
         number = "first" if first else "later"
-        self._here = [{} for _ in self._placed]
         if first:
             self._engine.prepare(self._units)
+        for microbatch in range(min(2, self._plan.batch.num_microbatches)):
+            self._micro_batch(number, begins=first and microbatch == 0)
+        self._recorder.moment = f"{number} optimizer_step"
+        self._optimizer(first=first)
+        self._engine.end_step()
+
+    def _micro_batch(self, number: str, *, begins: bool) -> None:
+        """Forward and backward; workspaces are made where the run `begins`."""
+        self._here = [{} for _ in self._placed]
         self._engine.before_forward(ROOT, self._root)
         stream: Held | None = None
         for place, run in enumerate(self._runs):
             self._recorder.moment = f"{number} all_gather {place}"
             self._engine.before_forward(place, run.parameters)
             for index in run.stretches:
-                if first and index == 1:
+                if begins and index == 1:
                     self._recorder.make(self._workspace)
                 stream = self._forward(index, stream, number)
             if not self._stays(place):
                 self._engine.after_forward(place)
         self._engine.end_forward()
-        if first:
+        if begins:
             self._recorder.make(self._workspace)
         gradient: Held | None = None
         root: list[Held] = []
@@ -131,9 +143,6 @@ class _Rank:
         self._engine.end_backward()
         self._recorder.release(*self._kept)
         self._kept.clear()
-        self._recorder.moment = f"{number} optimizer_step"
-        self._optimizer(first=first)
-        self._engine.end_step()
 
     def _unit_backward(
         self, place: int, gradient: Held | None, number: str
