@@ -107,7 +107,7 @@ def test_a_length_is_tried_to_what_the_model_has_positions_for(samples: int, ver
 
 
 def test_several_facts_are_asked_for_together() -> None:
-    answer = fit_check(asked("config.yaml", TUNE.replace("SAMPLES", "1")), suggest=False)
+    answer = fit_check(asked("config.yaml", TUNE.replace("SAMPLES", "2")), suggest=False)
     assert answer.verdict == "unknown"
     assert [each.pointer.rpartition("/")[2] for each in answer.not_modelled] == [
         "num_gpus",

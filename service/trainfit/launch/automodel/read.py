@@ -10,7 +10,7 @@ from trainfit.launch.allocator import grows_segments
 from trainfit.launch.documents import document_of
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
-from trainfit.launch.errors import LaunchError
+from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.models import config_of, put_model
 from trainfit.launch.program import Program
@@ -65,10 +65,11 @@ def _is_config(file: LaunchFile) -> bool:
 
 
 def read(program: Program, draft: Draft, version: str | None) -> None:
-    """Keys mean the same in every release that has them."""
+    """Keys mean the same in every release that has them. Raises LaunchError without a recipe."""
     draft.ignore_version(version)
     file = _config(program)
-    assert file is not None
+    if file is None:
+        raise LaunchError(Complaint(f"no file has a model of {PACKAGE.rstrip('.')}"))
     reading = Reading(_settings(program, file, draft), draft)
     draft.default("/framework/name", "transformers", WHOSE)
     _model(reading, draft, program)

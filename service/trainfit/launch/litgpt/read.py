@@ -107,16 +107,20 @@ def _settings(program: Program, draft: Draft) -> dict[str, Setting]:
 
 
 def _the_file(program: Program) -> LaunchFile | None:
+    """Without a command, the file with litgpt's own keys. Raises LaunchError without one."""
     if program.name is not None:
         return None
-    return next(file for file in program.files.values() if _is_config(file))
+    found = next((file for file in program.files.values() if _is_config(file)), None)
+    if found is None:
+        raise LaunchError(Complaint(f"no file has litgpt's {' and '.join(OWN_KEYS)}"))
+    return found
 
 
 def _command(program: Program, settings: Mapping[str, Setting]) -> str:
     """Adapters are trained by a command of their own; a file tells them by their keys."""
     if program.name is None:
         return LORA if any(name.startswith("lora_") for name in settings) else FULL
-    said = program.arguments[0].text
+    said = program.arguments[0].text if program.arguments else FULL
     return LORA if said == "finetune" else said
 
 
