@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import logging
 import sys
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("file", type=Path, help="specs or rows, one JSON object a line")
     parser.add_argument("-o", "--output", type=Path, help="append rows to this file")
     parser.add_argument("--breakdown", type=Path, metavar="FOLDER", help="write what the peaks are")
+    parser.add_argument("--requests", type=Path, metavar="FILE", help="add what is asked for")
     parser.add_argument("--check", action="store_true", help="compare with the figures of the file")
     parser.add_argument("--live", action="store_true", help="only rows that are marked as live")
     parser.add_argument("--only", default="", metavar="TEXT", help="only names that hold a text")
@@ -36,7 +38,9 @@ def main() -> int:
     for row in rows_of(options.file):
         if (options.live and not row.get("live")) or options.only not in name_of(row):
             continue
-        made, breakdown = run(row["spec"], options.real)
+        made, breakdown, requests = run(row["spec"], options.real)
+        if options.requests:
+            write_requests(options.requests, requests)
         if options.check:
             found = differences(row["measured"], made["measured"])
             differing += bool(found)
@@ -63,12 +67,18 @@ def name_of(row: Row) -> str:
     return row["spec"].get("name") or "spec"
 
 
-def run(given: Row, real: bool) -> tuple[Row, Row]:
-    """A row, and the breakdown of its peaks."""
+def run(given: Row, real: bool) -> tuple[Row, Row, Row]:
+    """A row, the breakdown of its peaks, and the requests of both steps."""
     from tests.oracle.step import measure
 
     measured = measure(Spec.parse(given), real)
-    return {"spec": given, "measured": measured.figures, "trusted": True}, measured.breakdown
+    row = {"spec": given, "measured": measured.figures, "trusted": True}
+    requests = {
+        "spec": given,
+        "first_step": measured.first_step,
+        "requests": measured.requests,
+    }
+    return row, measured.breakdown, requests
 
 
 def differences(recorded: Row, measured: Row) -> list[str]:
@@ -84,6 +94,12 @@ def write_breakdown(folder: Path, row: Row) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name_of(row).replace('/', '_')}.json"
     file.write_text(json.dumps(row, indent=1) + "\n", "utf-8")
+
+
+def write_requests(file: Path, row: Row) -> None:
+    """Add a line to a compressed file."""
+    with gzip.open(file, "at", encoding="utf-8") as output:
+        output.write(json.dumps(row, separators=(",", ":")) + "\n")
 
 
 def say(row: Row, what: str) -> None:

@@ -32,6 +32,10 @@ class Measured:
     """The `measured` object of a row."""
     breakdown: dict[str, Any]
     """What was alive at the peak, at the end of forward and at each phase's peak."""
+    requests: list[int]
+    """What came, in bytes, and what went, as less than nothing: the number of what came."""
+    first_step: int
+    """How many of them are the model's, and the first step's."""
 
 
 def account(
@@ -39,6 +43,7 @@ def account(
     *,
     forward_end: int,
     step_start: int,
+    first_step: int,
     parameters: tuple[int, int],
     seconds: float,
 ) -> Measured:
@@ -72,7 +77,7 @@ def account(
             name: detail(tracker.alive(tracker.phase_peaks[name].tick)) for name in PHASES
         },
     }
-    return Measured(figures, breakdown)
+    return Measured(figures, breakdown, tracker.requests(), first_step)
 
 
 def column(allocation: Allocation) -> str:

@@ -59,13 +59,14 @@ def measure(spec: Spec, real: bool = False) -> Measured:
             training.step()
             gc.collect()
             tracker.restart()
-            start = tracker.level
+            start, first_step = tracker.level, tracker.tick
             training.step()
     local = sum(local_part(each).numel() for each in passes.parameters())
     return account(
         tracker,
         forward_end=passes.forward_end,
         step_start=start,
+        first_step=first_step,
         parameters=(total, local),
         seconds=time.perf_counter() - began,
     )

@@ -130,6 +130,17 @@ class Tracker(TorchDispatchMode):
             if each.born <= tick and (each.died is None or each.died > tick):
                 yield each
 
+    def requests(self) -> list[int]:
+        """All that came and went, tick by tick: bytes of what came, and for what went less than
+        nothing, its number among what came, from 1.
+        """
+        told = [0] * self.tick
+        for number, each in enumerate(self.history, 1):
+            told[each.born - 1] = each.bytes
+            if each.died is not None:
+                told[each.died - 1] = -number
+        return told
+
     # What PyTorch tells the tracker
 
     def __torch_dispatch__(

@@ -82,5 +82,5 @@ def test_cards_hold_what_is_replayed(runs: list[Run]) -> None:
     """
     errors = sorted(abs(run.device.error_ratio) for run in runs)
     assert median(errors) < 0.035
-    assert errors[-1] < 0.1
+    assert errors[-1] < 0.12
     assert sum(not run.device.inside for run in runs) <= 2

@@ -238,13 +238,16 @@ class Modules(Program):
             parts.saves.append(self.tensor(name, rank, inputs + features, role=role))
             parts.borrows += [wide] * narrow
             parts.backward += [wide] * bool(narrow or adapters.dropout)
-            steps[:0] = [(product, wide)] * adapters.dropout
+            dropped = self.tensor("what a dropout leaves", rows, inputs, width=wide.width)
+            steps[:0] = [(product, dropped)] * adapters.dropout
         if copied:
             name = "input in the adapter's type"
             parts.saves.append(self.tensor(name, rows, inputs, width=width))
             if not self.is_kept_elsewhere(x):
                 name = "input of which a copy is kept"
-                parts.borrows.append(self.tensor(name, rows, inputs))
+                parts.borrows.append(
+                    Tensor(name, (rows, inputs), sizes.bytes, self._modules, of=x.of or x)
+                )
         if adapters.dropout:
             parts.saves.append(self.tensor("dropout mask", rows, inputs, width=BYTE))
         parts.saves.append(self.tensor("low-rank product", rows, rank, width=width))
@@ -272,7 +275,7 @@ class Modules(Program):
             saves = ()
         if beside:
             name_of = "what its steps make"
-            saves += (self.tensor(name_of, beside, *x.shape, width=x.width),)
+            saves += (self.several(name_of, beside, *x.shape, width=x.width),)
         if times is not None:
             saves += (times,)
             if not self.sizes.fused:
@@ -304,6 +307,37 @@ class Modules(Program):
         self.operation("sink_scale", saves=(out, scale), borrows=(scaled,), backward=backward)
         return self.tensor("scaled output, tokens before heads", *out.shape)
 
+    @property
+    def activates_apart(self) -> bool:
+        """Whether an activation is a kernel of its own, which runs before the other factor is made
+        and keeps no more than its input.
+        """
+        return not (self.sizes.fused or self.plan.model.traits.activation in BESIDE_INPUT)
+
+    def activated(self, x: Tensor) -> Tensor:
+        """act(x), kept for the gradient of what it is multiplied with."""
+        y = self.tensor("activated", *x.shape, width=x.width)
+        gradients = self.passed_back(y, "output gradient"), self.passed_back(x, "input gradient")
+        self.operation("activation", saves=(x, y), backward=gradients)
+        return y
+
+    def gated(self, x: Tensor, times: Tensor) -> Tensor:
+        """x * times, of which both are kept."""
+        y = self.tensor("activation output", *x.shape, width=x.width)
+        gradients = [
+            self.passed_back(y, "output gradient"),
+            *[self.passed_back(each, "input gradient") for each in (x, times)],
+        ]
+        self.operation(
+            "gating",
+            saves=(times,),
+            borrows=(y,),
+            backward=tuple(gradients),
+            reads=(x,),
+            output=y,
+        )
+        return y
+
     def gate(self, x: Tensor, features: int, module: str) -> Tensor:
         """x [n, a d_v / t] times a gate for each head or feature, which `module` projects: both
         factors are kept. A sigmoid's gradient comes from what it made, a softplus's from what it
@@ -315,5 +349,5 @@ class Modules(Program):
         if self.by.gate_activation == "softplus":
             saves.append(self.tensor("scores of the gates in fp32", rows, features, width=FP32))
         name = "gradients of product, output and gates"
-        self.operation("gate", saves=saves, backward=(self.tensor(name, 3, rows, width),))
+        self.operation("gate", saves=saves, backward=(self.several(name, 3, rows, width),))
         return self.tensor("gated", rows, width, width=self.sizes.product_bytes(module))

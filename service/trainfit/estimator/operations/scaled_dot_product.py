@@ -67,7 +67,7 @@ def math(step: Modules, q: Tensor, k: Tensor, v: Tensor, *, rotated: bool = Fals
         NAME,
         saves=(q, k, v, step.tensor("softmax", *scores.shape, width=FP32), out),
         borrows=(scores, *_rotation(step, q, rotated=rotated), *passed),
-        backward=(step.tensor("gradients of the scores", 2, *scores.shape, width=FP32), *added),
+        backward=(step.several("gradients of the scores", 2, *scores.shape, width=FP32), *added),
         kind=Kind.ATTENTION,
     )
     return out
@@ -112,7 +112,7 @@ def _scores_as_read(step: Modules, shape: tuple[int, ...], *, sinks: bool) -> Sc
     if step.plan.step.attention_dropout:
         kept.append(step.tensor("dropout mask", *shape, width=BYTE))
         kept.append(step.tensor("dropped scores", *shape))
-    gradients = step.tensor("gradients of the scores", 2, *shape)
+    gradients = step.several("gradients of the scores", 2, *shape)
     scores = step.tensor("scores", *shape)
     forward = highest((scores,))
     if sinks:
@@ -166,7 +166,7 @@ def _scores_in_full(step: Modules, shape: tuple[int, ...], *, sinks: bool) -> Sc
     kept: Tensors = (softmax, *copy)
     if drops:
         mask = step.tensor("dropout mask", *shape, width=BYTE)
-        of_dropped = step.tensor("gradients before and behind the dropout", 2, *shape, width=wide)
+        of_dropped = step.several("gradients before and behind the dropout", 2, *shape, width=wide)
         as_dropped = (
             step.tensor("dropped scores as wide", *shape, width=wide) if narrows else dropped
         )
@@ -181,7 +181,7 @@ def _scores_in_full(step: Modules, shape: tuple[int, ...], *, sinks: bool) -> Sc
 
 def _rotation(step: Modules, q: Tensor, *, rotated: bool) -> Tensors:
     """Queries and keys that positions have turned are new tensors."""
-    return (step.tensor("products with cos and sin", 2, *q.shape),) if rotated else ()
+    return (step.several("products with cos and sin", 2, *q.shape),) if rotated else ()
 
 
 def _ring(step: Modules, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensors, Tensors]:
@@ -196,4 +196,4 @@ def _ring(step: Modules, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensors, Tens
     whole = step.tensor("keys and values of all ranks", c, keys, heads, d + d_v)
     own = step.tensor("gradient of q, added up over ranks", *q.shape, width=FP32)
     name = "gradients of keys and values, added up over ranks"
-    return (whole,), (whole, own, step.tensor(name, 3, keys, heads, d + d_v, width=FP32))
+    return (whole,), (whole, own, step.several(name, 3, keys, heads, d + d_v, width=FP32))

@@ -86,7 +86,7 @@ def _heads(
             v = step.part(packed, "v", *v.shape)
     if prefix and (repeated or step.sizes.residual_bytes > step.sizes.bytes):
         width = step.sizes.residual_bytes
-        step.cache(step.tensor("keys and values in the cache", 2, keys, g, d, width=width))
+        step.cache(step.several("keys and values in the cache", 2, keys, g, d, width=width))
     return q, k, v
 
 

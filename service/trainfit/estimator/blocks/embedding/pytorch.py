@@ -18,7 +18,7 @@ def lookup(step: Modules, embedding: Embedding, rotated: int, masks: int) -> Non
     n, (h, d), width = sizes.n, step.named(h=embedding.width, d=rotated), sizes.residual_bytes
     saves = [
         step.tensor("token ids", n, width=INT64),
-        step.tensor("cos and sin", 2, sizes.s, d, width=width),
+        step.several("cos and sin", 2, sizes.s, d, width=width),
     ]
     if plan.model.traits.embedding_dropout and plan.step.hidden_dropout:
         saves.append(step.tensor("dropout mask", n, h, width=BYTE))
@@ -40,7 +40,7 @@ def lookup(step: Modules, embedding: Embedding, rotated: int, masks: int) -> Non
     step.operation(
         "embedding",
         saves=saves,
-        borrows=(step.tensor("embeddings and positions", 2, n, h, width=width),),
+        borrows=(step.several("embeddings and positions", 2, n, h, width=width),),
         backward=backward,
         leaves=leaves,
     )
@@ -58,7 +58,7 @@ def _gradients(step: Modules, h: int) -> tuple[tuple[Tensor, ...], tuple[Tensor,
     copied = ranks > 1 and plan.layout.sharding == "optim_grads_params"
     borrowed = (whole,) if copied else ()
     if plan.model.output_layer.tied:
-        both = step.tensor("new gradient and sum", 2, *share.shape, width=width)
+        both = step.several("new gradient and sum", 2, *share.shape, width=width)
         return (*borrowed, both), ()
     return borrowed, (share if copied else whole,)
 

@@ -10,13 +10,14 @@ from math import ceil
 
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.operations.pytorch import FP32, INT64, Modules, Parts
-from trainfit.estimator.program import highest
+from trainfit.estimator.program import Tensors, highest
 from trainfit.estimator.tensors import Tensor
 
 
-def head(step: Modules, x: Tensor, gathered: Tensor) -> None:
+def head(step: Modules, x: Tensor, gathered: Tensor, *, in_forward: bool = False) -> None:
     """lm_head and the loss over its logits, from the final norm's output [n', h], which lm_head
-    reads `gathered` from the tensor-parallel ranks [n, h].
+    reads `gathered` from the tensor-parallel ranks [n, h]. The loss is computed in the model's
+    forward, or outside.
     """
     kept = step.plan.step.logits_kept
     n = kept * step.sizes.b // step.plan.layout.cp if kept else step.sizes.n
@@ -31,7 +32,9 @@ def head(step: Modules, x: Tensor, gathered: Tensor) -> None:
             _output_layer(step, x, gathered, n)
             _fused(step, n)
         case _:
-            _cross_entropy(step, n, _output_layer(step, x, gathered, n))
+            made = _output_layer(step, x, gathered, n)
+            held = (gathered,) if in_forward and not step.keeps(gathered) else ()
+            _cross_entropy(step, n, made, held)
 
 
 def _output_layer(step: Modules, x: Tensor, gathered: Tensor, n: int) -> Tensor:
@@ -46,7 +49,7 @@ def _output_layer(step: Modules, x: Tensor, gathered: Tensor, n: int) -> Tensor:
         parts.saves.append(step.tensor("capped logits", n, features))
     if ranks > 1 and not plan.layout.divides_embedding:
         name = "logits of all ranks, as gathered and in order"
-        parts.borrows.append(step.tensor(name, 2, n, sizes.V))
+        parts.borrows.append(step.several(name, 2, n, sizes.V))
     if n < sizes.n:
         name = "gradient of all tokens"
         parts.backward.append(step.tensor(name, *x.shape, width=x.width))
@@ -73,12 +76,13 @@ def _rows(step: Modules) -> int:
     return rows + (rest > 0)
 
 
-def _cross_entropy(step: Modules, n: int, made: Tensor) -> None:
+def _cross_entropy(step: Modules, n: int, made: Tensor, held: Tensors) -> None:
     """fp32 log-probabilities of the logits, kept, and in backward their gradient and that of the
     logits. Over logits that ranks share, the log-probabilities are made again beside both.
 
     Where logits are shifted, a copy of them in fp32 is read. A model that widens its own logits for
-    this lets go of the narrow ones (transformers 4.45's modeling_llama.py).
+    this lets go of the narrow ones (transformers 4.45's modeling_llama.py). A loss that the
+    model's forward computes has what the head has read `held` beside it.
     """
     sizes, shifted = step.sizes, step.plan.step.shifted
     shared = step.plan.step.loss_parallel and sizes.t > 1
@@ -98,7 +102,9 @@ def _cross_entropy(step: Modules, n: int, made: Tensor) -> None:
     step.operation(
         "loss",
         saves=(kept, step.tensor("labels", n, width=INT64)),
-        borrows=highest(read, (*widened, *copied), (*widened, *copied, kept), saved=(kept,)),
+        borrows=highest(read, (*widened, *copied), (*widened, *copied, kept), saved=(kept,)).beside(
+            *held
+        ),
         backward=highest(
             (kept, of_kept, of_copy, *again), of_gradients, (of_read, *narrowed), saved=(kept,)
         ),
@@ -129,7 +135,7 @@ def _chunked(step: Modules, x: Tensor, n: int) -> None:
     sizes, plan, states = step.sizes, step.plan, step.plan.step.states
     chunk, rows = ceil(n / plan.step.loss_chunks), _rows(step)
     logits = step.tensor("logits of a chunk", chunk, rows)
-    in_fp32 = step.tensor("logits in fp32, their softmax and gradient", 3, chunk, rows, width=FP32)
+    in_fp32 = step.several("logits in fp32, their softmax and gradient", 3, chunk, rows, width=FP32)
     gradient = step.tensor("gradient of the hidden state", *x.shape, width=x.width)
     adding = step.tensor("gradient of the hidden state in fp32", n, sizes.h, width=FP32)
     new = step.tensor("weight gradient", rows, sizes.h, width=sizes.gradient_bytes)
@@ -170,7 +176,7 @@ def _checkpointed(step: Modules, x: Tensor, n: int) -> None:
     copies = widened + narrowed
     kept = copies[-1:]
     product = step.tensor("logits of a chunk", chunk, sizes.V, width=read)
-    in_fp32 = step.tensor(
+    in_fp32 = step.several(
         "logits in fp32, their softmax and product", 3, chunk, sizes.V, width=FP32
     )
     at_product, at_entropy = (*copies, product), (product, in_fp32)

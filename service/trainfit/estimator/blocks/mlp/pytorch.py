@@ -14,8 +14,9 @@ def mlp(step: Modules, x: Tensor, block: Mlp) -> None:
     f //= step.sizes.t
     if block.gated:
         gate = step.linear("gate_proj", x, f, bias=block.bias, joins=True)
+        activated = step.activated(gate) if step.activates_apart else None
         up = step.linear("up_proj", x, f, bias=block.bias, joins=True)
-        y = step.activation(gate, up)
+        y = step.activation(gate, up) if activated is None else step.gated(activated, up)
     else:
         y = step.activation(step.linear("up_proj", x, f, bias=block.bias))
     step.linear_out("down_proj", y, block.output_size or step.sizes.h, bias=block.bias)

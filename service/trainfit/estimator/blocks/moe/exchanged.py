@@ -22,16 +22,16 @@ def experts(step: Modules, block: Experts, weighted: int) -> None:
     x = step.tensor("rows by expert", rows, h)
     step.operation(
         "dispatch",
-        saves=(step.tensor("orders of the rows sent", 2, rows, width=INT64),),
+        saves=(step.several("orders of the rows sent", 2, rows, width=INT64),),
         borrows=(step.tensor("rows sent", rows, h),),
         holds=(step.tensor("rows received", rows, h),),
-        backward=(step.tensor("gradients of rows, on their way", 2, rows, h),),
+        backward=(step.several("gradients of rows, on their way", 2, rows, h),),
     )
     gate_up, inputs = first_product(step, block, rows)
     of_x, of_gate_up = step.gradient(x), step.gradient(gate_up)
     step.operation(
         "experts_fc1",
-        saves=(step.tensor("orders of the rows received", 2, rows, width=INT64),),
+        saves=(step.several("orders of the rows received", 2, rows, width=INT64),),
         for_weight=(x,) * trained,
         holds=(x,),
         borrows=(step.tensor("output before it is masked", *gate_up.shape),),
@@ -45,19 +45,19 @@ def experts(step: Modules, block: Experts, weighted: int) -> None:
     step.operation(
         "experts_fc2",
         for_weight=(act,) * trained,
-        borrows=(step.tensor("output masked, weighted, in the order received", 3, rows, h),),
+        borrows=(step.several("output masked, weighted, in the order received", 3, rows, h),),
         backward=highest((of_y, step.gradient(y)), (of_y, step.gradient(act))),
         leaves=down,
     )
-    way_back = step.tensor("rows before and after their way back", 2, rows, h)
+    way_back = step.several("rows before and after their way back", 2, rows, h)
     step.operation("combine", saves=(y,), borrows=(way_back,))
     step.operation(
         "weighted_sum",
         borrows=(
-            step.tensor("rows on both sides", 2, rows, h),
+            step.several("rows on both sides", 2, rows, h),
             step.tensor("rows, weighted", rows, h, width=weighted),
         ),
         backward=(
-            step.tensor("gradients of rows and of their weights", 2, rows, h, width=weighted),
+            step.several("gradients of rows and of their weights", 2, rows, h, width=weighted),
         ),
     )

@@ -61,7 +61,7 @@ def _router(step: Modules, x: Tensor, block: Experts) -> None:
         "router",
         saves=(*saves, *(step.shared(x) if step.reads("router", x) else ())),
         borrows=(logits,),
-        backward=(step.tensor("gradients of the scores", 2, n, experts, width=FP32),),
+        backward=(step.several("gradients of the scores", 2, n, experts, width=FP32),),
         leaves=(gradient,) if trained else (),
         output=logits,
     )
@@ -75,7 +75,7 @@ def _experts(step: Modules, block: Experts, weighted: int) -> None:
     (h,) = step.named(latent=block.latent) if block.latent else (step.sizes.h,)
     trained = step.sizes.trains("experts")
     x = step.tensor("gathered rows", rows, h)
-    order = step.tensor("order of the rows", 3, rows, width=INT64)
+    order = step.several("order of the rows", 3, rows, width=INT64)
     up, down = weight_gradients(step, block, h)
     gate_up, inputs = first_product(step, block, rows)
     step.operation(
@@ -102,6 +102,6 @@ def _experts(step: Modules, block: Experts, weighted: int) -> None:
     step.operation(
         "weighted_sum",
         saves=(y,),
-        borrows=(step.tensor(made, 2, rows, h, width=weighted),),
-        backward=(step.tensor(gradients, 3, rows, h, width=weighted),),
+        borrows=(step.several(made, 2, rows, h, width=weighted),),
+        backward=(step.several(gradients, 3, rows, h, width=weighted),),
     )

@@ -141,5 +141,5 @@ def _join(step: Modules, tokens: VirtualTokens, rows: int, features: int, narrow
         repeated = step.tensor("of every sample", *shape)
         step.operation("repeat", borrows=(repeated, step.tensor("narrowed", *shape, width=narrow)))
         return
-    both = (made, step.tensor("narrowed, and in the cache", 2, *made.shape, width=narrow))
+    both = (made, step.several("narrowed, and in the cache", 2, *made.shape, width=narrow))
     step.operation("cache", borrows=both, backward=both)

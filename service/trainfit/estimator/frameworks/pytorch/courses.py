@@ -3,7 +3,7 @@
 Each kind of stretch is told once. Source of what runs again: torch/utils/checkpoint.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_tensors
@@ -16,7 +16,7 @@ from trainfit.estimator.frameworks.pytorch.ledger import (
 from trainfit.estimator.ledger import Group, Kind, Operation
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.estimator.trace.moments import Moment, backward, forward, left, saved, turns
-from trainfit.estimator.trace.recorder import Passage
+from trainfit.estimator.trace.recorder import Held, Passage, Recorder
 
 NOTHING = Passage(())
 
@@ -35,30 +35,38 @@ class Passes(NamedTuple):
     made: Tensor | None
     of_read: Tensor | None
     of_made: Tensor | None
+    cached: tuple[Tensor, ...] = ()
+    """What autocast keeps of a layer that runs again, until the forward of the model is over."""
 
 
 class Courses:
     """The passes of the stretches of one model."""
 
     def __init__(self, ledger: PytorchLedger) -> None:
-        self._ledger = ledger
+        self._ledger, self._compiled = ledger, ledger.plan.step.compiled
         self._keeps_inputs, self._pass = keeps_inputs(ledger.plan), gradients_pass(ledger.plan)
-        self._passes: dict[tuple[int, bool], Passes] = {}
+        self._passes: dict[tuple[int, bool, bool], Passes] = {}
 
-    def of(self, placed: PlacedGroups) -> Passes:
-        key = id(placed.groups), placed.again
+    def of(self, placed: PlacedGroups, *, passing: bool | None = None) -> Passes:
+        """The passes of a stretch. Gradients that are `passing` are gone with their operation, but
+        that of a tied head, which waits for the embedding's; as the ledger has it, unless told.
+        """
+        passing = self._pass if passing is None else passing
+        key = id(placed.groups), placed.again, passing
         if key not in self._passes:
-            is_layer = placed.kind is not None
-            self._passes[key] = self._layer(placed) if is_layer else self._outside(placed)
+            waits = placed.groups is self._ledger.head() and self._ledger.sizes.tied
+            leaves = left(placed.groups) if waits or not passing else []
+            run = self._outside if placed.kind is None else self._layer
+            self._passes[key] = run(placed, leaves)
         return self._passes[key]
 
-    def _outside(self, placed: PlacedGroups) -> Passes:
+    def _outside(self, placed: PlacedGroups, leaves: list[Tensor]) -> Passes:
         """The embedding makes the residual stream, and the final norm reads it; its gradient goes
         the other way.
         """
         groups, sizes = placed.groups, self._ledger.sizes
         run, back = forward(groups), backward(groups)
-        kept, leaves = saved(groups), self._leaves(placed)
+        kept = saved(groups)
         made = of_read = of_made = None
         read = _block_input(groups)
         if placed.name == "embedding":
@@ -87,7 +95,7 @@ class Courses:
             *(read, made, of_read, of_made),
         )
 
-    def _layer(self, placed: PlacedGroups) -> Passes:
+    def _layer(self, placed: PlacedGroups, leaves: list[Tensor]) -> Passes:
         """The residual stream and its gradient pass through. A layer that runs again keeps what it
         reads, and makes all else before its backward, behind which it may leave what it read and
         the gradient that it was given.
@@ -95,9 +103,11 @@ class Courses:
         sublayers, act = self._ledger.sublayers(placed), self._ledger.sizes.act
         reads = [_block_input(groups) or _stream("residual stream", act) for groups in sublayers]
         made = _stream("residual stream", act)
+        held = () if self._compiled else reads[:1]
         run: list[Moment] = []
         for groups, read, following in zip(sublayers, reads, [*reads[1:], made], strict=True):
-            moments = [(read, *moment) for moment in forward(groups)]
+            moments = forward(groups) if self._compiled else _holding_inputs(groups)
+            moments = [(*held, read, *moment) for moment in moments]
             run += [*moments, (*moments[-1][-1:], read, following)]
         back: list[Moment] = []
         of_read = of_made = _stream("gradient of the residual stream", act)
@@ -106,20 +116,22 @@ class Courses:
             following = _stream("gradient of the residual stream", act)
             back += [*moments, (of_read, *moments[-1][-1:], following)]
             of_read = following
-        kept, leaves = saved(placed.groups), self._leaves(placed)
+        kept = saved(placed.groups)
         if placed.again:
             chosen = self._chosen(placed.groups)
+            cached = tuple([each for each in kept if each.role is Role.CACHED_BY_AUTOCAST])
             again = [(reads[0], of_made, *moment) for moment in run]
             whole = turns(again, [reads[0], of_made, *chosen], [reads[0], of_made, *kept])
             back = [(reads[0], *moment) for moment in back]
             stay = (reads[0], of_made) if self._keeps_inputs else ()
             behind = turns(back, [*kept, of_made, reads[0]], [*leaves, of_read, *stay])
             return Passes(
-                Passage(turns(run, [reads[0]], [reads[0], made, *chosen])),
+                Passage(turns(run, [reads[0]], [reads[0], made, *chosen, *cached])),
                 NOTHING,
                 Passage(whole),
                 Passage(behind),
                 *(reads[0], made, of_read, of_made),
+                cached,
             )
         return Passes(
             Passage(turns(run, [reads[0]], [*kept, made])),
@@ -129,19 +141,18 @@ class Courses:
             *(reads[0], made, of_read, of_made),
         )
 
-    def _leaves(self, placed: PlacedGroups) -> list[Tensor]:
-        """The gradients that stay behind a stretch: none where each is gone with its operation, but
-        that of a tied head, which waits for the embedding's.
-        """
-        waits = placed.name == "head" and self._ledger.sizes.tied
-        return left(placed.groups) if waits or not self._pass else []
-
     def _chosen(self, groups: tuple[Group, ...]) -> list[Tensor]:
         """What a layer that runs again keeps of its operations beside its input."""
         plan = self._ledger.plan
         if plan.step.checkpointing.kind != "operations":
             return []
         return kept_tensors(groups, compiled=plan.step.compiled)
+
+
+def release_cached(recorder: Recorder, passes: Iterable[tuple[Passes, dict[Tensor, Held]]]) -> None:
+    """What autocast keeps goes when the forward of the model is over."""
+    for each, here in passes:
+        recorder.release(*[here.pop(tensor) for tensor in each.cached])
 
 
 def operations(groups: Sequence[Group]) -> Iterator[Operation]:
@@ -159,6 +170,16 @@ def _loss(groups: Sequence[Group]) -> Group:
 def _stream(name: str, nbytes: int) -> Tensor:
     """A tensor [n', h] of the residual stream, or its gradient."""
     return Tensor(name, (nbytes,), 1, (), Role.BLOCK_INPUT)
+
+
+def _holding_inputs(groups: tuple[Group, ...]) -> list[Moment]:
+    """The moments of a sublayer forward: who calls a block, unless it is compiled, holds what that
+    reads until it returns.
+    """
+    inputs, *blocks = groups
+    made = [each.course.output for each in inputs if each.course is not None]
+    held = tuple([each.of or each for each in made[-2:] if each is not None])
+    return [*forward([inputs]), *[(*held, *moment) for moment in forward(blocks)]]
 
 
 def _block_input(groups: Sequence[Group]) -> Tensor | None:

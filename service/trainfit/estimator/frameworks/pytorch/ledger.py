@@ -16,6 +16,7 @@ from trainfit.estimator.blocks.moe.grouped import ROUTED
 from trainfit.estimator.blocks.norm import pytorch as norms
 from trainfit.estimator.blocks.virtual_tokens.pytorch import virtual_tokens
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
+from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.frameworks.pytorch.layers import (
     run_layer,
     run_sublayer,
@@ -117,7 +118,8 @@ class PytorchLedger:
             norms.norm(step, x, each, module="final_norm")
         x = step.tensor("norm output", *shape, width=width)
         step.end_group()
-        head.head(step, x, step.gathered(x))
+        in_forward = conventions_of(self.plan).loss_in_forward
+        head.head(step, x, step.gathered(x), in_forward=in_forward)
         step.end_group()
         final_norm, last = step.groups()
         return (final_norm,), (last,)
@@ -302,6 +304,11 @@ class PytorchLedger:
         if not content.output_layer:
             return self.sizes.act
         return 0 if self.plan.step.collects_outputs else self.logits
+
+    @property
+    def sums_tied_gradients(self) -> bool:
+        """Whether a tied matrix has the sum of its gradients by head and embedding."""
+        return self.plan.model.output_layer.tied and self.sizes.trains("embed_tokens")
 
     @property
     def logits(self) -> int:

@@ -4,7 +4,7 @@ from fractions import Fraction
 from math import ceil
 
 from trainfit.resolve.pytorch.plan import PytorchPlan
-from trainfit.specs.optimizers import OPTIMIZERS
+from trainfit.specs.optimizers import OPTIMIZERS, Temporaries
 
 BF16 = 2
 
@@ -24,9 +24,16 @@ def borrowed(trained: int, largest: int, plan: PytorchPlan) -> int:
     made = OPTIMIZERS[optimizer.name].temporaries.get(optimizer.implementation)
     if made is None:
         return copies
-    width = {
+    size = width_of(made, plan) * (trained if made.of == "all" else largest)
+    return copies + made.tensors * size
+
+
+def width_of(made: Temporaries, plan: PytorchPlan) -> int:
+    """Bytes of an element of what the step makes."""
+    states = plan.step.states
+    widths = {
         "parameter": states.parameters,
         "second moment": ceil(states.moments / 2),
         "bf16": BF16,
-    }[made.like]
-    return copies + made.tensors * width * (trained if made.of == "all" else largest)
+    }
+    return widths[made.like]

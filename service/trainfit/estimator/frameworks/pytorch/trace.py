@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from math import ceil
 
 from trainfit.estimator import cublas
-from trainfit.estimator.frameworks.pytorch.courses import Courses, operations
+from trainfit.estimator.frameworks.pytorch.courses import Courses, operations, release_cached
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups
+from trainfit.estimator.frameworks.pytorch.optimizers import width_of
 from trainfit.estimator.frameworks.pytorch.states import Shares, stored
 from trainfit.estimator.ledger import Operation
 from trainfit.estimator.placement import Content
@@ -21,7 +22,7 @@ from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import left
 from trainfit.estimator.trace.recorder import Held, Recorder, Trace
 from trainfit.resolve.pytorch.plan import PytorchPlan
-from trainfit.specs.blocks import Attention, Experts, Mlp
+from trainfit.specs.blocks import Attention, Block, Experts, LatentAttention, Mlp
 from trainfit.specs.framework import Transformers
 from trainfit.specs.optimizers import OPTIMIZERS
 
@@ -33,30 +34,30 @@ def is_traced(plan: PytorchPlan) -> bool:
     return (
         isinstance(plan.framework, Transformers)
         and plan.layout.num_gpus == 1
-        and plan.batch.num_microbatches == 1
         and not plan.step.compiled
         and plan.step.checkpointing.kind != "operations"
-        and programs_tell_order(plan)
+        and programs_tell_order(plan, Attention, LatentAttention, Mlp, Experts)
     )
 
 
-def programs_tell_order(plan: PytorchPlan, *others: type[Experts]) -> bool:
-    """Whether the programs of a plan's blocks, of which there may be others, and of its optimizer's
-    step tell the order of what they ask for.
+def programs_tell_order(plan: PytorchPlan, *told: type[Block]) -> bool:
+    """Whether a plan has no blocks but those whose programs tell the order of what they ask for,
+    and an optimizer's step that does. Attention with sinks does not.
     """
     step, optimizer = plan.step, plan.step.optimizer
-    made = OPTIMIZERS[optimizer.name].temporaries.get(optimizer.implementation)
+    record = OPTIMIZERS[optimizer.name]
     return (
         step.data_parallelism.zero is None
-        and not (step.offload_activations or optimizer.in_backward or optimizer.paged)
-        and (made is None or made.like == "second moment")
-        and (step.adapters is None or (step.adapters.virtual is None and not step.autocast))
+        and not (step.offload_activations or optimizer.in_backward)
+        and record.moments == record.matrix_moments
+        and (step.adapters is None or step.adapters.virtual is None)
         and plan.model.encoder_parameters == 0
         and not plan.model.extras
         and all(
-            len(sublayer.blocks) == 1 and isinstance(sublayer.blocks[0], (Attention, Mlp, *others))
+            isinstance(block, told) and not (isinstance(block, Attention) and block.sinks)
             for kind in plan.model.layer_kinds
             for sublayer in kind.sublayers
+            for block in sublayer.blocks
         )
     )
 
@@ -74,7 +75,6 @@ class _Rank:
         self._placed = list(self._ledger.placed(content))
         self._courses = Courses(self._ledger)
         self._recorder = Recorder()
-        self._gradients: list[Held] = []
         self._workspace = cublas.workspaces(self._plan.gpu.compute_capability) // cublas.HANDLES
 
     def trace(self) -> Trace:
@@ -120,24 +120,37 @@ class _Rank:
             yield adapters.rank * outputs * adapters.element_bytes
 
     def _step(self, *, first: bool) -> None:
+        """One micro-batch, and where there are several another one, as all after it are."""
+        recorder, number = self._recorder, "first" if first else "later"
+        gradients = self._micro_batch(number, workspaces=first)
+        if self._plan.batch.num_microbatches > 1:
+            recorder.release(*self._micro_batch(number, adding=True))
+        recorder.moment = f"{number} optimizer_step"
+        self._optimizer(gradients, first=first)
+        recorder.release(*gradients)
+
+    def _micro_batch(
+        self, number: str, *, workspaces: bool = False, adding: bool = False
+    ) -> list[Held]:
+        """A forward and a backward. Answers the gradients that they leave."""
         recorder, here = self._recorder, [dict[Tensor, Held]() for _ in self._placed]
-        number = "first" if first else "later"
+        courses = [self._courses.of(placed, passing=adding) for placed in self._placed]
         stream: Held | None = None
-        for index, placed in enumerate(self._placed):
+        for placed, passes, own in zip(self._placed, courses, here, strict=True):
             recorder.moment = f"{number} {placed.name}_forward {placed.layer}"
-            if first and placed.kind is not None and index == 1:
+            if workspaces and placed is self._placed[1]:
                 recorder.make(self._workspace)
-            passes = self._courses.of(placed)
             if passes.read is not None and stream is not None:
-                here[index][passes.read] = stream
-            recorder.run(passes.forward, here[index])
-            stream = here[index].pop(passes.made) if passes.made is not None else None
-        gradient: Held | None = None
-        if first:
+                own[passes.read] = stream
+            recorder.run(passes.forward, own)
+            stream = own.pop(passes.made) if passes.made is not None else None
+        release_cached(recorder, zip(courses, here, strict=True))
+        if workspaces:
             recorder.make(self._workspace)
-        for placed, own in zip(reversed(self._placed), reversed(here), strict=True):
+        gradient: Held | None = None
+        gradients: list[Held] = []
+        for placed, passes, own in reversed([*zip(self._placed, courses, here, strict=True)]):
             recorder.moment = f"{number} {placed.name}_backward {placed.layer}"
-            passes = self._courses.of(placed)
             if not placed.runs_backward:
                 recorder.release(*own.values())
                 continue
@@ -146,34 +159,34 @@ class _Rank:
             for passage in (passes.loss, passes.again, passes.backward):
                 recorder.run(passage, own)
             gradient = own.pop(passes.of_read, None) if passes.of_read is not None else None
-            made = [own[each] for each in left(placed.groups) if each in own]
-            self._gradients[:0] = made
+            gradients[:0] = [own[each] for each in left(placed.groups) if each in own]
         if gradient is not None:
             recorder.release(gradient)
-        recorder.moment = f"{number} optimizer_step"
-        self._optimizer(first=first)
-        recorder.release(*self._gradients)
-        self._gradients.clear()
+        if self._ledger.sums_tied_gradients and not adding:
+            of_head = max(gradients, key=lambda held: held.nbytes)
+            gradients[gradients.index(of_head)] = recorder.make(of_head.nbytes)
+            recorder.release(of_head)
+        return gradients
 
-    def _optimizer(self, *, first: bool) -> None:
+    def _optimizer(self, gradients: list[Held], *, first: bool) -> None:
         """States of each parameter at the first step. What the step borrows is of every parameter
         at once, or of the largest.
         """
         optimizer, states = self._plan.step.optimizer, self._plan.step.states
         recorder = self._recorder
-        elements = [held.nbytes // states.gradients for held in self._gradients for _ in held.names]
+        elements = [held.nbytes // states.gradients for held in gradients for _ in held.names]
         record = OPTIMIZERS[optimizer.name]
         moments = max(1, record.moments)
         if first:
             for count in elements:
                 if states.master:
                     recorder.make(states.master * count)
-                for _ in range(moments if states.moments else 0):
+                for _ in range(moments if states.moments and not optimizer.paged else 0):
                     recorder.make(ceil(states.moments * count / moments))
         made = record.temporaries.get(optimizer.implementation)
         if made is None:
             return
-        width = ceil(states.moments / 2)
+        width = width_of(made, self._plan)
         if made.of == "all":
             borrowed = [
                 recorder.make(width * count) for _ in range(made.tensors) for count in elements

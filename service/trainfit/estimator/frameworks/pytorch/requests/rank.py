@@ -23,7 +23,7 @@ from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import left
 from trainfit.estimator.trace.recorder import Held, Recorder, Trace
 from trainfit.resolve.pytorch.plan import PytorchPlan
-from trainfit.specs.blocks import Experts
+from trainfit.specs.blocks import Attention, Experts, Mlp
 from trainfit.specs.optimizers import OPTIMIZERS
 
 ROOT = -1
@@ -38,6 +38,7 @@ def is_traced(plan: PytorchPlan) -> bool:
     layout, step = plan.layout, plan.step
     engine = step.data_parallelism.engine
     whole = "no_shard" if engine == "ddp" else "optim_grads_params"
+    made = OPTIMIZERS[step.optimizer.name].temporaries.get(step.optimizer.implementation)
     sums = layout.tp > 1 and step.checkpointing.kind == "operations"
     added = engine == "fsdp2" and step.data_parallelism.sync_each_micro_batch
     return (
@@ -48,12 +49,15 @@ def is_traced(plan: PytorchPlan) -> bool:
         and layout.sharding == whole
         and not (engine == "fsdp2" and step.adapters is not None)
         and not (step.autocast or step.frozen or step.cross_entropy == "chunked" or sums)
-        and programs_tell_order(plan, *_blocks(plan))
+        and (made is None or made.like == "second moment")
+        and not step.optimizer.paged
+        and all(len(each.blocks) == 1 for kind in plan.model.layer_kinds for each in kind.sublayers)
+        and programs_tell_order(plan, Attention, Mlp, *_experts(plan))
     )
 
 
-def _blocks(plan: PytorchPlan) -> list[type[Experts]]:
-    """Others than those of dense layers: experts under FSDP, whose programs may tell the order."""
+def _experts(plan: PytorchPlan) -> list[type[Experts]]:
+    """Experts under FSDP, whose programs may tell the order."""
     sharded = plan.step.data_parallelism.engine != "ddp"
     whole = plan.step.checkpointing.kind != "operations"
     return [Experts] * (sharded and whole and conventions_of(plan).experts_tell_order)
