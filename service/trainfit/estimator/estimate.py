@@ -32,7 +32,6 @@ from trainfit.resolve.plan import Plan
 
 if TYPE_CHECKING:
     from trainfit.estimator.reserved import Reservation
-    from trainfit.estimator.trace.recorder import Trace
 
 
 def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) -> Estimate:
@@ -102,13 +101,17 @@ def _needs(ranks: Sequence[Rank], plan: Plan, memo: Memo, *, activations: bool) 
     groups, exchange = framework.expert_groups(plan), framework.exchange(plan)
     outside = overhead.context_and_communicators(plan, groups, exchange)
     stray = framework.stray_permille(plan)
-    recorded = framework.trace(plan, memo) if activations and len(ranks) == 1 else None
-    reserved = None if recorded is None else _replayed(recorded, plan)
+    reserved = memo(_replayed, plan, memo) if activations and len(ranks) == 1 else None
     return [_stage_needs(rank, outside, stray, reserved, plan) for rank in ranks]
 
 
-def _replayed(recorded: Trace, plan: Plan) -> Reservation:
-    """What the allocator reserves for the requests; it is loaded where there are any."""
+def _replayed(plan: Plan, memo: Memo) -> Reservation | None:
+    """What the allocator reserves for the requests of the one rank that there is, where they are
+    known; it is loaded where there are any.
+    """
+    recorded = framework_of(plan).trace(plan, memo)
+    if recorded is None:
+        return None
     from trainfit.estimator.reserved import reservation
 
     return reservation(recorded, plan)
