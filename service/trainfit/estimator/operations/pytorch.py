@@ -16,7 +16,6 @@ from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.program import Program, Tensors, highest
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.pytorch.plan import Adapters, PytorchPlan
-from trainfit.specs.framework import Torchtitan
 
 FP32 = 4
 """Bytes of an element; likewise below."""
@@ -297,9 +296,9 @@ class Modules(Program):
 
     def scaled_by_sinks(self, out: Tensor, heads: int) -> Tensor:
         """Attention's output [n, a d_v / t] by what sinks leave of each head's, where the kernel
-        takes none: torchtitan's does not (models/gpt_oss/model.py). transformers' kernels do.
+        takes none.
         """
-        if not isinstance(self.plan.framework, Torchtitan):
+        if not self.plan.step.scales_by_sinks:
             return out
         scaled = self.tensor("scaled output", *out.shape)
         scale = self.tensor("scale of every head", out.shape[0], heads)

@@ -151,6 +151,8 @@ class PytorchStep:
     float8: bool
     """Linears of layers multiply in fp8, as torchao has them do."""
     repeats_kv: bool
+    scales_by_sinks: bool
+    """The kernel of attention takes no sinks: its output is scaled by what they leave of it."""
     attention_backend: Literal["flash", "sdpa", "eager"]
     attention_dropout: bool
     hidden_dropout: bool

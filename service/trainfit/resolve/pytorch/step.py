@@ -64,6 +64,7 @@ def resolve_pytorch_step(
         compiled=framework.compile,
         float8=is_float8(training.precision),
         repeats_kv=training.attention.repeats_kv or _repeats_kv(framework),
+        scales_by_sinks=isinstance(framework, Torchtitan),  # models/gpt_oss/model.py
         attention_backend=attention_backend(job, model),
         attention_dropout=_drops(
             training.attention.dropout, framework, declared=model.traits.attention_dropout
