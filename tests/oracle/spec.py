@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args, get_type_hints
 
-Dtype = Literal["bf16", "fp16", "fp32"]
+Dtype = Literal["fp32", "bf16", "fp16"]
 Precision = Literal["bf16", "fp16", "fp32", "autocast", "autocast_fp16", "fsdp_mp"]
 Strategy = Literal["single", "ddp", "fsdp2", "hsdp", "tp", "fsdp2_tp", "fsdp2_ep", "autotp"]
 Schedule = Literal[

@@ -21,8 +21,9 @@ class ZeroOptimizer(Unsharded):
         self._buckets = self._states.gathered * zero.reduced * buckets
 
     def unit(self, numbers: Numbers) -> Unit:
+        buckets = self._buckets if numbers.trained else 0
         unit = super().unit(numbers)
-        return unit._replace(reduce_scatter=self._buckets if numbers.trained else 0)
+        return unit._replace(reduce_scatter=buckets, reduce_scatter_kept=buckets)
 
     def buffers(self, stage: Stage) -> int:
         """A buffer of the largest parameter, by way of which gradients go to the host
