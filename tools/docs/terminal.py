@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
-from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
-from functools import partial
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import cache, partial
 from io import StringIO
 from pathlib import Path
-from unittest.mock import patch
 
 from tools.docs.markdown import listing
 from trainfit.cli import main
@@ -53,10 +56,11 @@ COMMANDS = {
 """The commands that are shown with what they print, by the name of their place."""
 
 
-def printed(command: str) -> str:
-    """Both streams of a command that a user gives at the root, at a terminal of COLUMNS."""
-    program, *arguments = shlex.split(command)
-    assert program == "trainfit"
+@cache
+def all_printed() -> Mapping[str, str]:
+    """What each command prints, one after the other in one process of their own: nothing that
+    another has loaded or drawn before decides how they look.
+    """
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -64,21 +68,29 @@ def printed(command: str) -> str:
     }
     environment |= {"HF_HUB_OFFLINE": "1", "HF_HOME": os.devnull, "TRAINFIT_CACHE_DIR": ""}
     environment |= {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", __name__], cwd=ROOT, env=environment, check=True, capture_output=True
+    )
+    told: dict[str, str] = json.loads(done.stdout)
+    return told
+
+
+def _printed(command: str) -> str:
+    """Both streams of a command that a user gives at the root."""
+    program, *arguments = shlex.split(command)
+    assert program == "trainfit"
     streams = StringIO()
-    with (
-        patch.dict(os.environ, environment, clear=True),
-        chdir(ROOT),
-        redirect_stdout(streams),
-        redirect_stderr(streams),
-        suppress(SystemExit),
-    ):
+    with redirect_stdout(streams), redirect_stderr(streams), suppress(SystemExit):
         main(arguments)
     return "\n".join(line.rstrip() for line in streams.getvalue().splitlines())
 
 
 def shown(command: str) -> str:
     """A command and what it prints."""
-    return listing(f"$ {command}\n{printed(command)}", "console")
+    return listing(f"$ {command}\n{all_printed()[command]}", "console")
 
 
 BLOCKS = {name: partial(shown, command) for name, command in COMMANDS.items()}
+
+if __name__ == "__main__":
+    json.dump({command: _printed(command) for command in COMMANDS.values()}, sys.stdout)

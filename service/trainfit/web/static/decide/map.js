@@ -40,11 +40,14 @@ const COMMON = [
 const BATCH = 12;
 const PAUSE_MS = 300;
 
-/** Paul Tol's "sunset" scheme: blue is free, red is missing, and both are told apart by all. */
+/**
+ * Paul Tol's "sunset" scheme: blue is free, red is missing, and both are told apart by all. The
+ * second colour from either end is a little darker, so that white words stand out from it.
+ */
 const FREE_TO_MISSING = [
-  ...["#364b9a", "#4a7bb7", "#6ea6cd", "#98cae1", "#c2e4ef"],
+  ...["#364b9a", "#4777b2", "#6ea6cd", "#98cae1", "#c2e4ef"],
   "#eaeccc",
-  ...["#feda8b", "#fdb366", "#f67e4b", "#dd3d2d", "#a50026"],
+  ...["#feda8b", "#fdb366", "#f67e4b", "#d83a2a", "#a50026"],
 ];
 const DARK = new Set([0, 1, 9, 10]);
 
