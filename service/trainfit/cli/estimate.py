@@ -12,7 +12,7 @@ from trainfit.cli.flags import takes_job_flags
 from trainfit.cli.jobs import question
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
 from trainfit.cli.lookup import looking_up
-from trainfit.cli.refusals import refusal
+from trainfit.cli.refusals import refused
 from trainfit.cli.terminal import print_json
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading
@@ -102,7 +102,7 @@ def _estimated(
     """
     asked = read_asked(document, Job)
     if isinstance(asked, Problem):
-        raise _refused(asked, document, as_json=as_json)
+        raise refused(asked, document, as_json=as_json)
     with looking_up(online=True) as look_up:
         find = look_up([asked.job.model])
 
@@ -113,10 +113,5 @@ def _estimated(
 
     found = asked.answered(answer)
     if isinstance(found, Problem):
-        raise _refused(found, document, as_json=as_json)
+        raise refused(found, document, as_json=as_json)
     return asked, *found
-
-
-def _refused(problem: Problem, document: dict[str, Any], *, as_json: bool) -> RefusedCommandError:
-    words = to_json(problem).decode() if as_json else refusal(problem, document)
-    return RefusedCommandError(words)

@@ -9,14 +9,13 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.estimate import JOB, NAMED
 from trainfit.cli.flags import takes_job_flags
 from trainfit.cli.jobs import question
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
 from trainfit.cli.logs import artifact
 from trainfit.cli.lookup import looking_up
-from trainfit.cli.refusals import refusal
+from trainfit.cli.refusals import refused
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.decisions.quantities import gib, gib_range, plain, ranges
 from trainfit.decisions.reconcile.comparison import ComparedFigure
@@ -58,18 +57,13 @@ def reconcile(
 def _answered(document: dict[str, Any], *, as_json: bool) -> ReconcileAnswer:
     asked = read_asked(document, ReconcileRequest)
     if isinstance(asked, Problem):
-        raise _refused(asked, document, as_json=as_json)
+        raise refused(asked, document, as_json=as_json)
     with looking_up(online=True) as look_up:
         find = look_up([asked.job.model])
     found = asked.answered(lambda job, reading: reconciled(job, find, reading))
     if isinstance(found, Problem):
-        raise _refused(found, document, as_json=as_json)
+        raise refused(found, document, as_json=as_json)
     return found
-
-
-def _refused(problem: Problem, document: dict[str, Any], *, as_json: bool) -> RefusedCommandError:
-    words = to_json(problem).decode() if as_json else refusal(problem, document)
-    return RefusedCommandError(words)
 
 
 def _tables(answer: ReconcileAnswer) -> Iterator[Table]:

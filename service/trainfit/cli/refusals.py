@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import Flag, flag_at, flags
 from trainfit.launch.missing import IN_ENV, IN_OVERRIDES, SCRIPT_ARGUMENTS
 from trainfit.questions.launches import LAUNCH
 from trainfit.questions.problems import Problem
+from trainfit.questions.wire import to_json
 from trainfit.resolve.findings import Change, Finding
 
 MODEL = "/model"
@@ -19,6 +21,12 @@ def refusal(problem: Problem, job: Mapping[str, Any]) -> str:
     """A line for every error of a problem, and below it the flags that would be right."""
     lines = [line for finding in problem.errors for line in _lines(finding, job)]
     return "\n".join(lines or [f"trainfit: {problem.detail}"])
+
+
+def refused(problem: Problem, document: Mapping[str, Any], *, as_json: bool) -> RefusedCommandError:
+    """A problem in words, or as HTTP would send it."""
+    words = to_json(problem).decode() if as_json else refusal(problem, document)
+    return RefusedCommandError(words)
 
 
 def in_flags(message: str) -> str:
