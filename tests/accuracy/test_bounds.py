@@ -117,4 +117,4 @@ def test_intervals_hold_and_are_narrow(
     assert len(everything) == count
     assert all(memory.inside for memory in everything)
     widths = [(each.high_bytes - each.low_bytes) / each.expected_bytes for each in everything]
-    assert median(widths) < 0.25 if "titan" in groups else median(widths) < 0.08
+    assert median(widths) < 0.2 if "titan" in groups else median(widths) < 0.08
