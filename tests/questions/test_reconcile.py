@@ -259,3 +259,18 @@ def test_whatever_a_log_holds_is_answered(text: str, rank: int, size: float) -> 
     found = beside(LLAMA, f"{text}\n{line(rank, 3, allocated=size, max_allocated=size)}{text}")
     for each in found.comparisons:
         assert (each.why is None) == (each.predicted is not None)
+
+
+def test_what_lies_outside_pytorch_is_no_room() -> None:
+    """Where only what is reserved was measured, context and communicators take of the card too."""
+    (stage,) = answer(Job.model_validate(TITAN)).stages
+    outside = stage.device_bytes.high - stage.reserved_bytes.high
+    reserved = 40_000 * MIB
+    job = TITAN | {"gpu": {"memory_bytes": 80_000 * MIB}}
+    (room,) = [
+        each
+        for each in beside(job, line(0, 5, reserved=40_000, max_reserved=40_000)).findings
+        if each.id == "headroom"
+    ]
+    assert outside > 0
+    assert room.bytes == 80_000 * MIB - reserved - outside

@@ -12,10 +12,10 @@ from rich.table import Table
 from trainfit.cli.logs import artifact
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.decisions.quantities import gib
-from trainfit.measurements.measurement import Measurement, Measurements, Place, Speed
+from trainfit.measurements.measurement import Measurement, Measurements, Speed
 from trainfit.questions.measurements import measured
 from trainfit.questions.wire import to_json
-from trainfit.specs.artifacts import Artifacts, LogFormat
+from trainfit.specs.artifacts import Artifacts, LogFormat, Place
 
 LOGS = Parameter(help="What runs have printed; /dev/stdin is what is piped in.")
 FORMAT = Parameter(name="--format", help="What alone is read. Unset: every format that is known.")

@@ -4,15 +4,7 @@ where it says so.
 
 from dataclasses import dataclass
 
-from trainfit.specs.artifacts import Counter, Event, LogFormat, PeakWindow
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A line of one of the texts, counted from 1."""
-
-    name: str
-    line: int
+from trainfit.specs.artifacts import Counter, Event, LogFormat, PeakWindow, Place
 
 
 @dataclass(frozen=True, slots=True)

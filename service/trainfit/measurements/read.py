@@ -25,11 +25,10 @@ from trainfit.measurements.measurement import (
     Measurement,
     Measurements,
     Occurrences,
-    Place,
     Speed,
     Unread,
 )
-from trainfit.specs.artifacts import Artifact, LogFormat
+from trainfit.specs.artifacts import Artifact, LogFormat, Place
 
 Formats = tuple[Compiled, ...]
 COMPILED: Formats = tuple(
@@ -79,7 +78,7 @@ def read_measurements(artifacts: Iterable[Artifact]) -> Measurements:
         metrics: dict[str, Metric] = {}
         before = ""
         for number, written in enumerate(each.text.splitlines(), 1):
-            source = Place(each.name, number)
+            source = Place(name=each.name, line=number)
             if len(read.measurements) + len(read.speeds) > MOST_FIGURES:
                 why = f"there are more than {MOST_FIGURES} figures; send a part of it"
                 read.unread.append(Unread(source, written[:LONGEST_TEXT], why))

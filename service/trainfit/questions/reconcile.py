@@ -21,7 +21,7 @@ from trainfit.questions.pricing import Pricing
 from trainfit.questions.releases import estimated
 from trainfit.resolve.gpu import gpu_of
 from trainfit.specs.job import AS_JOB, Job
-from trainfit.specs.reconcile import Figure, FigurePlace, ReconcileRequest
+from trainfit.specs.reconcile import Figure, ReconcileRequest
 
 EXPLAINING_WORK = 3_000_000
 """Work for what may explain a difference, some seconds at most."""
@@ -108,8 +108,7 @@ def _estimate(job: Job, reading: LaunchReading | None, pricing: Pricing) -> Esti
 
 def _figure(read: Measurement) -> Figure:
     """What a log said, as a caller sends it."""
-    place = FigurePlace.model_construct(name=read.source.name, line=read.source.line)
-    return Figure.model_construct(**{**fields_of(read), "source": place})
+    return Figure.model_construct(**fields_of(read))
 
 
 def _retries(read: Measurements) -> Iterator[Retries]:

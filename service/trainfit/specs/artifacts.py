@@ -54,6 +54,13 @@ MAX_TEXT_LENGTH = 8 * 1024**2
 MAX_ARTIFACTS = 64
 
 
+class Place(Part):
+    """A line of one of the texts, counted from 1."""
+
+    name: Annotated[str, Field(max_length=512)]
+    line: Annotated[int, Field(ge=0, le=2**31)]
+
+
 class Artifact(Part):
     """A log, or a part of one."""
 

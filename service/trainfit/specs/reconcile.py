@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, Tag, model_validator
 
-from trainfit.specs.artifacts import MAX_ARTIFACTS, Artifact, Counter, LogFormat, PeakWindow
+from trainfit.specs.artifacts import MAX_ARTIFACTS, Artifact, Counter, LogFormat, PeakWindow, Place
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchedJob, which
 from trainfit.specs.part import MAX_SAFE_INTEGER, Part
@@ -14,13 +14,6 @@ MAX_FIGURES = 1_000
 
 Bytes = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 Number = Annotated[int, Field(ge=0, le=2**31)]
-
-
-class FigurePlace(Part):
-    """A line of a text, counted from 1."""
-
-    name: Annotated[str, Field(max_length=512)] = ""
-    line: Number = 0
 
 
 class Figure(Part):
@@ -36,7 +29,7 @@ class Figure(Part):
     step: Number | None = Field(None, description="After which they were read.")
     moment: Annotated[str, Field(max_length=512)] = "end of a step"
     format: LogFormat | None = None
-    source: FigurePlace = Field(default_factory=FigurePlace)
+    source: Place = Place(name="", line=0)
 
 
 class Run(Part):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainfit.estimator.results import Estimate, Interval, Stage
-from trainfit.specs.artifacts import Counter
+from trainfit.specs.artifacts import Counter, Place
 from trainfit.specs.reconcile import Figure
 
 Quantity = Literal["resident", "allocated", "reserved", "device"]
@@ -30,14 +30,6 @@ Verdict = Literal["within", "below", "above", "not_comparable"]
 
 
 @dataclass(frozen=True, slots=True)
-class FigureSource:
-    """A line of a text, counted from 1."""
-
-    name: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
 class ComparedFigure:
     """What a rank took beside what was predicted of its stage. `residual_bytes` is the measured
     less the expected; `within` holds if the measured, as exact as it was printed, lies between the
@@ -56,7 +48,7 @@ class ComparedFigure:
     residual_bytes: int | None
     verdict: Verdict
     why: str | None
-    source: FigureSource
+    source: Place
 
 
 def comparable(figures: Iterable[Figure]) -> list[Figure]:
@@ -113,7 +105,7 @@ def _compared(figure: Figure, estimate: Estimate) -> ComparedFigure:
         residual_bytes=None if predicted is None else figure.bytes - predicted.expected,
         verdict=_verdict(figure, predicted, at_least=full),
         why=why,
-        source=FigureSource(figure.source.name, figure.source.line),
+        source=figure.source,
     )
 
 

@@ -64,7 +64,7 @@ def findings(
         *_held(series),
         *_outside(found),
         *_imbalance(figures, estimate),
-        *_headroom(figures, found, capacity_bytes),
+        *_headroom(figures, found, estimate, capacity_bytes),
     ]
 
 
@@ -194,21 +194,43 @@ def _imbalance(figures: Sequence[Figure], estimate: Estimate) -> Iterator[RunFin
 
 
 def _headroom(
-    figures: Sequence[Figure], found: Sequence[ComparedFigure], capacity_bytes: int | None
+    figures: Sequence[Figure],
+    found: Sequence[ComparedFigure],
+    estimate: Estimate,
+    capacity_bytes: int | None,
 ) -> Iterator[RunFinding]:
+    """What stays free of the fullest card. Where a rank told what it reserved and not what the card
+    holds, that and the most that lies outside PyTorch.
+    """
     told = [each.bytes for each in figures if each.counter == "device_capacity"]
     capacity = max(told, default=capacity_bytes or 0)
-    used = [each for each in found if each.quantity in ("reserved", "device")]
+    device = {each.rank: each for each in found if each.quantity == "device"}
+    reserved = {each.rank: each for each in found if each.quantity == "reserved"}
+    used = [
+        (each.measured_bytes + (_outside_bytes(each, estimate) if rank not in device else 0), rank)
+        for rank, each in (reserved | device).items()
+    ]
     if not capacity or not used or any(each.at_least for each in found):
         return
-    highest = max(used, key=lambda each: (each.measured_bytes, each.quantity == "device"))
-    left = capacity - highest.measured_bytes
-    if highest.quantity == "reserved" and highest.predicted is not None:
-        outside = [each.predicted.high for each in found if each.predicted and each is not highest]
-        left -= max(0, max(outside, default=0) - highest.predicted.high)
+    most, rank = max(used, key=lambda each: each[0])
+    left = capacity - most
     if left > 0.15 * capacity:
+        beside = ""
+        if rank not in device:
+            outside = gib(most - reserved[rank].measured_bytes)
+            beside = f" beside {outside} that context and communicators take at most"
         message = (
-            f"{gib(left)} GiB of {gib(capacity)} stay free: a larger micro-batch, longer sequences "
-            "or less recomputation may fit; POST /v1/fit-check with limits tells which"
+            f"{gib(left)} GiB of {gib(capacity)} stay free{beside}: a larger micro-batch, longer "
+            "sequences or less recomputation may fit; POST /v1/fit-check with limits tells which"
         )
-        yield RunFinding("headroom", message, left, highest.rank)
+        yield RunFinding("headroom", message, left, rank)
+
+
+def _outside_bytes(figure: ComparedFigure, estimate: Estimate) -> int:
+    """The most that lies outside PyTorch on the card of a figure; of all stages where that is not
+    known.
+    """
+    stages = [each for each in estimate.stages if each.pp_rank == figure.pp_rank]
+    return max(
+        each.device_bytes.high - each.reserved_bytes.high for each in stages or estimate.stages
+    )

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from trainfit.measurements.line_format import MIB
-from trainfit.measurements.measurement import Measurement, Place, Unread
-from trainfit.specs.artifacts import LogFormat
+from trainfit.measurements.measurement import Measurement, Unread
+from trainfit.specs.artifacts import LogFormat, Place
 
 NAME: LogFormat = "transformers"
 METRIC = re.compile(
