@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from trainfit.documents.document import Document, FileError, parse_documents
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.specs.launch import LaunchFile
 
+YAML = (".yaml", ".yml")
+TOML = (".toml",)
 REMEMBERED = 8
 """Every format looks at the documents of a launch; these are those of one with many."""
 
@@ -21,6 +24,19 @@ def document_of(file: LaunchFile, suffix: str) -> Document:
     if len(documents) != 1:
         raise LaunchError(Complaint(f"{file.path}: must hold one document", file.path, 1))
     return documents[0]
+
+
+def mapping_in(
+    file: LaunchFile, having: str = "", suffixes: tuple[str, ...] = YAML
+) -> dict[str, Any] | None:
+    """The keys of a file with such a suffix that says this word and reads; None of any other."""
+    if not file.path.endswith(suffixes) or having not in file.content:
+        return None
+    try:
+        value = document_of(file, suffixes[0]).value
+    except LaunchError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 @lru_cache(maxsize=REMEMBERED)

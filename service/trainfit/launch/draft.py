@@ -121,6 +121,12 @@ class Draft:
         if setting.whose is None:
             self._irrelevant.append(setting)
 
+    def let_count(self, settings: dict[str, Setting], key: str, setting: Setting) -> None:
+        """Give a key this setting. One that it had before, as of a file, has no effect."""
+        if (before := settings.get(key)) is not None:
+            self.ignore(before)
+        settings[key] = setting
+
     def ignore_version(self, version: str | None) -> None:
         """Note that nothing that is read depends on the release of the framework."""
         if version is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from trainfit.launch.allocator import grows_segments
-from trainfit.launch.documents import document_of
+from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
@@ -54,13 +54,7 @@ def _config(program: Program) -> LaunchFile | None:
 
 
 def _is_config(file: LaunchFile) -> bool:
-    if not file.path.endswith((".yaml", ".yml")) or PACKAGE not in file.content:
-        return False
-    try:
-        value = document_of(file, ".yaml").value
-    except LaunchError:
-        return False
-    model = value.get("model") if isinstance(value, dict) else None
+    model = (mapping_in(file, PACKAGE) or {}).get("model")
     return isinstance(model, dict) and str(model.get("_target_")).startswith(PACKAGE)
 
 
@@ -88,10 +82,8 @@ def _settings(program: Program, file: LaunchFile, draft: Draft) -> dict[str, Set
     for each in flags_of(program.arguments)[0]:
         if "." not in each.name or not each.values:
             continue
-        if (before := found.get(each.name)) is not None:
-            draft.ignore(before)
         setting = Setting.of(each.name, each.values[0])
-        found[each.name] = replace(setting, value=scalar(each.values[0].text))
+        draft.let_count(found, each.name, replace(setting, value=scalar(setting.value)))
     return found
 
 

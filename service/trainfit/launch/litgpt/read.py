@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from trainfit.launch.allocator import grows_segments
-from trainfit.launch.documents import document_of
+from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
@@ -50,14 +50,9 @@ def recognises(program: Program) -> bool:
 
 
 def _is_config(file: LaunchFile) -> bool:
-    if not file.path.endswith((".yaml", ".yml")) or OWN_KEYS[0] not in file.content:
-        return False
-    try:
-        value = document_of(file, ".yaml").value
-    except LaunchError:
-        return False
-    train = value.get("train") if isinstance(value, dict) else None
-    return isinstance(train, dict) and OWN_KEYS[0] in value and "micro_batch_size" in train
+    found = mapping_in(file, OWN_KEYS[0]) or {}
+    train = found.get("train")
+    return isinstance(train, dict) and OWN_KEYS[0] in found and "micro_batch_size" in train
 
 
 def read(program: Program, draft: Draft, version: str | None) -> None:
@@ -96,10 +91,7 @@ def _settings(program: Program, draft: Draft) -> dict[str, Setting]:
             continue
         text = each.values[0].text if each.values else "true"
         setting = Setting.of(each.name, each.values[0] if each.values else each.flag)
-        before = found.get(each.name)
-        if before is not None:
-            draft.ignore(before)
-        found[each.name] = replace(setting, value=scalar(text))
+        draft.let_count(found, each.name, replace(setting, value=scalar(text)))
     if (given := found.get("checkpoint_dir")) is not None:
         name = str(given.value).removeprefix("./").removeprefix("checkpoints/").rstrip("/")
         found["checkpoint_dir"] = replace(given, value=name, written=given.value)

@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from trainfit.launch.allocator import grows_segments
-from trainfit.launch.documents import document_of
+from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
@@ -71,13 +71,12 @@ def recognises(program: Program) -> bool:
 
 
 def _is_config(file: LaunchFile) -> bool:
-    if not file.path.endswith((".yaml", ".yml")) or OWN_KEYS[0].split(".")[1] not in file.content:
-        return False
-    try:
-        settings = settings_of(document_of(file, ".yaml"), file.path)
-    except LaunchError:
-        return False
-    return all(key in settings for key in OWN_KEYS)
+    found = mapping_in(file, OWN_KEYS[0].partition(".")[2]) or {}
+    sections = {key: found.get(key.partition(".")[0]) for key in OWN_KEYS}
+    return all(
+        isinstance(section, dict) and key.partition(".")[2] in section
+        for key, section in sections.items()
+    )
 
 
 def read(program: Program, draft: Draft, version: str | None) -> None:

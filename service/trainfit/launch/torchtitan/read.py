@@ -10,9 +10,8 @@ import re
 from collections.abc import Sequence
 
 from trainfit.launch.allocator import grows_segments
-from trainfit.launch.documents import document_of
+from trainfit.launch.documents import TOML, mapping_in
 from trainfit.launch.draft import Draft, Reading
-from trainfit.launch.errors import LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
@@ -49,6 +48,7 @@ from trainfit.launch.torchtitan.written import (
     is_started_by_script,
 )
 from trainfit.launch.values import flag, names, size, whole, word
+from trainfit.specs.launch import LaunchFile
 
 PROGRAMS = re.compile(r"torchtitan[./]train(\.py)?|run_(llama_)?train\.sh")
 TABLES = {"job", "model", "training", "parallelism", "activation_checkpoint", "experimental"}
@@ -58,7 +58,7 @@ TABLES = {"job", "model", "training", "parallelism", "activation_checkpoint", "e
 def recognises(program: Program) -> bool:
     """By its script or module; a train.py by its options; files by their tables."""
     if program.name is None:
-        return any(_is_config(program, path) for path in program.files)
+        return any(_is_config(file) for file in program.files.values())
     name = program.name
     if PROGRAMS.fullmatch(name.removeprefix("./")) or re.search(rf"/({PROGRAMS.pattern})$", name):
         return True
@@ -68,14 +68,9 @@ def recognises(program: Program) -> bool:
     )
 
 
-def _is_config(program: Program, path: str) -> bool:
-    if not path.endswith(".toml"):
-        return False
-    try:
-        value = document_of(program.files[path], ".toml").value
-    except LaunchError:
-        return False
-    return "training" in value and len(TABLES & value.keys()) > 1
+def _is_config(file: LaunchFile) -> bool:
+    found = mapping_in(file, "training", TOML) or {}
+    return "training" in found and len(TABLES & found.keys()) > 1
 
 
 def read(program: Program, draft: Draft, version: str | None) -> None:

@@ -7,7 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 from trainfit.launch.allocator import grows_segments
-from trainfit.launch.documents import document_of
+from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.dotlist import assignments, values_of
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect, evaluation, preference
@@ -61,13 +61,7 @@ def recognises(program: Program) -> bool:
 
 
 def _is_config(file: LaunchFile) -> bool:
-    if not file.path.endswith((".yaml", ".yml")) or COMPONENT not in file.content:
-        return False
-    try:
-        value = document_of(file, ".yaml").value
-    except LaunchError:
-        return False
-    model = value.get("model") if isinstance(value, dict) else None
+    model = (mapping_in(file, COMPONENT) or {}).get("model")
     return isinstance(model, dict) and str(model.get(COMPONENT)).startswith("torchtune.")
 
 
@@ -160,9 +154,7 @@ def _settings(
     components = {key.removesuffix(f".{COMPONENT}") for key in found if key.endswith(COMPONENT)}
     for each in overrides:
         key = f"{each.key}.{COMPONENT}" if each.key in components else each.key
-        if (before := found.get(key)) is not None:
-            draft.ignore(before)
-        found[key] = each
+        draft.let_count(found, key, each)
     return found
 
 

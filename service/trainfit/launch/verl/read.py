@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, prod
 
 from trainfit.launch.allocator import grows_segments
-from trainfit.launch.documents import document_of
+from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.dotlist import assignments, values_of
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
@@ -36,6 +36,7 @@ from trainfit.specs.launch import LaunchFile
 
 TRAINER = re.compile(r"(.*[./])?verl[./]trainer[./](?P<name>\w+?)(\.py)?|main_ppo\.py")
 PPO = "main_ppo"
+SECTION = "actor_rollout_ref"
 RESERVED = "/gpu/reserved_other_bytes"
 ON_THE_CARD = "is on the card and not modelled; give /gpu/reserved_other_bytes in overrides"
 
@@ -48,13 +49,7 @@ def recognises(program: Program) -> bool:
 
 
 def _is_config(file: LaunchFile) -> bool:
-    if not file.path.endswith((".yaml", ".yml")) or "actor_rollout_ref" not in file.content:
-        return False
-    try:
-        value = document_of(file, ".yaml").value
-    except LaunchError:
-        return False
-    return isinstance(value, dict) and "actor_rollout_ref" in value
+    return SECTION in (mapping_in(file, SECTION) or ())
 
 
 def read(program: Program, draft: Draft, version: str | None) -> None:
@@ -175,9 +170,7 @@ def _settings(
 ) -> dict[str, Setting]:
     found = settings_of(document_of(file, ".yaml"), file.path) if file is not None else {}
     for each in overrides:
-        if (before := found.get(each.key)) is not None:
-            draft.ignore(before)
-        found[each.key] = each
+        draft.let_count(found, each.key, each)
     return found
 
 
