@@ -8,6 +8,7 @@ maximum over these lists.
 from enum import Enum
 from typing import NamedTuple
 
+from trainfit.estimator.demands import Demand
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.specs.blocks import Bucket
 
@@ -79,7 +80,7 @@ class Course(NamedTuple):
     It `reads` storages that were made before, and adds its own, that it saves. Of the `forward` and
     the `backward` moments each is given by what is borrowed then; of the `late` and the `early`
     tensors, which it saves, a moment of its forward or backward names those that are there. Its
-    `output` is made last.
+    `output` is made last, or it `makes` more.
     """
 
     reads: tuple[Tensor, ...]
@@ -88,6 +89,7 @@ class Course(NamedTuple):
     late: tuple[Tensor, ...]
     early: tuple[Tensor, ...]
     output: Tensor | None
+    makes: tuple[Tensor, ...] = ()
 
 
 class Operation(NamedTuple):
@@ -97,7 +99,8 @@ class Operation(NamedTuple):
     without; `output` are the bytes that it makes. `modules` are those that it runs in and that can
     be recomputed as a whole, the widest first. `adapted` are those that adapters are trained
     beside. `absent` are bytes that it saves and that are not there yet at the highest moment of its
-    forward, or no more at that of its backward.
+    forward, or no more at that of its backward. `demands` are what it asks of arithmetic and links;
+    it runs again in backward where any module of `again` is recomputed.
     """
 
     name: str
@@ -110,6 +113,8 @@ class Operation(NamedTuple):
     adapted: bool = False
     absent: tuple[int, int] = (0, 0)
     course: Course | None = None
+    demands: tuple[Demand, ...] = ()
+    again: tuple[str, ...] = ()
 
 
 Group = tuple[Operation, ...]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import NamedTuple
 
+from trainfit.estimator.demands import Demand, Exchange
 from trainfit.estimator.ledger import Course, Group, Kind, Lifetime, Operation, Row
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.tensors import Role, Size, Tensor
@@ -126,6 +127,8 @@ class Program:
         kind: Kind | None = None,
         bias: bool = False,
         adapted: bool = False,
+        demands: tuple[Demand, ...] = (),
+        again: tuple[str, ...] = (),
     ) -> None:
         """One operation: what it `makes`, `saves` for its backward, `holds` until its block
         returns, and `borrows` while it runs; what its `backward` borrows, and the gradients that
@@ -134,7 +137,8 @@ class Program:
         What it saves `for_input` only the gradient of its input reads, `for_weight` that of its
         weight. What it `offers` it saves if anyone saves it. Its `output` is not counted where it
         is made. What it `reads` and does not save others have made. `adapted` are those that
-        adapters are trained beside.
+        adapters are trained beside. `demands` are what it asks of arithmetic and links; recomputing
+        a module of `again`, or one that it runs in, runs it again.
         """
         saved = self._saved
         saves = tuple(saves)
@@ -167,9 +171,30 @@ class Program:
                 before.saved,
                 behind.saved,
                 output,
+                makes + holds,
             ),
+            demands=demands,
+            again=self._modules + again,
         )
         self._written.append(Written(ran, makes, holds, offers))
+
+    def into_columns(self, inputs: int) -> tuple[Exchange, ...]:
+        """What ranks exchange for a matrix whose rows they share out: its input, where they share
+        out the sequence, which backward gathers again; the gradient of its input.
+        """
+        sizes = self.sizes
+        whole = sizes.bytes * sizes.n * inputs
+        shares = sizes.n_gathered > 0
+        return (Exchange("tp", "gather", whole * shares, 2 * whole),) * (sizes.t > 1)
+
+    def out_of_rows(self, features: int) -> tuple[Exchange, ...]:
+        """The same for a matrix whose columns they share out: their products are added up, and
+        where they share out the sequence its gradient is gathered.
+        """
+        sizes = self.sizes
+        whole = sizes.bytes * sizes.n * features
+        shares = sizes.n_gathered > 0
+        return (Exchange("tp", "gather", whole * (2 - shares), whole * shares),) * (sizes.t > 1)
 
     @contextmanager
     def module(self, name: str) -> Iterator[None]:

@@ -6,6 +6,7 @@ distributed_differentiable_primitives.py), nn/layer_norm.py, optim/gradient_accu
 flash-attn's ops/triton/layer_norm.py and flash_attn_interface.py.
 """
 
+from trainfit.estimator.demands import Attention, Product
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.program import Program, Tensors
@@ -65,6 +66,7 @@ class Nanotron(Program):
             leaves=self.left(features, inputs),
             weight=(features, inputs),
             kind=Kind.PRODUCT,
+            demands=(Product(sizes.n, inputs, features), *self.into_columns(inputs)),
         )
         return y
 
@@ -90,6 +92,7 @@ class Nanotron(Program):
             leaves=self.left(features, inputs),
             weight=(features, inputs),
             kind=Kind.PRODUCT,
+            demands=(Product(sizes.n, inputs, features), *self.out_of_rows(features)),
         )
 
     def flash_attention(self, q: Tensor, kv: Tensor) -> Tensor:
@@ -109,6 +112,7 @@ class Nanotron(Program):
                 self.tensor("sums of output and its gradient", heads, n, width=FP32),
             ),
             kind=Kind.ATTENTION,
+            demands=(Attention(n, heads, 2 * d, self.sizes.s),),
         )
         return out
 

@@ -11,6 +11,7 @@ activations.py, liger_kernel/ops/swiglu.py, torch/_functorch/partitioners.py
 
 from dataclasses import dataclass, field
 
+from trainfit.estimator.demands import Demand, Exchange, Product
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.program import Program, Tensors, highest
@@ -46,6 +47,7 @@ class Parts:
     moments: list[Tensors] = field(default_factory=list)
     backward: list[Tensor] = field(default_factory=list)
     leaves: list[Tensor] = field(default_factory=list)
+    demands: list[Demand] = field(default_factory=list)
 
 
 class Modules(Program):
@@ -68,7 +70,7 @@ class Modules(Program):
         if not self.sizes.gathers:
             return x
         y = self.tensor("gathered input", self.sizes.n, x.shape[-1], width=x.width)
-        self.operation("all_gather", offers=(y,))
+        self.operation("all_gather", offers=(y,), demands=self._tensor_parallel(x))
         self._gathered.add(y)
         return y
 
@@ -136,6 +138,7 @@ class Modules(Program):
             parts.backward.append(self.tensor("output gradient", *y.shape))
         if sizes.gathers:
             parts.backward.append(self.tensor("output gradient, ordered by rank", *y.shape))
+        parts.demands += self.added_up(features)
         return self._product(module, x, y, parts, bias=bias, joins=False)
 
     def _product(
@@ -173,12 +176,32 @@ class Modules(Program):
             kind=Kind.PRODUCT,
             bias=bias,
             adapted=sizes.adapts(module),
+            demands=(self._multiplies(module, rows, inputs, features), *parts.demands),
         )
         return y
 
     def reads(self, module: str, x: Tensor) -> bool:
         """Whether a module reads its input again, as it is, for the gradient of a weight."""
         return self.sizes.trains(module) or self.sizes.shares_input(module, x.width)
+
+    def _multiplies(self, module: str, rows: int, inputs: int, features: int) -> Product:
+        """Backward makes the gradient of the input, and that of a weight that is trained."""
+        gradients = 1 + self.sizes.trains(module)
+        return Product(rows, inputs, features, 0, gradients, narrow=module != "lm_head")
+
+    def added_up(self, features: int) -> tuple[Exchange, ...]:
+        """What tensor-parallel ranks exchange behind a block, [n, features]: they share out the
+        sequence, or have the gradient of the block's input to add up as well.
+        """
+        sizes = self.sizes
+        whole = sizes.bytes * sizes.n * features
+        forward, backward = (whole, whole) if sizes.gathers else (2 * whole, 2 * whole)
+        return (Exchange("tp", "gather", forward, backward),) * (sizes.t > 1)
+
+    def _tensor_parallel(self, x: Tensor) -> tuple[Exchange, ...]:
+        """What is gathered before a block, whose gradient is scattered."""
+        whole = self.sizes.bytes * self.sizes.n * x.shape[-1]
+        return (Exchange("tp", "gather", whole, whole),)
 
     def _weight(self, module: str, shape: tuple[int, int], parts: Parts, *, trained: bool) -> None:
         """A weight [out, in] with its gradient, its copy by autocast, or what it is stored as."""

@@ -7,6 +7,7 @@ cuda/sdp_utils.cpp), torch/distributed/tensor/experimental/_context_parallel (_a
 transformers' eager_attention_forward, aten/src/ATen/native (SoftMax.cpp, Dropout.cpp).
 """
 
+from trainfit.estimator.demands import Attention, Demand, Exchange
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.operations.pytorch import BYTE, FP32, Modules
 from trainfit.estimator.program import Highest, Tensors, highest
@@ -24,6 +25,7 @@ def fused(
     rotated: bool = False,
     masked: bool = False,
     transposed: bool = False,
+    window: int | None = None,
 ) -> Tensor:
     """One kernel, which keeps its output and the logsumexp of every row. A mask is kept by each
     layer. Where heads lie before tokens in memory, the output is `transposed` for who reads it.
@@ -53,11 +55,20 @@ def fused(
         borrows=(*_rotation(step, q, rotated=rotated), *passed),
         backward=(*backward, *added),
         kind=Kind.ATTENTION,
+        demands=_attends(step, q, k, v, window),
     )
     return copy if transposed else out
 
 
-def math(step: Modules, q: Tensor, k: Tensor, v: Tensor, *, rotated: bool = False) -> Tensor:
+def math(
+    step: Modules,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    rotated: bool = False,
+    window: int | None = None,
+) -> Tensor:
     """Scores in fp32, made from queries, keys and values in fp32."""
     sizes, (n, heads, _), d_v = step.sizes, q.shape, v.shape[-1]
     scores = step.tensor("scores", sizes.b, heads, sizes.s, sizes.s * sizes.c, width=FP32)
@@ -69,6 +80,7 @@ def math(step: Modules, q: Tensor, k: Tensor, v: Tensor, *, rotated: bool = Fals
         borrows=(scores, *_rotation(step, q, rotated=rotated), *passed),
         backward=(step.several("gradients of the scores", 2, *scores.shape, width=FP32), *added),
         kind=Kind.ATTENTION,
+        demands=_attends(step, q, k, v, window, FP32),
     )
     return out
 
@@ -81,6 +93,7 @@ def eager(
     *,
     rotated: bool = False,
     sinks: bool = False,
+    window: int | None = None,
 ) -> Tensor:
     """Attention of single operations. Autocast makes every softmax in fp32."""
     sizes, (n, heads, _), d_v = step.sizes, q.shape, v.shape[-1]
@@ -96,8 +109,21 @@ def eager(
         borrows=forward.beside(*_rotation(step, q, rotated=rotated), *passed),
         backward=backward.beside(*added),
         kind=Kind.ATTENTION,
+        demands=_attends(step, q, k, v, window, FP32),
     )
     return out
+
+
+def _attends(
+    step: Modules, q: Tensor, k: Tensor, v: Tensor, window: int | None, score_bytes: int = 0
+) -> tuple[Demand, ...]:
+    """The kernel, and the keys and values that context-parallel ranks pass round for it."""
+    sizes, (n, heads, d), d_v = step.sizes, q.shape, v.shape[-1]
+    kernel = Attention(n, heads, d + d_v, (sizes.s + sizes.prefix) * sizes.c, window, score_bytes)
+    if sizes.c == 1:
+        return (kernel,)
+    whole = sizes.c * (k.bytes + v.bytes)
+    return kernel, Exchange("cp", "ring", whole, 2 * whole)
 
 
 Scores = tuple[Tensors, Highest, Highest]

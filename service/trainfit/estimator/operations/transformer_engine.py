@@ -9,6 +9,7 @@ tensor_parallel/layers.py.
 from collections.abc import Iterable
 from typing import Literal
 
+from trainfit.estimator.demands import Attention, Demand, Exchange, Product
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.program import Program
 from trainfit.estimator.run import MegatronRun
@@ -38,13 +39,19 @@ class TransformerEngine(Program):
         self._accumulates_apart = not run.framework.gradient_accumulation_fusion
 
     def norm(
-        self, kind: NormKind, x: Tensor, name: str = "norm", *, output: Tensor | None = None
+        self,
+        kind: NormKind,
+        x: Tensor,
+        name: str = "norm",
+        *,
+        output: Tensor | None = None,
+        again: tuple[str, ...] = (),
     ) -> None:
         """A norm keeps its input and statistics, and its `output` for whoever reads that, unless
         nobody's backward does.
         """
         saves = (x, self.statistics(kind, x), *(() if output is None else (output,)))
-        self.operation(name, saves=saves, backward=(self.gradient(x),))
+        self.operation(name, saves=saves, backward=(self.gradient(x),), again=again)
 
     def statistics(self, kind: NormKind, x: Tensor) -> Tensor:
         """rstd of every row in fp32, and the mean for LayerNorm."""
@@ -72,6 +79,7 @@ class TransformerEngine(Program):
                 *self.weight_gradient(rows or features, inputs),
             ),
             weight=(rows or features, inputs),
+            demands=(Product(sizes.n, inputs, features), *self.into_columns(inputs)),
         )
         return y
 
@@ -88,6 +96,7 @@ class TransformerEngine(Program):
                 *self.weight_gradient(features, x.shape[-1]),
             ),
             weight=(features, x.shape[-1]),
+            demands=(Product(x.shape[0], x.shape[-1], features),),
         )
         return y
 
@@ -110,6 +119,7 @@ class TransformerEngine(Program):
                 *self.weight_gradient(features, inputs),
             ),
             weight=(features, inputs),
+            demands=(Product(sizes.n, inputs, features), *self.out_of_rows(features)),
         )
         return y
 
@@ -142,7 +152,13 @@ class TransformerEngine(Program):
             backward.append(self.gradient(factors))
             if clamped:
                 saves.append(self.tensor("clamped half", *y.shape, dropped_by=y.dropped_by))
-        self.operation(name, makes=(y,), saves=tuple(saves), backward=tuple(backward))
+        self.operation(
+            name,
+            makes=(y,),
+            saves=tuple(saves),
+            backward=tuple(backward),
+            again=y.dropped_by,
+        )
         return y
 
     def head_norms(self, kind: NormKind, *heads: Tensor) -> None:
@@ -158,6 +174,7 @@ class TransformerEngine(Program):
         dropped_by: tuple[str, ...] = PROJECTED,
         *,
         sinks: bool = False,
+        window: int | None = None,
     ) -> Tensor:
         """Softmax attention of q [n, a / t, d] to k [n, g / t, d] and v [n, g / t, d_v]; its
         output is [n, a d_v / t].
@@ -172,6 +189,7 @@ class TransformerEngine(Program):
         n, heads, width = self.sizes.n, q.shape[1], v.shape[2]
         out = self.tensor("attention output", n, heads * width, dropped_by=dropped_by)
         keys_and_values = k.shape[1] * (k.shape[2] + width)
+        demands = self._attends(heads, k.shape[2] + width, keys_and_values, window)
         if self.run.step.attention_backend == "unfused":
             k = self.tensor("k of every head", n, heads, k.shape[2], dropped_by=k.dropped_by)
             v = self.tensor("v of every head", n, heads, width, dropped_by=v.dropped_by)
@@ -184,6 +202,8 @@ class TransformerEngine(Program):
             saves=(q, k, v, *saves),
             borrows=borrows,
             backward=(*map(self.gradient, (q, k, v, out)), *backward),
+            demands=demands,
+            again=(CORE,),
         )
         return out
 
@@ -210,8 +230,26 @@ class TransformerEngine(Program):
                 *self.weight_gradient(experts, features, x.shape[-1]),
             ),
             weight=(features, x.shape[-1]),
+            demands=(Product(x.shape[0], x.shape[-1], features, experts * self.sizes.e),),
         )
         return y
+
+    def _attends(
+        self, heads: int, widths: int, keys_and_values: int, window: int | None
+    ) -> tuple[Demand, ...]:
+        """The kernel over the whole sequence, and what context-parallel ranks exchange for it."""
+        sizes = self.sizes
+        unfused = self.run.step.attention_backend == "unfused"
+        score_bytes = sizes.bytes if unfused else 0
+        kernel = Attention(sizes.n, heads, widths, sizes.s * sizes.c, window, score_bytes)
+        if sizes.c == 1:
+            return (kernel,)
+        if self.run.cp_comm_type in ("a2a", "a2a+p2p"):
+            sent = sizes.bytes * sizes.n * (heads * widths + keys_and_values)
+            return kernel, Exchange("cp", "all_to_all", sent, sent)
+        whole = sizes.bytes * sizes.n * sizes.c * keys_and_values
+        gathers = self.run.cp_comm_type == "all_gather"
+        return kernel, Exchange("cp", "gather" if gathers else "ring", whole, 2 * whole)
 
     def _scores(self, heads: int, *, sinks: bool) -> Kept:
         """A column of `sinks` makes a copy of the scores; a kernel takes them as an offset."""

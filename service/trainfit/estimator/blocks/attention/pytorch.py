@@ -93,15 +93,18 @@ def _heads(
 def _attend(step: Modules, q: Tensor, k: Tensor, v: Tensor, block: Attention) -> Tensor:
     backend, rotated = step.plan.step.attention_backend, block.rope
     if backend == "eager":
-        return scaled_dot_product.eager(step, q, k, v, rotated=rotated, sinks=block.sinks)
+        return scaled_dot_product.eager(
+            step, q, k, v, rotated=rotated, sinks=block.sinks, window=block.window
+        )
     if _is_unfused(step, block):
-        return scaled_dot_product.math(step, q, k, v, rotated=rotated)
+        return scaled_dot_product.math(step, q, k, v, rotated=rotated, window=block.window)
     return scaled_dot_product.fused(
         step,
         *(q, k, v),
         rotated=rotated,
         masked=backend == "sdpa" and _is_masked(step, block),
         transposed=step.by.partial_rotary,
+        window=block.window,
     )
 
 

@@ -34,8 +34,8 @@ def attention(step: TransformerEngine, x: Tensor, block: Attention) -> None:
     k = step.tensor("k", n, g, d, dropped_by=CORE)
     v = step.tensor("v", n, g, d_v, dropped_by=CORE)
     if gate:
-        out = step.attention(q, k, v, dropped_by=(), sinks=block.sinks)
+        out = step.attention(q, k, v, dropped_by=(), sinks=block.sinks, window=block.window)
         out = step.output_gate(out, gate)
     else:
-        out = step.attention(q, k, v, sinks=block.sinks)
+        out = step.attention(q, k, v, sinks=block.sinks, window=block.window)
     step.row_linear("linear_proj", out, block.output_size or step.sizes.h)

@@ -28,4 +28,5 @@ def lookup(step: TransformerEngine, embedding: Embedding) -> None:
             step.tensor("gathered gradient", sizes.n_gathered, h),
             step.tensor("weight gradient", sizes.V // sizes.t, h),
         ),
+        demands=step.out_of_rows(h),
     )

@@ -8,6 +8,7 @@ liger_kernel/ops/fused_linear_cross_entropy.py, TRL's trainer/sft_trainer.py
 
 from math import ceil
 
+from trainfit.estimator.demands import Product
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.operations.pytorch import FP32, INT64, Modules, Parts
 from trainfit.estimator.program import Tensors, highest
@@ -156,6 +157,7 @@ def _chunked(step: Modules, x: Tensor, n: int) -> None:
         ).beside(x),
         leaves=(new,) if trained and not apart else (),
         kind=Kind.LOSS,
+        demands=(Product(n, sizes.h, rows, 0, 1 + trained, narrow=False),),
     )
 
 
@@ -197,6 +199,7 @@ def _checkpointed(step: Modules, x: Tensor, n: int) -> None:
         backward=again.beside(gradient),
         leaves=(matrix("weight gradient", sizes.gradient_bytes),) * trained,
         kind=Kind.LOSS,
+        demands=(Product(n, h, sizes.V, 0, 2 + trained, narrow=False),),
     )
 
 
@@ -225,4 +228,5 @@ def _with_head(step: Modules, x: Tensor, n: int) -> None:
         ),
         leaves=(made,) * trained,
         kind=Kind.LOSS,
+        demands=(Product(n, h, shape[0], 0, 1 + trained, narrow=False),),
     )

@@ -5,6 +5,7 @@ tensor_parallel/cross_entropy.py, fusions/fused_cross_entropy.py, TransformerEng
 triton/cross_entropy.py.
 """
 
+from trainfit.estimator.demands import Product
 from trainfit.estimator.operations.transformer_engine import FP32, TransformerEngine
 from trainfit.estimator.tensors import Tensor
 
@@ -22,6 +23,10 @@ def head(step: TransformerEngine) -> None:
             step.tensor("input gradient", sizes.n, sizes.h),
             *([step.tensor("reduced input gradient", *reduced)] if reduced else []),
             *step.weight_gradient(sizes.V // sizes.t, sizes.h),
+        ),
+        demands=(
+            Product(sizes.n, sizes.h, sizes.V // sizes.t, narrow=False),
+            *step.into_columns(sizes.h),
         ),
     )
     cross_entropy(step, logits)

@@ -31,7 +31,8 @@ def latent_attention(step: Modules, x: Tensor, block: LatentAttention) -> None:
     latent = _normed(step, step.tensor("kv latent", n, r_kv), block)
     up = step.narrowed(step.linear("kv_b_proj", latent, a * (d_n + d_v)))
     q, k = (step.tensor(name, n, a, d_n + d_r) for name in ("q", "k"))
-    out = scaled_dot_product.fused(step, q, k, step.part(up, "v", n, a, d_v))
+    v = step.part(up, "v", n, a, d_v)
+    out = scaled_dot_product.fused(step, q, k, v, window=block.window)
     if block.gate_width:
         gates = block.gate_width // t
         step.linear("g_proj", x, gates, joins=True)

@@ -34,7 +34,8 @@ def latent_attention(step: TransformerEngine, x: Tensor, block: LatentAttention)
     q = step.tensor("q", n, a // t, d_n + d_r, dropped_by=UP)
     k = step.tensor("k", n, a // t, d_n + d_r, dropped_by=UP)
     v = step.tensor("v", n, a // t, d_v, dropped_by=UP)
-    step.row_linear("linear_proj", step.attention(q, k, v), step.sizes.h)
+    out = step.attention(q, k, v, window=block.window)
+    step.row_linear("linear_proj", out, step.sizes.h)
 
 
 def _normed(step: TransformerEngine, latent: Tensor, block: LatentAttention) -> Tensor:

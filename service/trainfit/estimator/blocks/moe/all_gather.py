@@ -6,6 +6,7 @@ the gathered tokens lie in a global buffer, which `gather_buffer` counts.
 """
 
 from trainfit.estimator.blocks.moe.rows import Rows
+from trainfit.estimator.demands import Exchange
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import BYTE, INT64, TransformerEngine
@@ -30,6 +31,7 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
         "gather",
         borrows=tuple(borrows),
         backward=(step.tensor("gradient of the gathered tokens", gathered, h),),
+        demands=(_whole(step, h),),
     )
     permuted = step.tensor("permuted rows", received, h, dropped_by=FC1)
     step.operation(
@@ -57,7 +59,7 @@ def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor)
         backward=(step.gradient(added), step.gradient(output)),
     )
     result = step.tensor("result", sizes.n_shard, output.shape[-1])
-    step.operation("combine", borrows=(added, result))
+    step.operation("combine", borrows=(added, result), demands=(_whole(step, output.shape[-1]),))
 
 
 def gather_buffer(block: Experts, sizes: Legend) -> int:
@@ -65,6 +67,11 @@ def gather_buffer(block: Experts, sizes: Legend) -> int:
     if sizes.e * sizes.x == 1:
         return 0
     return (block.latent or sizes.h) * _gathered(sizes) * sizes.bytes
+
+
+def _whole(step: TransformerEngine, h: int) -> Exchange:
+    whole = step.sizes.bytes * _gathered(step.sizes) * h
+    return Exchange("ep", "gather", whole, whole)
 
 
 def _gathered(sizes: Legend) -> int:

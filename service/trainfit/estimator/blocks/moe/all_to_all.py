@@ -7,6 +7,7 @@ TransformerEngine's permutation.py.
 """
 
 from trainfit.estimator.blocks.moe.rows import Rows
+from trainfit.estimator.demands import Exchange
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.operations.transformer_engine import (
     BYTE,
@@ -38,7 +39,7 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
         backward=(step.gradient(permuted),),
     )
     dispatched = step.tensor("dispatched rows", arrived, h, dropped_by=FC1)
-    step.operation("dispatch", holds=(dispatched,))
+    step.operation("dispatch", holds=(dispatched,), demands=exchanged(step, sent * h, received * h))
     if not sorts(block, step):
         return dispatched
     by_expert = step.tensor("rows by expert", received, h, dropped_by=FC1)
@@ -72,7 +73,19 @@ def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor)
             step.tensor("result", sizes.n_shard, h),
         ),
         backward=(step.gradient(combined),),
+        demands=exchanged(step, sent * h, output.shape[0] * h),
     )
+
+
+def exchanged(
+    step: TransformerEngine, sent: int, received: int, copies: int = 1
+) -> tuple[Exchange, ...]:
+    """So many elements sent to the ranks that share the experts, and the same gathered by those
+    that share one; likewise on their way back.
+    """
+    sent, received = step.sizes.bytes * sent, step.sizes.bytes * received
+    shared = Exchange("etp", "gather", received, received)
+    return Exchange("ep", "all_to_all", sent, sent, copies), *(shared,) * (step.sizes.x > 1)
 
 
 def sorts(block: Experts, step: TransformerEngine) -> bool:

@@ -5,7 +5,7 @@ Sources: transformers' distributed/expert_parallel.py (AllToAllEP) and integrati
 (grouped_mm_experts_forward).
 """
 
-from trainfit.estimator.blocks.moe.grouped import first_product, weight_gradients
+from trainfit.estimator.blocks.moe.grouped import first_product, multiplies, sends, weight_gradients
 from trainfit.estimator.operations.pytorch import INT64, Modules
 from trainfit.estimator.program import highest
 from trainfit.specs.blocks import Experts
@@ -26,6 +26,7 @@ def experts(step: Modules, block: Experts, weighted: int) -> None:
         borrows=(step.tensor("rows sent", rows, h),),
         holds=(step.tensor("rows received", rows, h),),
         backward=(step.several("gradients of rows, on their way", 2, rows, h),),
+        demands=sends(step, rows, h),
     )
     gate_up, inputs = first_product(step, block, rows)
     of_x, of_gate_up = step.gradient(x), step.gradient(gate_up)
@@ -37,6 +38,7 @@ def experts(step: Modules, block: Experts, weighted: int) -> None:
         borrows=(step.tensor("output before it is masked", *gate_up.shape),),
         backward=highest((of_x, step.gradient(x)), (of_x, of_gate_up)),
         leaves=up,
+        demands=(multiplies(step, block, rows, gate_up.shape[-1], h),),
     )
     kind = step.by.experts_activation or ""
     act = step.activation(*inputs, name="experts_activation", kind=kind)
@@ -48,9 +50,11 @@ def experts(step: Modules, block: Experts, weighted: int) -> None:
         borrows=(step.several("output masked, weighted, in the order received", 3, rows, h),),
         backward=highest((of_y, step.gradient(y)), (of_y, step.gradient(act))),
         leaves=down,
+        demands=(multiplies(step, block, rows, act.shape[-1], h),),
     )
     way_back = step.several("rows before and after their way back", 2, rows, h)
-    step.operation("combine", saves=(y,), borrows=(way_back,))
+    sent = sends(step, rows, h)
+    step.operation("combine", saves=(y,), borrows=(way_back,), demands=sent)
     step.operation(
         "weighted_sum",
         borrows=(

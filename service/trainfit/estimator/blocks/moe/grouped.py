@@ -5,6 +5,7 @@ Symbols: estimator.legend; T rows of the expert matrices, f_e and f_s widths of 
 of the shared ones. Source: torch._grouped_mm.
 """
 
+from trainfit.estimator.demands import Exchange, Product
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.program import Tensors
 from trainfit.estimator.tensors import Tensor
@@ -35,6 +36,18 @@ def first_product(step: Modules, block: Experts, rows: int) -> tuple[Tensor, Ten
         return y, (y,)
     y = step.tensor("fc1 output", rows, 2 * f)
     return y, (step.part(y, "gate", rows, f), step.part(y, "up", rows, f))
+
+
+def multiplies(step: Modules, block: Experts, rows: int, features: int, h: int) -> Product:
+    """One of the grouped products of rows with matrices between h and `features`."""
+    gradients = 1 + step.sizes.trains("experts")
+    return Product(rows, h, features, block.experts, gradients)
+
+
+def sends(step: Modules, rows: int, h: int) -> tuple[Exchange, ...]:
+    """Rows to the ranks of their experts, or back."""
+    whole = step.sizes.bytes * rows * h
+    return (Exchange("ep", "all_to_all", whole, whole),) * (step.sizes.e > 1)
 
 
 def shared_experts(step: Modules, x: Tensor, block: Experts, kind: str = "") -> None:

@@ -7,6 +7,7 @@ experts, T_r rows that arrive. Source: megatron/core/transformer/moe/token_dispa
 (allocate_buffers).
 """
 
+from trainfit.estimator.blocks.moe.all_to_all import exchanged
 from trainfit.estimator.blocks.moe.rows import Rows
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import BYTE, FP32, INT32, TransformerEngine
@@ -43,14 +44,21 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
             step.tensor("gradient of the tokens", tokens, h),
             step.tensor("gradient of the probabilities", tokens, experts, width=FP32),
         ),
+        demands=exchanged(step, rows.sent * h, received * h, block.top_k),
     )
     return dispatched
 
 
-def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor) -> None:  # noqa: ARG001
+def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor) -> None:
     """One kernel adds the rows up to tokens."""
     result = step.tensor("result", step.sizes.n_shard, output.shape[-1])
-    step.operation("combine", borrows=(output, result), backward=(step.gradient(output),))
+    received, h = output.shape
+    step.operation(
+        "combine",
+        borrows=(output, result),
+        backward=(step.gradient(output),),
+        demands=exchanged(step, rows.sent * h, received * h, block.top_k),
+    )
 
 
 def buffer(block: Experts, sizes: Legend) -> Interval:

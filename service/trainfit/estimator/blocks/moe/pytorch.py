@@ -9,9 +9,11 @@ from trainfit.estimator.blocks.moe import exchanged
 from trainfit.estimator.blocks.moe.grouped import (
     ROUTED,
     first_product,
+    multiplies,
     shared_experts,
     weight_gradients,
 )
+from trainfit.estimator.demands import Product
 from trainfit.estimator.operations.pytorch import FP32, INT64, Modules
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Experts
@@ -64,6 +66,7 @@ def _router(step: Modules, x: Tensor, block: Experts) -> None:
         backward=(step.several("gradients of the scores", 2, n, experts, width=FP32),),
         leaves=(gradient,) if trained else (),
         output=logits,
+        demands=(Product(n, h, experts, 0, 1 + trained, narrow=False),),
     )
 
 
@@ -86,6 +89,7 @@ def _experts(step: Modules, block: Experts, weighted: int) -> None:
         backward=(step.gradient(x), step.gradient(gate_up)),
         leaves=up,
         output=gate_up,
+        demands=(multiplies(step, block, rows, gate_up.shape[-1], h),),
     )
     kind = step.by.experts_activation or ""
     act = step.activation(*inputs, name="experts_activation", kind=kind)
@@ -96,6 +100,7 @@ def _experts(step: Modules, block: Experts, weighted: int) -> None:
         backward=(step.gradient(y), step.gradient(act)),
         leaves=down,
         output=y,
+        demands=(multiplies(step, block, rows, act.shape[-1], h),),
     )
     made = "weighted output, sorted by expert and by token"
     gradients = "gradients of rows, in order and weighted"

@@ -6,7 +6,14 @@ balanced; f_e and f_s widths of a routed expert and of the shared ones. Sources:
 models/common/moe.py, models/common/token_dispatcher.py and models/common/moe_sharding.py.
 """
 
-from trainfit.estimator.blocks.moe.grouped import first_product, shared_experts, weight_gradients
+from trainfit.estimator.blocks.moe.grouped import (
+    first_product,
+    multiplies,
+    sends,
+    shared_experts,
+    weight_gradients,
+)
+from trainfit.estimator.demands import Product
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.operations.pytorch import FP32, INT64, Modules
 from trainfit.estimator.tensors import Tensor
@@ -61,6 +68,7 @@ def _router(step: Modules, x: Tensor, block: Experts, tokens: int) -> None:
         ),
         leaves=(gradient,) if trained else (),
         output=scores,
+        demands=(Product(tokens, h, experts, 0, 1 + trained, narrow=False),),
     )
 
 
@@ -80,6 +88,7 @@ def _dispatch(step: Modules, rows: int) -> None:
         backward=(step.tensor("gradients of rows, on their way", 2 if exchanges else 1, rows, h),),
         output=received if exchanges else None,
         kind=Kind.EXCHANGE,
+        demands=sends(step, rows, h),
     )
 
 
@@ -101,6 +110,7 @@ def _experts(step: Modules, block: Experts, rows: int) -> None:
             backward=(step.gradient(x), step.gradient(gate_up)),
             leaves=up,
             output=gate_up,
+            demands=(multiplies(step, block, rows, gate_up.shape[-1], step.sizes.h),),
         )
         act = step.activation(*inputs, name="experts_activation")
     y = step.tensor("output", *x.shape)
@@ -111,6 +121,7 @@ def _experts(step: Modules, block: Experts, rows: int) -> None:
         backward=(step.gradient(y), step.gradient(act)),
         leaves=down,
         output=y,
+        demands=(multiplies(step, block, rows, act.shape[-1], step.sizes.h),),
     )
 
 
@@ -133,6 +144,7 @@ def _gated_by_silu(step: Modules, block: Experts, x: Tensor) -> Tensor:
         backward=(of_x, of_x, step.gradient(gate)),
         leaves=of_one_matrix,
         output=gate,
+        demands=(multiplies(step, block, rows, f, step.sizes.h),),
     )
     step.operation(
         "experts_silu",
@@ -144,6 +156,7 @@ def _gated_by_silu(step: Modules, block: Experts, x: Tensor) -> Tensor:
         backward=(of_x, step.gradient(silu), step.gradient(up)),
         leaves=of_one_matrix,
         output=up,
+        demands=(multiplies(step, block, rows, f, step.sizes.h),),
     )
     step.operation(
         "experts_gate",
@@ -174,4 +187,5 @@ def _combine(step: Modules, rows: int, tokens: int) -> None:
         ),
         output=received if exchanged else None,
         kind=Kind.EXCHANGE,
+        demands=sends(step, rows, h),
     )

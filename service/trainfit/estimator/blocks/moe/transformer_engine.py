@@ -8,6 +8,7 @@ router.py, moe_utils.py, experts.py, shared_experts.py) and TransformerEngine's 
 from trainfit.estimator.blocks.mlp.transformer_engine import activated
 from trainfit.estimator.blocks.moe import all_gather, all_to_all, hybrid_ep
 from trainfit.estimator.blocks.moe.rows import rows_of
+from trainfit.estimator.demands import Product
 from trainfit.estimator.operations.transformer_engine import (
     BYTE,
     FP32,
@@ -76,6 +77,7 @@ def _router(step: TransformerEngine, x: Tensor, block: Experts) -> None:
             step.tensor("routing map", *scores, width=BYTE),
         ),
         backward=(step.tensor("gradient of logits", *scores, width=FP32),),
+        demands=(Product(step.sizes.n_shard, x.shape[-1], experts, narrow=False),),
     )
 
 

@@ -3,6 +3,7 @@
 Symbols: estimator.legend. Source: megatron/core/transformer/multi_token_prediction.py.
 """
 
+from trainfit.estimator.demands import Product
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.specs.architecture import MultiTokenPrediction
 
@@ -28,4 +29,5 @@ def projection(step: TransformerEngine, mtp: MultiTokenPrediction) -> None:
             step.tensor("embedding's weight gradient", sizes.V // sizes.t, h),
         ),
         weight=(h // sizes.t, 2 * h),
+        demands=(Product(n, 2 * h, h // sizes.t), *step.into_columns(2 * h)),
     )

@@ -20,7 +20,7 @@ def fused_with_linear(step: TransformerEngine, x: Tensor, norm: Norm, *, feeds_m
         width=step.sizes.linear_input_bytes,
         dropped_by=("mlp" if feeds_mlp else OFFLOADED + "qkv_linear",),
     )
-    step.norm(norm.kind, x, output=y)
+    step.norm(norm.kind, x, output=y, again=y.dropped_by)
     return y
 
 
@@ -29,7 +29,7 @@ def before_blocks(step: TransformerEngine, x: Tensor, norm: Norm) -> Tensor:
     `layernorm` can drop it.
     """
     y = step.tensor("norm output", step.sizes.n_shard, width(step, norm), dropped_by=("layernorm",))
-    step.norm(norm.kind, x, output=y)
+    step.norm(norm.kind, x, output=y, again=y.dropped_by)
     return y
 
 

@@ -5,6 +5,7 @@ Symbols: estimator.legend; the widths are those of the block. Source: megatron/c
 out. States at chunk borders of the scan are left out: they are a per cent of these.
 """
 
+from trainfit.estimator.demands import Product
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.tensors import Tensor
@@ -30,6 +31,7 @@ def recurrence(step: Modules, x: Tensor, block: Recurrence) -> None:
         backward=(gathered, step.tensor("input gradient", n, sizes.h), step.gradient(read)),
         weight=(projected // t, sizes.h),
         kind=Kind.PRODUCT,
+        demands=(Product(n, sizes.h, projected // t),),
         adapted=sizes.adapts("in_proj"),
     )
     step.operation(
@@ -46,5 +48,6 @@ def recurrence(step: Modules, x: Tensor, block: Recurrence) -> None:
         backward=(gathered, step.gradient(gated)),
         weight=(sizes.h, inner // t),
         kind=Kind.PRODUCT,
+        demands=(Product(n, inner // t, sizes.h), *step.added_up(sizes.h)),
         adapted=sizes.adapts("out_proj"),
     )
