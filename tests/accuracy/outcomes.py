@@ -7,6 +7,7 @@ from typing import Any
 
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import Interval
+from trainfit.steptime import Seconds
 
 GIB = 2**30
 
@@ -58,7 +59,22 @@ class Fit:
         return self.verdict == ("does_not_fit" if self.fits else "fits")
 
 
-Figures = Memory | Counts | Fit
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Seconds of a real run's step beside those that the service expected."""
+
+    measured_seconds: float
+    low_seconds: float
+    expected_seconds: float
+    high_seconds: float
+    error_ratio: float
+
+    @property
+    def inside(self) -> bool:
+        return self.low_seconds <= self.measured_seconds <= self.high_seconds
+
+
+Figures = Memory | Counts | Fit | Speed
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +107,17 @@ def memory(measured_gib: float, estimated: Interval) -> Memory:
         low_bytes=estimated.low,
         expected_bytes=estimated.expected,
         high_bytes=estimated.high,
+        error_ratio=estimated.expected / measured - 1,
+    )
+
+
+def speed(measured: float, estimated: Seconds) -> Speed:
+    """Published seconds beside an estimate. The error is relative to the measurement."""
+    return Speed(
+        measured_seconds=measured,
+        low_seconds=estimated.low,
+        expected_seconds=estimated.expected,
+        high_seconds=estimated.high,
         error_ratio=estimated.expected / measured - 1,
     )
 

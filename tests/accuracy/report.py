@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
-from tests.accuracy.outcomes import Counts, Fit, Memory, Outcome
+from tests.accuracy.outcomes import Counts, Fit, Memory, Outcome, Speed
 
 OVERALL = "overall"
 
@@ -30,7 +30,7 @@ def summary(outcomes: Iterable[Outcome]) -> dict[str, Any]:
         "priced": len(listed) - len(skipped),
         "skipped": len(skipped),
         "reasons": dict(Counter(skipped).most_common()),
-        **_memory([each for each in figures if isinstance(each, Memory)]),
+        **_errors([each for each in figures if isinstance(each, Memory | Speed)]),
         **_counts([each for each in figures if isinstance(each, Counts)]),
         **_fits([each for each in figures if isinstance(each, Fit)]),
     }
@@ -57,7 +57,7 @@ def as_text(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def _memory(figures: list[Memory]) -> dict[str, Any]:
+def _errors(figures: list[Memory | Speed]) -> dict[str, Any]:
     if not figures:
         return {}
     errors = [abs(each.error_ratio) for each in figures]

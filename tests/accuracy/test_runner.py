@@ -12,6 +12,7 @@ import pytest
 from tests.accuracy import published_runs, schemas
 from tests.accuracy.__main__ import main
 from tests.accuracy.cards import card_of
+from tests.accuracy.outcomes import Speed
 from tests.accuracy.performance_recipes import completed
 from tests.accuracy.published_runs import precision_of
 from tests.accuracy.schemas import outcomes_of_row
@@ -283,11 +284,57 @@ def test_a_reported_run_that_is_not_priced_says_why(changes: Row, group: str, re
     assert str(outcome.reason).startswith(reason)
 
 
-def test_published_speed_is_told_to_be_left_out() -> None:
-    row = {"id": "fast", "family": "dense", "measured": {}, "model": {}, "training": {}}
+LLAMA = {
+    "name": "Llama3-70B-12L",
+    "hidden": 8192,
+    "layers": 12,
+    "heads": 64,
+    "kv_heads": 8,
+    "head_dim": 128,
+    "ffn": 28672,
+    "vocab": 128256,
+    "tied_embeddings": False,
+    "gated_mlp": True,
+    "norm": "rmsnorm",
+    "linear_bias": False,
+    "position": "rope",
+    "experts": None,
+    "mla": None,
+}
+LAYOUT = {
+    "dp": 4,
+    "tp": 1,
+    "sp": False,
+    "pp": 2,
+    "vpp": None,
+    "cp": 1,
+    "ep": 1,
+    "etp": 1,
+    "sharding": "zero1",
+    "world_size": 8,
+}
+
+
+def test_published_speed_is_compared_in_seconds() -> None:
+    figures = {"step_time_s": 0.843}
+    training = {"micro_batch": 1, "global_batch": 16, "num_microbatches": 4, "seq_len": 4096}
+    row = {
+        "id": "fast",
+        "family": "dense",
+        "framework": "Megatron-LM",
+        "trust": "A",
+        "complete": True,
+        "source": "",
+        "notes": "",
+        "gpu": {"type": "B200"},
+        "model": LLAMA,
+        "parallelism": LAYOUT,
+        "training": training | {"precision": "bf16", "recompute": None},
+        "measured": figures,
+    }
     (outcome,) = outcomes_of_row(row, Path(), "rows:1")
-    assert (outcome.group, outcome.reason, outcome.failed) == (
-        "dense",
-        "no step time is estimated",
-        False,
-    )
+    assert isinstance(outcome.figures, Speed), outcome.reason
+    assert (outcome.group, outcome.figures.measured_seconds) == ("dense", 0.843)
+    assert outcome.figures.low_seconds < 0.843 < outcome.figures.high_seconds
+    (left_out,) = outcomes_of_row(row | {"complete": False}, Path(), "rows:1")
+    assert left_out.reason == "incomplete: a formula cannot be run on it without guessing"

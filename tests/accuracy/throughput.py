@@ -1,19 +1,159 @@
-"""Published speed of runs."""
+"""Rows with the published speed of a run: the seconds of a step beside those that the service says.
+
+What a row leaves open is filled in as its authors' software has it, which is said here: nothing is
+chosen by what the row measured.
+"""
 
 from __future__ import annotations
 
+import copy
+import re
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from tests.accuracy.outcomes import UnusableRowError
+from tests.accuracy import measured, performance_recipes
+from tests.accuracy.outcomes import Speed, UnusableRowError, speed
+from trainfit.questions.estimate import MEMOS, plan_of
+from trainfit.specs.job import Job
+from trainfit.steptime import Untimed, step_time
 
 Row = dict[str, Any]
+
+CARDS = {
+    "A100": "A100-80GB-SXM",
+    "A100-40": "A100-40GB",
+    "A100-PCIe": "A100-80GB-PCIe",
+    "B200": "B200",
+    "B300": "B300",
+    "GB200": "GB200",
+    "GB300": "GB300",
+    "H100": "H100-80GB-SXM",
+    "H100-500W-HBM2e": "H100-96GB",
+}
+"""Cards of the catalogue by what rows call them, with 40 where the row names that memory."""
+
+PRECISIONS = {
+    r"bf16|bf16 \(default\)|bf16\+fp32 grad-accum|bf16 params, fp32 main grads, .*moments": "bf16",
+    r"bf16 \(pure\)": "bf16-pure",
+    r"fp16": "fp16",
+    r"fp8|fp8-cs|float8|float8-tensorwise|fp8 hybrid tensorwise": {"fp8_recipe": "tensorwise"},
+    r"float8-rowwise": {"fp8_recipe": "rowwise"},
+    r"fp8 hybrid": {"fp8_recipe": "delayed"},
+    r"mxfp8|fp8-mx|fp8-blockwise/mx|mxfp8_cublas(_rceil)?": {"fp8_recipe": "mxfp8"},
+}
+"""How rows spell a precision. Of Megatron-Bridge's FP8 the recipe is current scaling."""
+
+EARLY = re.compile(r"Megatron-DeepSpeed|Megatron-LM 2022")
+"""Software before fused attention, whose optimizer waited for gradients to be reduced."""
 
 
 def group(row: Row) -> str:
     return str(row["family"])
 
 
-def price(row: Row, folder: Path) -> NoReturn:  # noqa: ARG001
-    """The service estimates no step time, and the memory of these runs stands in other rows."""
-    raise UnusableRowError("no step time is estimated")
+def price(row: Row, folder: Path) -> dict[str, Speed]:  # noqa: ARG001
+    """The step's seconds beside the service's."""
+    if not row["complete"]:
+        raise UnusableRowError("incomplete: a formula cannot be run on it without guessing")
+    if row["trust"] == "C":
+        raise UnusableRowError("too small a model: the host's launches are all that it measured")
+    seconds = seconds_of(row)
+    timed = step_time(plan_of(job_of(row)), memo=MEMOS.current())
+    if isinstance(timed, Untimed):
+        raise UnusableRowError(timed.reason)
+    return {"": speed(seconds, timed.seconds)}
+
+
+def seconds_of(row: Row) -> float:
+    """Seconds of a step: as measured, or of the tokens of a global batch."""
+    figures, training = row["measured"], row["training"]
+    if "step_time_s" in figures:
+        return float(figures["step_time_s"])
+    tokens = figures.get("tokens_per_s_per_gpu")
+    if tokens is None:
+        raise UnusableRowError("FLOP/s alone, which are counted in more ways than one")
+    batch = training["global_batch"] * training["seq_len"]
+    return float(batch / (tokens * row["parallelism"]["world_size"]))
+
+
+def job_of(row: Row) -> Job:
+    """The job of a run of any of the frameworks."""
+    row = copy.deepcopy(row)
+    framework, training, layout = row["framework"], row["training"], row["parallelism"]
+    if training.get("task") in ("lora", "LoRA Performance"):
+        raise UnusableRowError("the adapters are not stated")
+    early = bool(EARLY.search(framework))
+    row["gpu"]["memory_gb"] = None
+    training.setdefault("optimizer", "adam")
+    training["attention"] = "unfused" if early else training.get("attention")
+    precision = _precision(training["precision"])
+    training["precision"] = "bf16"
+    training["recompute"] = _recompute(training["recompute"])
+    row["model"]["position"] = _positions(row["model"]["position"])
+    layout["sharding"] = (layout["sharding"] or "").replace("megatron-fsdp", "")
+    if early and layout["sharding"] == "deepspeed zero1":
+        layout["sharding"] = "zero1"
+    layout["pp_layout"] = _uneven(row)
+    if re.match(r"NeMo 2|Megatron", framework):
+        row["framework"] = "megatron"
+    if framework.startswith("nanotron"):
+        layout |= {"tp_mode": "REDUCE_SCATTER" if layout["sp"] else "ALL_REDUCE"}
+        layout.setdefault("schedule", "1f1b")
+    if "AutoModel" in framework:
+        row["framework"] = "automodel"
+    job = performance_recipes.completed(row, measured.job_of(row))
+    document = job.model_dump(exclude_unset=True)
+    document["training"]["precision"] = precision
+    document["gpu"] = _card(row)
+    if row["framework"] == "megatron":
+        overlaps = training.get("grad_reduce_overlap", not early)
+        document["framework"] |= {"overlap_grad_reduce": overlaps, "overlap_param_gather": overlaps}
+    return Job.model_validate(document)
+
+
+def _card(row: Row) -> str:
+    kind = row["gpu"]["type"]
+    name = f"{kind}-40" if row.get("memory_gb") == 40 else kind
+    if name not in CARDS:
+        raise UnusableRowError(f"the speed of {kind} is not known")
+    return CARDS[name]
+
+
+def _precision(words: str) -> Any:
+    for pattern, precision in PRECISIONS.items():
+        if re.fullmatch(pattern, words.casefold()):
+            return precision
+    raise UnusableRowError(f"a job has no field for {words}")
+
+
+def _recompute(said: Row | None) -> Row:
+    """Modules in brackets or words; a note that the operations of a layer are chosen."""
+    said = said or {}
+    granularity, modules = said.get("granularity"), said.get("modules")
+    if granularity is not None and "offload" in granularity:
+        raise UnusableRowError(f"a job has no field for {granularity}")
+    if modules == "none" or granularity is None:
+        return {}
+    if granularity.startswith("selective"):
+        names = re.findall(r"layernorm|mla_up_proj|moe_act|core_attn|mlp|moe", modules or "")
+        return {"granularity": "selective", "modules": names or None}
+    return {key: said.get(key) for key in ("granularity", "method", "num_layers")}
+
+
+def _positions(words: str) -> str:
+    return "learned_absolute" if words in ("learned", "alibi/learned") else words
+
+
+def _uneven(row: Row) -> str | None:
+    """A layout of stages where layers do not divide: embedding and loss count as a layer each."""
+    layout, layers = row["parallelism"], row["model"]["layers"]
+    given: str | None = layout.get("pp_layout")
+    stages = layout["pp"] * (layout["vpp"] or 1)
+    if layers % stages == 0 or given is not None or layout["pp"] == 1:
+        return given
+    base, more = divmod(layers + 2, stages)
+    counts = [base + (stage < more) for stage in range(stages)]
+    counts[0], counts[-1] = counts[0] - 1, counts[-1] - 1
+    texts = ["t" * count for count in counts]
+    texts[0], texts[-1] = "E" + texts[0], texts[-1] + "L"
+    return "|".join(texts)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -12,7 +12,7 @@ from trainfit.estimator.peak import Segments
 from trainfit.resolve.plan import Plan
 
 if TYPE_CHECKING:
-    from trainfit.estimator.ledger import Group
+    from trainfit.estimator.ledger import Group, Operation
     from trainfit.estimator.local_parameters import ParameterTable
     from trainfit.estimator.memo import Memo
     from trainfit.estimator.rank import Rank
@@ -34,6 +34,35 @@ class Costs(NamedTuple):
     layer: int
     rank: int
     chunk: int
+
+
+class StateTraffic(NamedTuple):
+    """What a step moves of the states of a parameter, in bytes.
+
+    Data-parallel ranks reduce `gradient` bytes, once a step or, where it `reduces_each`, behind
+    every micro-batch, beside the backward where that is `overlapped`. They gather `weight` bytes
+    after the optimizer's step, or `gathers` times for every micro-batch; where they share nothing
+    out, there are none, and gradients are scattered and gathered. The step reads and writes
+    `optimizer` bytes for each parameter of a shard, of which `on_host` is the share that does so in
+    host memory.
+    """
+
+    gradient: float
+    weight: float
+    gathers: int
+    reduces_each: bool
+    overlapped: bool
+    optimizer: float
+    on_host: float = 0.0
+
+
+class Execution(NamedTuple):
+    """How a plan's operations run: linears in `fp8`; the tokens of one micro-batch exchanged while
+    another is computed (`overlaps_experts`).
+    """
+
+    fp8: bool
+    overlaps_experts: bool
 
 
 class Ledger(Segments, Protocol):
@@ -68,6 +97,9 @@ class Ledger(Segments, Protocol):
     def recomputes_mtp(self) -> bool:
         """Whether a multi-token prediction's layer runs again in backward."""
 
+    def rerun(self, groups: tuple[Group, ...]) -> Container[Operation]:
+        """What runs again of the operations of a layer that does."""
+
 
 class Framework(Protocol[PlanOf]):
     """A framework, to the estimator."""
@@ -78,6 +110,15 @@ class Framework(Protocol[PlanOf]):
 
     def ledger(self, plan: PlanOf, *, symbolic: bool = False) -> Ledger:
         """The ledger of a plan; `symbolic` has shapes in symbols, where programs are known."""
+
+    def execution(self, plan: PlanOf) -> Execution:
+        """How the plan's operations run."""
+
+    def shared_ledger(self, plan: PlanOf, memo: Memo) -> Ledger:
+        """The one that ranks of plans with the same memo are estimated from."""
+
+    def state_traffic(self, plan: PlanOf) -> StateTraffic:
+        """What a step moves of states."""
 
     def programs(self, plan: PlanOf) -> Mapping[str, ModuleType]:
         """Where the program of each kind of block stands."""

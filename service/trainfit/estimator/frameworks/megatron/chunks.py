@@ -12,7 +12,7 @@ from trainfit.estimator.blocks.mtp import transformer_engine as mtp
 from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.frameworks.megatron.buffers import attention_mask, shared_buffers
 from trainfit.estimator.frameworks.megatron.layers import TABLES, sublayer_groups
-from trainfit.estimator.ledger import Group
+from trainfit.estimator.ledger import Group, Operation
 from trainfit.estimator.legend import in_symbols, legend_of
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.peak import PlacedSegment
@@ -66,6 +66,10 @@ class MegatronLedger:
         if policy.full == "block":
             return position < policy.num_layers
         return policy.full == "uniform"
+
+    def rerun(self, groups: tuple[Group, ...]) -> list[Operation]:
+        """All of a layer."""
+        return [operation for group in groups for operation in group]
 
     def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
         """Run once, however many kinds of layers have it."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from trainfit.estimator import timeline as turns
 from trainfit.estimator.blocks.moe import hybrid_ep
-from trainfit.estimator.frameworks.framework import Costs
+from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
+from trainfit.estimator.frameworks.framework import Costs, Execution, StateTraffic
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.ranks import ranks as ranks
 from trainfit.estimator.legend import legend_of
@@ -40,6 +41,34 @@ ASSUMPTIONS = {
 def ledger(plan: MegatronPlan, *, symbolic: bool = False) -> MegatronLedger:
     """TransformerEngine's programs, in numbers or in symbols."""
     return MegatronLedger(run_of(plan), symbolic=symbolic)
+
+
+def execution(plan: MegatronPlan) -> Execution:
+    """Linears keep their input narrower than an activation where they read it in fp8."""
+    step = plan.step
+    return Execution(
+        fp8=step.linear_input_bytes < step.activation_bytes,
+        overlaps_experts=plan.framework.overlap_moe_expert_parallel_comm,
+    )
+
+
+def shared_ledger(plan: MegatronPlan, memo: Memo) -> MegatronLedger:
+    """Of the smallest ep that leaves the same behind."""
+    return memo(MegatronLedger, with_least_ep(run_of(plan)))
+
+
+def state_traffic(plan: MegatronPlan) -> StateTraffic:
+    """Megatron-FSDP gathers weights, and reduces gradients, for every micro-batch."""
+    states, strategy = plan.step.states, plan.layout.sharding
+    return StateTraffic(
+        gradient=states.gradients,
+        weight=0 if strategy == "no_shard" else states.weights,
+        gathers=2 if strategy == "optim_grads_params" else 0,
+        reduces_each=strategy in ("optim_grads", "optim_grads_params"),
+        overlapped=plan.framework.overlap_grad_reduce,
+        optimizer=states.gradients + 2 * (states.master + states.moments) + states.weights,
+        on_host=plan.step.optimizer_offload_ratio,
+    )
 
 
 def programs(plan: MegatronPlan) -> Mapping[str, ModuleType]:  # noqa: ARG001

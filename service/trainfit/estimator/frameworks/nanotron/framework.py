@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from trainfit.estimator import timeline as turns
-from trainfit.estimator.frameworks.framework import Costs
+from trainfit.estimator.frameworks.framework import Costs, Execution, StateTraffic
 from trainfit.estimator.frameworks.nanotron.ledger import NanotronLedger
 from trainfit.estimator.frameworks.nanotron.ranks import activations_of
 from trainfit.estimator.frameworks.nanotron.ranks import ranks as ranks
@@ -36,6 +36,30 @@ ASSUMPTIONS = {
 def ledger(plan: NanotronPlan, *, symbolic: bool = False) -> NanotronLedger:
     """nanotron's programs, in numbers or in symbols."""
     return NanotronLedger(plan, symbolic=symbolic)
+
+
+def execution(plan: NanotronPlan) -> Execution:  # noqa: ARG001
+    """Linears multiply in bf16."""
+    return Execution(fp8=False, overlaps_experts=False)
+
+
+def shared_ledger(plan: NanotronPlan, memo: Memo) -> NanotronLedger:
+    """Made once for a plan."""
+    return memo(NanotronLedger, plan)
+
+
+def state_traffic(plan: NanotronPlan) -> StateTraffic:
+    """Gradients are added up in fp32, or left in bf16 and reduced by DDP beside the backward."""
+    width = 4 if plan.step.accumulates_in_fp32 else 2
+    moments = 2 if plan.step.optimizer == "adam" else 0
+    return StateTraffic(
+        gradient=width,
+        weight=2 if plan.shares_states else 0,
+        gathers=0,
+        reduces_each=False,
+        overlapped=plan.reduces_in_buckets,
+        optimizer=width * (3 + 2 * moments) + 2,
+    )
 
 
 def programs(plan: NanotronPlan) -> Mapping[str, ModuleType]:  # noqa: ARG001

@@ -9,7 +9,7 @@ from trainfit.estimator.blocks.embedding import nanotron as embedding
 from trainfit.estimator.blocks.head import nanotron as head
 from trainfit.estimator.blocks.mlp import nanotron as mlp
 from trainfit.estimator.blocks.norm import nanotron as norms
-from trainfit.estimator.ledger import Group
+from trainfit.estimator.ledger import Group, Operation
 from trainfit.estimator.legend import Legend, in_symbols
 from trainfit.estimator.operations.nanotron import Nanotron
 from trainfit.estimator.peak import PlacedSegment
@@ -75,6 +75,10 @@ class NanotronLedger:
     def is_recomputed(self, position: int, kind: int) -> bool:  # noqa: ARG002
         """recompute_layer makes every layer again, from its input."""
         return self.plan.step.recomputes_layers
+
+    def rerun(self, groups: tuple[Group, ...]) -> list[Operation]:
+        """All of a layer."""
+        return [operation for group in groups for operation in group]
 
     def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
         """A norm, and the block that reads it."""

@@ -34,12 +34,12 @@ from trainfit.resolve.nanotron.plan import NanotronPlan
 def ranks(
     plan: NanotronPlan,
     table: ParameterTable,
-    memo: Memo,  # noqa: ARG001
+    memo: Memo,
     *,
     activations: bool,
 ) -> Iterator[Rank]:
     """The ranks in order. Without `activations` only model states and standing buffers count."""
-    ledger = NanotronLedger(plan)
+    ledger = memo(NanotronLedger, plan)
     running = cache(lambda content: activations_of(ledger, content))
     held = cache(lambda content: _held(content, ledger, table))
     pipeline, m = plan.layout.pipeline, plan.batch.num_microbatches

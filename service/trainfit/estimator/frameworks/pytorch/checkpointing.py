@@ -39,6 +39,13 @@ def kept_tensors(groups: tuple[Group, ...], *, compiled: bool) -> list[Tensor]:
     return kept
 
 
+def remade(groups: tuple[Group, ...], *, compiled: bool) -> list[Operation]:
+    """The operations whose outputs are made again."""
+    kept = list(_kept_products(groups, compiled=compiled))
+    elsewise = Kind.ATTENTION, Kind.EXCHANGE
+    return [each for each in _operations(groups) if each.kind not in elsewise and each not in kept]
+
+
 def _kept_products(groups: tuple[Group, ...], *, compiled: bool) -> Iterator[Operation]:
     products = [each for each in _operations(groups) if each.kind is Kind.PRODUCT]
     biased = [each for each in products if each.bias]

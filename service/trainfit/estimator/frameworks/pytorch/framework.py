@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from trainfit.estimator import timeline as turns
-from trainfit.estimator.frameworks.framework import Costs
+from trainfit.estimator.frameworks.framework import Costs, Execution, StateTraffic
 from trainfit.estimator.frameworks.pytorch import timeline as actions
 from trainfit.estimator.frameworks.pytorch.layers import tables_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
@@ -42,6 +42,37 @@ ASSUMPTIONS = {
 def ledger(plan: PytorchPlan, *, symbolic: bool = False) -> PytorchLedger:
     """The modules' programs, in numbers or in symbols."""
     return PytorchLedger(plan, symbolic=symbolic)
+
+
+def execution(plan: PytorchPlan) -> Execution:
+    """torchao's float8 linears."""
+    return Execution(fp8=plan.step.float8, overlaps_experts=False)
+
+
+def shared_ledger(plan: PytorchPlan, memo: Memo) -> PytorchLedger:
+    """That of the plan's shares."""
+    return shares_of(plan, parameters_of(plan, memo), memo).ledger
+
+
+def state_traffic(plan: PytorchPlan) -> StateTraffic:
+    """FSDP, and DeepSpeed's stage 3, gather weights for forward and, where they let go of them, for
+    backward. Stage 2 reduces every micro-batch, the others the last alone unless they are told.
+    """
+    step, strategy = plan.step, plan.layout.sharding
+    states, engine = step.states, step.data_parallelism
+    whole = strategy != "optim_grads_params"
+    zero = engine.zero
+    return StateTraffic(
+        gradient=states.reduced,
+        weight=0 if strategy == "no_shard" else states.gathered,
+        gathers=0 if whole else 1 + engine.reshard_after_forward,
+        reduces_each=engine.sync_each_micro_batch or (zero is not None and strategy != "optim"),
+        overlapped=zero is None or zero.overlapped,
+        optimizer=float(
+            states.gradients + 2 * (states.parameters + states.master + states.moments)
+        ),
+        on_host=float(zero is not None and zero.optimizer_on_host),
+    )
 
 
 def programs(plan: PytorchPlan) -> Mapping[str, ModuleType]:

@@ -15,7 +15,7 @@ from trainfit.estimator.blocks.head import pytorch as head
 from trainfit.estimator.blocks.moe.grouped import ROUTED
 from trainfit.estimator.blocks.norm import pytorch as norms
 from trainfit.estimator.blocks.virtual_tokens.pytorch import virtual_tokens
-from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
+from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs, remade
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.frameworks.pytorch.layers import (
     run_layer,
@@ -218,6 +218,12 @@ class PytorchLedger:
         policy = self.plan.step.checkpointing
         chosen = policy.frozen or self._trains(kind)
         return policy.kind != "none" and (position + 1) % policy.every == 0 and chosen
+
+    def rerun(self, groups: tuple[Group, ...]) -> list[Operation]:
+        """All of a layer, or what its selective checkpointing does not keep."""
+        if self.plan.step.checkpointing.kind == "operations":
+            return remade(groups, compiled=self.plan.step.compiled)
+        return [operation for group in groups for operation in group]
 
     def _segment(
         self, name: SegmentName, groups: tuple[Group, ...], gradient: int | None = None

@@ -1,0 +1,130 @@
+"""How fast things are: GPUs and their links, software stacks, clusters.
+
+Three files hold the constants of step time: what a GPU reaches of its peaks, what a stack of
+software launches and hides, what a network delivers. docs/step-time.md says what each stands for
+and where it is from.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from trainfit.catalog.gpus import find_gpu
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What kernels reach of a GPU's dense peaks and of its memory's bandwidth, as ratios: products
+    in bf16 and in fp8, attention (of the bf16 peak), and what only reads and writes memory.
+    """
+
+    name: str
+    bf16: float
+    fp8: float | None
+    attention: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GpuSpeed:
+    """A GPU's peaks and links. `domain` is the number of GPUs that reach each other over the
+    `link`; beyond it each has its share of the node's NICs, in one direction.
+    """
+
+    name: str
+    bf16_flops: int
+    fp8_flops: int | None
+    memory_bytes_per_second: int
+    link_bytes_per_second: int
+    domain: int
+    nic_bytes_per_second: int
+    host_bytes_per_second: int
+    meshed: bool
+    """Every GPU of a domain has links of its own to each other one, in place of a switch."""
+    reach: Reach
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stack:
+    """A framework as it runs: seconds of the host for each operation of a layer, and the shares of
+    exchanges that it hides behind arithmetic. Of what data-parallel ranks exchange a `floor` stays
+    exposed, and no more is hidden than that share of the passes beside it: gradients once a step
+    (`data`), weights that are gathered for every pass (`gathered`).
+    """
+
+    name: str
+    host_seconds: float
+    tensor_hidden: float
+    expert_hidden: float
+    expert_overlapped: float
+    pipeline_hidden: float
+    data_hidden: float
+    data_floor: float
+    gathered_hidden: float
+    gathered_floor: float
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cluster:
+    """What collectives reach of links and NICs, the latency of one step of them, and how much the
+    slowest of all ranks adds with every doubling of their number beyond a node.
+    """
+
+    name: str
+    link_efficiency: float
+    nic_efficiency: float
+    latency_seconds: float
+    jitter_per_doubling: float
+    sources: tuple[str, ...]
+
+
+@cache
+def gpu_speeds() -> dict[str, GpuSpeed]:
+    """The GPUs whose links are known, by their names in the catalogue."""
+    document = _read("gpus.json")
+    reaches = {each["name"]: Reach(**each) for each in document["reaches"]}
+    return {
+        name: _gpu(name, facts, reaches) for facts in document["gpus"] for name in facts["names"]
+    }
+
+
+@cache
+def stacks() -> dict[str, Stack]:
+    """Every software stack by its name; those of the frameworks have theirs."""
+    return {each["name"]: Stack(**_frozen(each)) for each in _read("stacks.json")["stacks"]}
+
+
+@cache
+def clusters() -> dict[str, Cluster]:
+    """Every kind of cluster by its name; "usual" where nothing is said."""
+    return {each["name"]: Cluster(**_frozen(each)) for each in _read("clusters.json")["clusters"]}
+
+
+def _gpu(name: str, facts: dict[str, Any], reaches: dict[str, Reach]) -> GpuSpeed:
+    card = find_gpu(name)
+    assert card.bf16_flops is not None
+    return GpuSpeed(
+        name=name,
+        bf16_flops=card.bf16_flops,
+        fp8_flops=card.fp8_flops,
+        memory_bytes_per_second=card.memory_bandwidth_bytes_per_second,
+        link_bytes_per_second=facts["link_bytes_per_second"],
+        domain=facts["domain"],
+        nic_bytes_per_second=facts["nic_bytes_per_second"],
+        host_bytes_per_second=facts["host_bytes_per_second"],
+        meshed=facts["meshed"],
+        reach=reaches[facts["reaches"]],
+    )
+
+
+def _frozen(facts: dict[str, Any]) -> dict[str, Any]:
+    return {**facts, "sources": tuple(facts["sources"])}
+
+
+def _read(name: str) -> Any:
+    return json.loads(files("trainfit.catalog").joinpath("speed", name).read_text("utf-8"))

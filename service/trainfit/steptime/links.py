@@ -1,0 +1,118 @@
+"""Groups of ranks on the links between GPUs, and the seconds of their collectives.
+
+Ranks are numbered with tensor-parallel ones next to each other, then context, data and pipeline
+parallel ones; among experts, expert-tensor, expert and expert-data parallel ones. Source:
+megatron/core/parallel_state.py (order "tp-cp-ep-dp-pp"); torchtitan's parallel_dims.py.
+"""
+
+from math import log2
+from typing import NamedTuple
+
+from trainfit.catalog.speed import Cluster, GpuSpeed
+from trainfit.estimator.demands import Exchange
+from trainfit.estimator.demands import Group as GroupName
+from trainfit.resolve.plan import Layout
+
+
+class Group(NamedTuple):
+    """Ranks that are `stride` apart."""
+
+    size: int
+    stride: int
+
+
+class Sizes(NamedTuple):
+    """All of a layout that decides who exchanges with whom within a stage, and between stages."""
+
+    tp: int
+    cp: int
+    ep: int
+    etp: int
+    dp: int
+    expert_dp: int
+
+
+def sizes_of(layout: Layout) -> Sizes:
+    return Sizes(layout.tp, layout.cp, layout.ep, layout.etp, layout.dp, layout.expert_dp)
+
+
+class Links:
+    """The links of a layout on GPUs of one kind."""
+
+    def __init__(self, gpu: GpuSpeed, cluster: Cluster, sizes: Sizes) -> None:
+        self.gpu = gpu
+        self._cluster = cluster
+        self._link = gpu.link_bytes_per_second * cluster.link_efficiency
+        self._nic = gpu.nic_bytes_per_second * cluster.nic_efficiency
+        tp, cp, ep, etp, dp, expert_dp = sizes
+        self.groups: dict[GroupName, Group] = {
+            "tp": Group(tp, 1),
+            "cp": Group(cp, tp),
+            "ep": Group(ep, etp),
+            "etp": Group(etp, 1),
+        }
+        self.dense = Group(dp * cp, tp)
+        """Ranks that hold the same dense weights."""
+        self.expert = Group(expert_dp, etp * ep)
+        """Those that hold the same experts."""
+        self.stages = Group(2, tp * cp * dp)
+        """A rank and its neighbour of the next stage."""
+
+    def exchange(self, exchange: Exchange) -> tuple[float, float]:
+        """Seconds of what ranks exchange within a block, forward and backward."""
+        group = self.groups[exchange.group]
+        if group.size == 1:
+            return 0.0, 0.0
+        if exchange.pattern == "all_to_all":
+            each = self._all_to_all(group, exchange.copies)
+        else:
+            each = self._gather(group)
+        forward, backward = exchange.forward, exchange.backward
+        steps = self._cluster.latency_seconds * log2(group.size)
+        return each * forward + steps * (forward > 0), each * backward + steps * (backward > 0)
+
+    def gather(self, size: float, group: Group) -> float:
+        """Seconds in which every rank gets, or adds up, `size` bytes that all have together."""
+        if group.size == 1 or not size:
+            return 0.0
+        return size * self._gather(group) + self._cluster.latency_seconds * log2(group.size)
+
+    def send(self, size: float) -> float:
+        """Seconds in which a stage sends bytes to the next."""
+        inside = self.stages.stride * self.stages.size <= self.gpu.domain
+        return size / (self._link if inside else self._nic) + self._cluster.latency_seconds
+
+    def _gather(self, group: Group) -> float:
+        """Seconds for each byte of the whole: a ring passes the network by every local member's
+        NIC.
+        """
+        size, stride = group
+        domain = self.gpu.domain
+        if size * stride <= domain:
+            reached = self._within(size)
+        else:
+            local = max(1, min(size, domain // stride))
+            reached = min(self._link, self._nic * local)
+        return (size - 1) / size / reached
+
+    def _all_to_all(self, group: Group, copies: int) -> float:
+        """The same of rows to other ranks: what is far goes by the rank's own NIC, once for all
+        copies that go to one node where these share the way.
+        """
+        size, stride = group
+        local = max(1, min(size, self.gpu.domain // stride))
+        near = (size - 1) / size / self._within(local)
+        nodes = size / local
+        if nodes <= 1:
+            return near
+        far = (nodes - 1) / nodes
+        if copies > 1:
+            far *= nodes * (1 - (1 - 1 / nodes) ** copies) / copies
+        return max(near, far / self._nic)
+
+    def _within(self, size: int) -> float:
+        """Bytes a second between GPUs of one domain: of a mesh few have few links."""
+        gpu = self.gpu
+        if gpu.meshed and size > 1:
+            return self._link * (size - 1) / (gpu.domain - 1)
+        return self._link

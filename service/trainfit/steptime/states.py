@@ -1,0 +1,54 @@
+"""Seconds of what data-parallel ranks exchange of model states, and of the optimizer's step."""
+
+from typing import NamedTuple
+
+from trainfit.catalog.speed import Stack
+from trainfit.estimator.frameworks.framework import StateTraffic
+from trainfit.estimator.local_parameters import Local
+from trainfit.steptime.kernels import moved_seconds
+from trainfit.steptime.links import Links
+
+
+class StateSeconds(NamedTuple):
+    """Seconds of a rank's states: exchanges that each micro-batch comes with, those of a step, and
+    the optimizer.
+    """
+
+    each: float
+    once: float
+    optimizer: float
+
+
+def state_seconds(
+    local: Local, traffic: StateTraffic, shards: tuple[int, int], links: Links
+) -> StateSeconds:
+    """Of the parameters of one rank, whose dense and expert states so many ranks share out, before
+    anything hides what is exchanged.
+    """
+
+    def exchange(size: float) -> float:
+        dense = links.gather(size * local.dense, links.dense)
+        return dense + links.gather(size * local.expert, links.expert)
+
+    reduced = exchange(traffic.gradient if traffic.weight else 2 * traffic.gradient)
+    gathered = exchange(traffic.weight)
+    each = traffic.gathers * gathered + traffic.reduces_each * reduced
+    once = (not traffic.gathers) * gathered + (not traffic.reduces_each) * reduced
+    shard = local.dense / shards[0] + local.expert / shards[1]
+    moved = shard * traffic.optimizer
+    optimizer = (1 - traffic.on_host) * moved_seconds(moved, links.gpu)
+    optimizer += traffic.on_host * moved / links.gpu.host_bytes_per_second
+    zeroed = moved_seconds(traffic.gradient * (local.dense + local.expert), links.gpu)
+    return StateSeconds(each, once, optimizer + zeroed)
+
+
+def exposed_each(seconds: float, beside: float, stack: Stack) -> float:
+    """What of a micro-batch's exchange shows beside the seconds of its passes."""
+    return max(stack.gathered_floor * seconds, seconds - stack.gathered_hidden * beside)
+
+
+def exposed_once(seconds: float, beside: float, stack: Stack, *, overlapped: bool) -> float:
+    """The same of the step's, beside its last backward and first forward."""
+    if not overlapped:
+        return seconds
+    return max(stack.data_floor * seconds, seconds - stack.data_hidden * beside)

@@ -1,0 +1,174 @@
+"""step_time(plan): the seconds of a step, from those of its stages.
+
+    T = m (slowest stage + sends) + bubble + exposed data parallelism + optimizer, and the wait for
+    the slowest of many ranks
+
+Pure but for the constants, which are the catalogue's.
+"""
+
+from dataclasses import fields, replace
+from math import log2
+from typing import NamedTuple
+
+from trainfit.catalog.speed import (
+    Cluster,
+    GpuSpeed,
+    Stack,
+    clusters,
+    gpu_speeds,
+    stacks,
+)
+from trainfit.estimator.frameworks.framework import StateTraffic
+from trainfit.estimator.frameworks.registry import framework_of
+from trainfit.estimator.local_parameters import Local, ParameterTable, parameters_of
+from trainfit.estimator.memo import Memo
+from trainfit.estimator.placement import Content, placements
+from trainfit.resolve.plan import Pipeline, Plan
+from trainfit.steptime.bubbles import Passes, bubble
+from trainfit.steptime.links import Links, sizes_of
+from trainfit.steptime.results import Basis, Seconds, StepParts, StepTime, Untimed
+from trainfit.steptime.stages import Stage, Stages
+from trainfit.steptime.states import StateSeconds, exposed_each, exposed_once, state_seconds
+from trainfit.steptime.stretches import Timer
+
+NODE = 8
+"""GPUs of a node, whose ranks wait for each other no longer than any did when constants were
+fitted."""
+WIDTHS: dict[Basis, float] = {"known_stack": 0.17, "extrapolated": 0.35}
+"""Half the width of the interval, relative to what is expected: how far runs that no constant was
+fitted to have been off. docs/step-time.md."""
+
+
+class Surroundings(NamedTuple):
+    """What a step runs on."""
+
+    gpu: GpuSpeed
+    stack: Stack
+    cluster: Cluster
+
+
+def step_time(
+    plan: Plan, *, memo: Memo | None = None, on: Surroundings | None = None
+) -> StepTime | Untimed:
+    """The time of a step of a plan, or why none is known. What plans of the same `memo` have in
+    common is worked out once. It runs `on` what the plan names, unless that is given.
+    """
+    memo = Memo() if memo is None else memo
+    on = on or surroundings(plan)
+    if on is None:
+        name = plan.gpu.name or "no GPU was named"
+        return Untimed(f"the links between GPUs are not known: {name}")
+    return _step_time(plan, memo, on)
+
+
+def surroundings(plan: Plan) -> Surroundings | None:
+    """The plan's GPU and framework in a usual cluster; None where the GPU's speed is not known."""
+    gpu = gpu_speeds().get(plan.gpu.name)
+    if gpu is None:
+        return None
+    return Surroundings(gpu, stacks()[plan.framework.name], clusters()["usual"])
+
+
+class Placed:
+    """The chunks of every rank, by what they are made of."""
+
+    def __init__(self, pipeline: Pipeline, pattern: tuple[int, ...], mtp_layers: int) -> None:
+        ranks = placements(pipeline, pattern, mtp_layers)
+        self.contents = [tuple([each.content for each in rank]) for rank in ranks]
+
+
+def _step_time(plan: Plan, memo: Memo, on: Surroundings) -> StepTime:
+    layout, framework = plan.layout, framework_of(plan)
+    links = memo(Links, on.gpu, on.cluster, sizes_of(layout))
+    timer = memo(Timer, on.stack, links, framework.execution(plan))
+    ledger = framework.shared_ledger(plan, memo)
+    timed = memo(Stages, ledger, plan.model, plan.mtp_layers, timer)
+    placed = memo(Placed, layout.pipeline, plan.model.pattern, plan.mtp_layers)
+    stages = memo(_stages, timed, placed)
+    table = parameters_of(plan, memo)
+    shards = layout.optimizer_shards, layout.expert_optimizer_shards
+    states = memo(_states, placed, table, framework.state_traffic(plan), shards, links)
+    return _added_up(plan, on, stages, states, links.send(ledger.sizes.act))
+
+
+def _stages(timed: Stages, placed: Placed) -> list[Stage]:
+    return [timed.of(contents) for contents in placed.contents]
+
+
+def _states(
+    placed: Placed,
+    table: ParameterTable,
+    traffic: StateTraffic,
+    shards: tuple[int, int],
+    links: Links,
+) -> list[StateSeconds]:
+    found: dict[tuple[Content, ...], StateSeconds] = {}
+    for contents in placed.contents:
+        if contents not in found:
+            local = sum([table.chunk(each).all for each in contents], Local())
+            found[contents] = state_seconds(local, traffic, shards, links)
+    return [found[contents] for contents in placed.contents]
+
+
+def _added_up(
+    plan: Plan, on: Surroundings, stages: list[Stage], states: list[StateSeconds], send: float
+) -> StepTime:
+    """The parts of the slowest rank's step, and what they come to."""
+    pipeline, m, stack = plan.layout.pipeline, plan.batch.num_microbatches, on.stack
+    slowest = max(stages, key=_passes)
+    sends = 2 * pipeline.vpp * send * (1 - stack.pipeline_hidden) if pipeline.pp > 1 else 0.0
+    sending = [_with_sends(each.passes, sends) for each in stages]
+    fetching = slowest.fetched / on.gpu.host_bytes_per_second
+    overlapped = framework_of(plan).state_traffic(plan).overlapped
+
+    def exposed(stage: Stage, state: StateSeconds) -> float:
+        beside = _passes(stage)
+        once = exposed_once(state.once, beside, stack, overlapped=overlapped)
+        return m * exposed_each(state.each, beside, stack) + once
+
+    cost = slowest.cost
+    parts = StepParts(
+        compute_seconds=m * cost.compute,
+        host_seconds=m * slowest.waits,
+        tensor_parallel_seconds=m * cost.tensor,
+        context_parallel_seconds=m * cost.context,
+        expert_parallel_seconds=m * cost.expert,
+        data_parallel_seconds=max(map(exposed, stages, states)),
+        pipeline_parallel_seconds=m * sends,
+        offload_seconds=m * sum(max(0.0, fetching - each) for each in slowest.passes[:2]),
+        bubble_seconds=bubble(pipeline, sending),
+        optimizer_seconds=max(each.optimizer for each in states),
+        jitter_seconds=0.0,
+    )
+    busy = sum(getattr(parts, field.name) for field in fields(parts))
+    doublings = max(0.0, log2(plan.layout.num_gpus / NODE))
+    parts = replace(parts, jitter_seconds=busy * on.cluster.jitter_per_doubling * doublings)
+    return _answer(plan, on, parts, busy + parts.jitter_seconds, stages)
+
+
+def _passes(stage: Stage) -> float:
+    return stage.passes.forward + stage.passes.backward
+
+
+def _with_sends(passes: Passes, sends: float) -> Passes:
+    return passes._replace(forward=passes.forward + sends / 2, backward=passes.backward + sends / 2)
+
+
+def _answer(
+    plan: Plan, on: Surroundings, parts: StepParts, seconds: float, stages: list[Stage]
+) -> StepTime:
+    layout, batch = plan.layout, plan.batch
+    num_gpus, replicas = layout.num_gpus, layout.dp
+    tokens = batch.micro_batch_size * batch.num_microbatches * batch.seq_length * replicas
+    per_gpu = batch.num_microbatches * sum(each.flops for each in stages) / layout.pipeline.pp
+    basis: Basis = "known_stack"
+    width = WIDTHS[basis]
+    return StepTime(
+        seconds=Seconds(seconds * (1 - width), seconds, seconds * (1 + width)),
+        parts=parts,
+        tokens_per_second=tokens / seconds,
+        tokens_per_second_per_gpu=tokens / seconds / num_gpus,
+        model_flops_per_gpu=per_gpu,
+        model_flops_utilization_ratio=per_gpu / seconds / on.gpu.bf16_flops,
+        basis=basis,
+    )

@@ -1,0 +1,180 @@
+"""Seconds of a stretch of the model for one micro-batch on one GPU: a layer, the embedding, the
+head. They are those of its operations, which the ledger has.
+"""
+
+from collections.abc import Container, Iterable
+from typing import NamedTuple
+
+from trainfit.catalog.speed import Stack
+from trainfit.estimator.demands import Attention, Exchange, Product
+from trainfit.estimator.frameworks.framework import Execution
+from trainfit.estimator.ledger import Group, Operation
+from trainfit.estimator.tensors import Tensor
+from trainfit.resolve.megatron.plan import OFFLOADED
+from trainfit.steptime.kernels import (
+    BACKWARD_OF_ATTENTION,
+    attention_flops,
+    attention_seconds,
+    model_flops,
+    moved_seconds,
+    product_seconds,
+)
+from trainfit.steptime.links import Links
+
+COLLECTIVES_LAUNCH = 1.4
+"""Host time of a layer whose collectives are launched on a stream of their own, to one without."""
+
+
+class Cost(NamedTuple):
+    """Seconds of one direction: kernels, and exchanges as far as nothing hides them."""
+
+    compute: float = 0.0
+    tensor: float = 0.0
+    context: float = 0.0
+    expert: float = 0.0
+    launches: float = 0.0
+
+    def plus(self, other: "Cost") -> "Cost":
+        a, b = self, other
+        return Cost(a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3], a[4] + b[4])
+
+    @property
+    def busy(self) -> float:
+        """Seconds of the GPU, whatever the host takes."""
+        return self.compute + self.tensor + self.context + self.expert
+
+    @property
+    def waits(self) -> float:
+        """Seconds by which the host takes longer to launch than the GPU to run."""
+        return max(0.0, self.launches - self.busy)
+
+    @property
+    def total(self) -> float:
+        return max(self.launches, self.busy)
+
+
+NOTHING = Cost()
+
+
+class Stretch(NamedTuple):
+    """Forward, backward, and what of forward runs again within backward where modules are
+    recomputed. Of backward the seconds of weights' gradients; the arithmetic of the model in it;
+    the bytes that are fetched from host memory.
+    """
+
+    forward: Cost
+    backward: Cost
+    again: Cost
+    weights: float
+    flops: float
+    fetched: int
+
+
+class Timer:
+    """Times operations on a GPU, under a stack, over links, as the plan has them run."""
+
+    def __init__(self, stack: Stack, links: Links, execution: Execution) -> None:
+        self._gpu = links.gpu
+        self._links = links
+        self._fp8 = execution.fp8
+        self._ep = links.groups["ep"].size
+        self._launch = stack.host_seconds
+        if links.groups["tp"].size > 1:
+            self._launch *= COLLECTIVES_LAUNCH
+        overlaps = execution.overlaps_experts
+        self._shown = {
+            "tp": 1 - stack.tensor_hidden,
+            "etp": 1 - stack.tensor_hidden,
+            "ep": 1 - (stack.expert_overlapped if overlaps else stack.expert_hidden),
+        }
+
+    def stretch(
+        self,
+        groups: Iterable[Group],
+        residual: int,
+        dropped: frozenset[str],
+        rerun: Container[Operation] = (),
+    ) -> Stretch:
+        """All operations of a stretch, of which those in `dropped` modules or `rerun` ones run
+        again, and what is read and written of the residual stream, so many bytes.
+        """
+        forward = backward = again = NOTHING
+        weights = flops = 0.0
+        fetched = 0
+        for operation in (each for group in groups for each in group):
+            ahead, behind, of_weights, useful = self._operation(operation)
+            forward, backward = forward.plus(ahead), backward.plus(behind)
+            weights, flops = weights + of_weights, flops + useful
+            if operation in rerun or not dropped.isdisjoint(operation.again):
+                again = again.plus(ahead)
+            fetched += _fetched(operation, dropped)
+        moved = Cost(compute=moved_seconds(residual, self._gpu))
+        return Stretch(forward.plus(moved), backward.plus(moved), again, weights, flops, fetched)
+
+    def _operation(self, operation: Operation) -> tuple[Cost, Cost, float, float]:
+        """Forward, backward, of that the gradients of weights, and the arithmetic of both."""
+        compute = compute_back = attention = attention_back = weights = useful = 0.0
+        tensor = [0.0, 0.0]
+        expert = [0.0, 0.0]
+        context = [0.0, 0.0]
+        computes = False
+        for demand in operation.demands:
+            match demand:
+                case Product():
+                    one = product_seconds(demand, self._gpu, fp8=self._fp8, ep=self._ep)
+                    compute += one
+                    compute_back += demand.gradients * one
+                    weights += (demand.gradients > 1) * one
+                    useful += model_flops(demand)
+                    computes = True
+                case Attention():
+                    attention = attention_seconds(demand, self._gpu)
+                    attention_back = BACKWARD_OF_ATTENTION * attention
+                    useful += attention_flops(demand)
+                    computes = True
+                case Exchange():
+                    ahead, behind = self._links.exchange(demand)
+                    if demand.group == "cp":
+                        hides = demand.pattern == "ring"
+                        context[0] += max(0.0, ahead - attention) if hides else ahead
+                        context[1] += max(0.0, behind - attention_back) if hides else behind
+                    else:
+                        into = expert if demand.group == "ep" else tensor
+                        into[0] += ahead * self._shown[demand.group]
+                        into[1] += behind * self._shown[demand.group]
+        if not computes:
+            ahead_bytes, behind_bytes = _moved(operation)
+            compute = moved_seconds(ahead_bytes, self._gpu)
+            compute_back = moved_seconds(behind_bytes, self._gpu)
+        return (
+            Cost(compute + attention, tensor[0], context[0], expert[0], self._launch),
+            Cost(compute_back + attention_back, tensor[1], context[1], expert[1], self._launch),
+            weights,
+            useful,
+        )
+
+
+def _moved(operation: Operation) -> tuple[int, int]:
+    """Bytes that an operation reads and writes: every tensor that it touches, once."""
+    course = operation.course
+    if course is None:
+        return 0, 0
+    made = (*course.makes, *([course.output] if course.output is not None else []))
+    forward = (*course.reads, *made, *(each for moment in course.forward for each in moment))
+    backward = (*course.reads, *(each for moment in course.backward for each in moment))
+    return _bytes(forward), _bytes(backward)
+
+
+def _fetched(operation: Operation, dropped: frozenset[str]) -> int:
+    """Bytes that it saved, and that are on the host meanwhile."""
+    return sum(
+        [
+            row.bytes
+            for row in operation.tensors
+            if any(name in dropped and name.startswith(OFFLOADED) for name in row.dropped_by)
+        ]
+    )
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum([each.bytes for each in dict.fromkeys(tensors)])
