@@ -248,4 +248,8 @@ HOSTILE: Mapping[str, Request] = {
         LONG | {"run": log(f"{REPORT % 5}\n" * 20_000)[1]},
     ),
     "many figures beside the longest job": ("/v1/reconcile", LONGEST | {"run": FIGURES}),
+    "many of the longest jobs to calibrate by": (
+        "/v1/calibrations:fit",
+        {"runs": [LONGEST | {"run": FIGURES}] * 16},
+    ),
 }

@@ -1,6 +1,6 @@
 """How much memory every rank of an LLM training run will need, answered before it starts.
 
-    from trainfit import Job, TrainfitError, compare, estimate, fit_check, reconcile
+    from trainfit import Job, TrainfitError, calibrate, compare, estimate, fit_check, reconcile
 
 Each name is loaded when it is first used, so that to import the package costs nothing.
 """
@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainfit.errors import TrainfitError
-    from trainfit.questions.python import QuestionError, compare, estimate, fit_check, reconcile
+    from trainfit.questions.python import (
+        QuestionError,
+        calibrate,
+        compare,
+        estimate,
+        fit_check,
+        reconcile,
+    )
     from trainfit.specs.job import Job
 
 __version__ = "0.1.0"
@@ -21,6 +28,7 @@ __all__ = [
     "QuestionError",
     "TrainfitError",
     "__version__",
+    "calibrate",
     "compare",
     "estimate",
     "fit_check",
@@ -31,6 +39,7 @@ _HOMES = {
     "Job": "trainfit.specs.job",
     "TrainfitError": "trainfit.errors",
     "QuestionError": "trainfit.questions.python",
+    "calibrate": "trainfit.questions.python",
     "compare": "trainfit.questions.python",
     "estimate": "trainfit.questions.python",
     "fit_check": "trainfit.questions.python",

@@ -6,7 +6,7 @@ from typing import Any
 
 from httpx import AsyncClient
 
-from trainfit.api.examples import LOG_EXAMPLES, RECONCILE_EXAMPLES
+from trainfit.api.examples import CALIBRATION_EXAMPLES, LOG_EXAMPLES, RECONCILE_EXAMPLES
 
 ASKED: dict[str, Any] = RECONCILE_EXAMPLES["megatron"]["value"] or {}
 
@@ -59,3 +59,24 @@ async def test_a_job_that_does_not_hold_is_a_problem(client: AsyncClient) -> Non
     response = await client.post("/v1/reconcile", json=wrong)
     assert response.status_code == 422
     assert response.headers["content-type"] == "application/problem+json"
+
+
+async def test_runs_of_a_cluster_make_a_calibration_for_its_next_job(client: AsyncClient) -> None:
+    asked: dict[str, Any] = CALIBRATION_EXAMPLES["full-memory"]["value"] or {}
+    response = await client.post("/v1/calibrations:fit", json=asked)
+    assert response.status_code == 200, response.text
+    found = response.json()
+    assert [rank["rank"] for rank in found["runs"][0]] == [3]
+    job = {name: value for name, value in asked["runs"][0].items() if name != "run"}
+    next_job = {**job, "calibration": found["calibration"]}
+    (stage,) = (await client.post("/v1/estimate", json=next_job)).json()["stages"]
+    (bare,) = (await client.post("/v1/estimate", json=job)).json()["stages"]
+    assert stage["uncalibrated_device_bytes"] == bare["device_bytes"]
+    assert stage["device_bytes"] != bare["device_bytes"]
+
+
+async def test_a_launch_among_runs_that_cannot_be_read_is_named(client: AsyncClient) -> None:
+    run: dict[str, Any] = {"launch": {"argv": "pretrain_gpt.py"}, "run": ASKED["run"]}
+    response = await client.post("/v1/calibrations:fit", json={"runs": [ASKED, run]})
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"].startswith("/runs/1/launch")

@@ -24,6 +24,7 @@ OPERATIONS = {
     "ledger": ("post", "/v1/ledger"),
     "measurementsFromLogs": ("post", "/v1/measurements:from-logs"),
     "reconcile": ("post", "/v1/reconcile"),
+    "fitCalibration": ("post", "/v1/calibrations:fit"),
     "admission": ("post", "/v1/admission"),
     "enforceAdmission": ("post", "/v1/admission/enforce"),
     "resolveModel": ("post", "/v1/models:resolve"),

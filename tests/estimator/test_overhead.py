@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import pytest
 
+from trainfit.estimator import overhead
 from trainfit.estimator.frameworks.registry import framework_of
-from trainfit.estimator.overhead import COMMUNICATOR, CONTEXT, NOTHING, context_and_communicators
 from trainfit.questions.estimate import plan_of
 from trainfit.specs.framework import FrameworkName
 from trainfit.specs.job import Job
@@ -16,17 +16,15 @@ DENSE = "meta-llama/Llama-3.1-8B"
 EXPERTS = "Qwen/Qwen3-30B-A3B"
 
 
-def communicators(model: str, framework: str, **parallelism: Any) -> float:
-    """How many communicators are counted at the least, where no tokens are exchanged."""
+def communicators(model: str, framework: str, **parallelism: Any) -> int:
+    """How many communicators are counted."""
     job = {
         "model": {"hf_id": model},
         "parallelism": parallelism,
         "framework": {"name": framework},
     }
     plan = plan_of(Job.model_validate(job))
-    groups = framework_of(plan).expert_groups(plan)
-    needed = context_and_communicators(plan, groups, NOTHING)
-    return (needed.low - CONTEXT.low) / COMMUNICATOR.low
+    return overhead.communicators(plan, framework_of(plan).expert_groups(plan))
 
 
 @pytest.mark.parametrize("framework", get_args(FrameworkName))

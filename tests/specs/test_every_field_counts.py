@@ -31,6 +31,9 @@ CHANGES_NOTHING = {
 OF_A_VERDICT = {"/gpu/memory_bytes", "/gpu/reserved_other_bytes"}
 """What a card has left is compared with an estimate, and is no part of it."""
 
+CALIBRATION = "calibration"
+"""A document that stands for itself by its digest, so that no field of it changes alone."""
+
 NAMES = {"/model/spec/name", "/gpu/name", "/framework/name"}
 
 SOURCES = {"/model/hf_id", "/model/revision", "/gpu", "/estimator_version"}
@@ -249,7 +252,13 @@ def leaves(part: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[Leaf]:
 
 ALL = list(leaves(Job))
 APART = SOURCES | NAMES | OF_A_VERDICT
-TRIED = [leaf for leaf in ALL if leaf.pointer not in APART and leaf.path[-1] not in DISCRIMINATORS]
+TRIED = [
+    leaf
+    for leaf in ALL
+    if leaf.pointer not in APART
+    and leaf.path[0] != CALIBRATION
+    and leaf.path[-1] not in DISCRIMINATORS
+]
 
 
 def put(document: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:

@@ -197,6 +197,35 @@ RECONCILE_EXAMPLES: dict[str, Example] = {
         },
     },
 }
+CALIBRATION_EXAMPLES: dict[str, Example] = {
+    "full-memory": {
+        "summary": "A run that filled the memory of its cards",
+        "value": {
+            "driver": "570.86.15",
+            "runs": [
+                {
+                    "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+                    "parallelism": {"num_gpus": 8, "tp": 2},
+                    "training": {"seq_length": 8192, "micro_batch_size": 2},
+                    "gpu": "H100-80GB",
+                    "run": {
+                        "artifacts": [
+                            {
+                                "name": "train.log",
+                                "text": "[rank3]: torch.OutOfMemoryError: CUDA out of memory. "
+                                "Tried to allocate 3.91 GiB. GPU 3 has a total capacity of "
+                                "79.11 GiB of which 1.23 GiB is free. Process 1172 has 77.88 GiB "
+                                "memory in use. Of the allocated memory 73.10 GiB is allocated "
+                                "by PyTorch, and 1.94 GiB is reserved by PyTorch but "
+                                "unallocated.\n",
+                            }
+                        ]
+                    },
+                }
+            ],
+        },
+    },
+}
 ADMISSION_EXAMPLES: dict[str, Example] = {
     "job": {
         "summary": "A Job on its way into a cluster",

@@ -14,6 +14,7 @@ from trainfit.estimator.results import Estimate, Needs
 from trainfit.estimator.work import is_cheap
 from trainfit.launch.reading import JobFromLaunch, LaunchReading
 from trainfit.questions.batch import estimate_batch
+from trainfit.questions.calibration import calibrated
 from trainfit.questions.compare import compare_jobs
 from trainfit.questions.convert import written
 from trainfit.questions.dimensions import Find
@@ -36,7 +37,7 @@ from trainfit.specs.launch import Launch, LaunchFormat, LaunchTarget
 from trainfit.specs.ledger import LedgerRequest
 from trainfit.specs.model import ModelRequest
 from trainfit.specs.policy import FitCheckRequest
-from trainfit.specs.reconcile import ReconcileRequest
+from trainfit.specs.reconcile import CalibrationRequest, ReconcileRequest
 from trainfit.specs.several import CompareRequest
 
 
@@ -169,6 +170,13 @@ def reconcile_reply(asked: Asked[ReconcileRequest], find: Find) -> Reply:
         return Reply(b"", (job_tally(asked.job, result),), problem=result)
     tally = job_tally(asked.job, result.estimate)
     return Reply(to_json(result), (tally,), digest=result.request_digest)
+
+
+def calibration_reply(
+    question: CalibrationRequest, runs: list[Asked[ReconcileRequest]], find: Find
+) -> Reply:
+    """What runs of a cluster tell for the next one there."""
+    return _reply(calibrated(question, runs, find))
 
 
 def model_reply(question: ModelRequest, find: Find) -> Reply:

@@ -24,6 +24,7 @@ GUARD = "Check the command that is about to train, and start it if it fits."
 CAPTURE = "Run a script with recorders for launchers, and check what it would start."
 COMPARE = "Put the jobs of files side by side."
 MEASUREMENTS = "Print what logs of runs say of their memory and speed."
+CALIBRATE = "Print what runs of a cluster took beyond their tensors, for --calibration."
 RECONCILE = "Put what a run took beside what was predicted."
 ON_THE_HUB = "Models are looked up on the Hugging Face Hub, too, unless HF_HUB_OFFLINE is 1."
 
@@ -46,6 +47,7 @@ app.command(
 )
 app.command("trainfit.cli.measurements:measurements", help=MEASUREMENTS)
 app.command("trainfit.cli.reconcile:reconcile", help=f"{RECONCILE}\n\n{ON_THE_HUB}")
+app.command("trainfit.cli.calibrate:calibrate", help=f"{CALIBRATE}\n\n{ON_THE_HUB}")
 app.command("trainfit.cli.models:app", name="models", help="List models, and fetch them ahead.")
 app.command("trainfit.cli.gpus:gpus", help="List the GPUs that are known by name.")
 app.command("trainfit.cli.serve:serve", help="Answer over HTTP.")

@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -113,6 +114,9 @@ class Flag:
 SET = "set"
 """The keyword of what sets any field by its pointer."""
 
+CALIBRATION = "calibration"
+"""The keyword of the file of a calibration."""
+
 DISCRIMINATORS = (
     Flag(
         pointer="/framework/name",
@@ -177,14 +181,14 @@ def takes_flags_over_files(command: Callable[..., Answer]) -> Callable[..., Answ
 
 
 def _with_flags(command: Callable[..., Answer], shown: Container[str]) -> Callable[..., Answer]:
-    """Put a keyword for every flag, and for --set, in the place of a command's `**flags`. What the
-    command has of its own under such a keyword stays its own.
+    """Put a keyword for every flag, and for --set and --calibration, in the place of a command's
+    `**flags`. What the command has of its own under such a keyword stays its own.
     """
     signature = inspect.signature(command, eval_str=True)
     own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
     taken = {each.name for each in own}
     others = (flag for flag in flags().values() if flag.keyword not in taken)
-    parameters = [*own, *(_parameter(flag, shown=shown) for flag in others), _SET]
+    parameters = [*own, *(_parameter(flag, shown=shown) for flag in others), _SET, _CALIBRATION]
     vars(command)["__signature__"] = signature.replace(parameters=parameters)
     return command
 
@@ -270,6 +274,18 @@ _SET = inspect.Parameter(
             "/training/peft/r=16. The value is JSON, or else a text. May be repeated.",
             group=_group("Parallelism"),
             negative=(),
+        ),
+    ],
+)
+
+_CALIBRATION = inspect.Parameter(
+    CALIBRATION,
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        Path | None,
+        Parameter(
+            help="What `trainfit calibrate` printed of the cluster.", group=_group("Parallelism")
         ),
     ],
 )

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainfit.cli.errors import RefusedCommandError
-from trainfit.cli.flags import SET, Flag, flags
+from trainfit.cli.files import read_config
+from trainfit.cli.flags import CALIBRATION, SET, Flag, flags
+from trainfit.documents.document import FileError
 
 Kinds = Mapping[str, Mapping[str, str]]
 DEFAULT_KINDS: Kinds = {"framework": {"name": "megatron"}, "peft": {"method": "lora"}}
@@ -20,13 +22,13 @@ def overrides_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """The overrides of a launch that the values of these flags are."""
     patch: dict[str, Any] = {}
     _put_all(patch, given, {})
-    return _both(patch, _set(given))
+    return _both(patch, _patch(given))
 
 
 def over_job(document: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """A job with the values of these flags in the place of its own."""
     _put_all(document, given, DEFAULT_KINDS)
-    patch = _set(given)
+    patch = _patch(given)
     if not patch:
         return document
     # A command about a job in its own words does without what reads launches.
@@ -56,6 +58,17 @@ def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
             value = _both(before, value)
         both[name] = value
     return both
+
+
+def _patch(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What --set and --calibration say, as a merge patch."""
+    path = given.get(CALIBRATION)
+    if path is None:
+        return _set(given)
+    try:
+        return {**_set(given), CALIBRATION: read_config(path)}
+    except FileError as error:
+        raise RefusedCommandError(f"trainfit: {path}: {error}") from None
 
 
 def _set(given: Mapping[str, Any]) -> dict[str, Any]:

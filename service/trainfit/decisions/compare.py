@@ -42,13 +42,15 @@ class StageComparison:
     """A stage beside the one of the same pipeline rank in the baseline.
 
     `difference_bytes` is how much more is expected on the device; null where the baseline has no
-    such stage.
+    such stage. `uncalibrated_device_bytes` are what published runs alone would say, where a
+    calibration of the cluster was used.
     """
 
     pp_rank: int
     components: list[ComponentComparison]
     device_bytes: Interval
     difference_bytes: int | None
+    uncalibrated_device_bytes: Interval | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +118,10 @@ def _comparison(
 
 
 def _stage(rank: int, stage: StageNeeds, base: StageNeeds | None) -> StageComparison:
-    sizes, device = stage.sizes, stage.device_bytes
+    sizes, device, bare = stage.sizes, stage.device_bytes, stage.uncalibrated_device_bytes
     if base is None:
         components = map(ComponentComparison, COMPONENTS, sizes, repeat(None))
-        return StageComparison(rank, list(components), device, None)
+        return StageComparison(rank, list(components), device, None, bare)
     components = map(ComponentComparison, COMPONENTS, sizes, map(sub, sizes, base.sizes))
     difference = device.expected - base.device_bytes.expected
-    return StageComparison(rank, list(components), device, difference)
+    return StageComparison(rank, list(components), device, difference, bare)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from trainfit.estimator.frameworks.registry import all_frameworks, framework_of
+from trainfit.estimator.overhead import calibration_of
 from trainfit.estimator.results import Assumption
 from trainfit.resolve.plan import Plan
 from trainfit.specs.blocks import Opaque, Recurrence, making
@@ -32,6 +33,10 @@ OF_ANY_FRAMEWORK: Mapping[str, str] = {
     "nccl-user-buffers": "NCCL is 2.26 or later, which rounds the buffers that it gives to 2 MiB "
     "as PyTorch does; before, it rounds each to what multicast asks for.",
     "no-card": "No GPU was named: workspaces are those of compute capability 9.0.",
+    "calibrated": "What lies outside PyTorch, and what is reserved above what is allocated, is as "
+    "in the runs of the cluster that the calibration was fitted to.",
+    "calibration-unused": "The calibration is of another card, framework or allocator than the "
+    "job's, and was not used.",
     "steady-state": "There are enough micro-batches to keep the pipeline full.",
     "class-sizes": "The config.json leaves hidden_size or num_hidden_layers open: the model has "
     "the sizes that its class has by default.",
@@ -74,6 +79,7 @@ def assumptions_of(plan: Plan, *, replayed: bool, released: bool) -> list[Assump
     blocks, experts = plan.model.blocks, plan.model.has_experts
     framework = framework_of(plan)
     of_framework = framework.assumptions(plan)
+    calibrated = calibration_of(plan)
     holds = {
         **dict.fromkeys(of_framework, True),
         "later-step": "later-step" in of_framework,
@@ -83,12 +89,14 @@ def assumptions_of(plan: Plan, *, replayed: bool, released: bool) -> list[Assump
         "first-order-recurrence": any(isinstance(b, Recurrence) for b in blocks),
         "weights-only-blocks": bool(_weights_only(plan)),
         "encoder-on-first-stage": plan.model.encoder_parameters > 0,
-        "allocator-slack": not replayed,
+        "allocator-slack": not (replayed or (calibrated and calibrated.slack_ratio)),
         "allocator-replayed": replayed,
         "cache-released": released,
-        "communicators": plan.layout.num_gpus > 1,
+        "communicators": plan.layout.num_gpus > 1 and not (calibrated and calibrated.outside),
         "nccl-user-buffers": "nccl-user-buffers" in of_framework,
         "no-card": plan.gpu.memory_bytes == 0,
+        "calibrated": calibrated is not None,
+        "calibration-unused": plan.calibration is not None and calibrated is None,
         "steady-state": any(
             default.pointer == "/training/num_microbatches" and "full" in default.why
             for default in plan.defaults

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainfit import __version__
@@ -98,11 +99,32 @@ def _trainable(plan: Plan, counts: ParameterCounts, table: ParameterTable, memo:
 
 def _needs(ranks: Sequence[Rank], plan: Plan, memo: Memo, *, activations: bool) -> list[StageNeeds]:
     framework = framework_of(plan)
-    groups, exchange = framework.expert_groups(plan), framework.exchange(plan)
-    outside = overhead.context_and_communicators(plan, groups, exchange)
     stray = framework.stray_permille(plan)
     reserved = memo(_replayed, plan, memo) if activations and len(ranks) == 1 else None
-    return [_stage_needs(rank, outside, stray, reserved, plan) for rank in ranks]
+    outside = outside_of(plan)
+    stages = [_stage_needs(rank, outside, stray, reserved, plan) for rank in ranks]
+    if overhead.calibration_of(plan) is None:
+        return stages
+    bare = replace(plan, calibration=None)
+    outside = outside_of(bare)
+    without = [_stage_needs(rank, outside, stray, reserved, bare) for rank in ranks]
+    return [
+        stage._replace(uncalibrated_device_bytes=each.device_bytes)
+        for stage, each in zip(stages, without, strict=True)
+    ]
+
+
+def outside_of(plan: Plan) -> Interval:
+    """What lies outside PyTorch on each card of a plan."""
+    return overhead.context_and_communicators(plan, *links_of(plan))
+
+
+def links_of(plan: Plan) -> tuple[int, Interval]:
+    """How many communicators each card of a plan has, and the bytes of what moves tokens to experts
+    on other ranks.
+    """
+    framework = framework_of(plan)
+    return overhead.communicators(plan, framework.expert_groups(plan)), framework.exchange(plan)
 
 
 def _replayed(plan: Plan, memo: Memo) -> Reservation | None:
@@ -133,9 +155,9 @@ def _stage_needs(
     releases: CacheReleases = "none"
     if reserved is not None:
         slack, basis, releases = reserved.beyond(allocated), "replayed", reserved.releases
-    held = _add(allocated, slack)
+    held = overhead.added(allocated, slack)
     sizes = (*tensors, slack.expected, outside.expected)
-    device = _add(held, outside)
+    device = overhead.added(held, outside)
     return StageNeeds(rank.peak, sizes, allocated, held, basis, device, releases)
 
 
@@ -156,11 +178,8 @@ def _stage(number: int, rank: Rank, needs: StageNeeds) -> Stage:
         reserved_basis=needs.reserved_basis,
         device_bytes=needs.device_bytes,
         cache_releases=needs.cache_releases,
+        uncalibrated_device_bytes=needs.uncalibrated_device_bytes,
     )
-
-
-def _add(a: Interval, b: Interval) -> Interval:
-    return Interval(a.low + b.low, a.expected + b.expected, a.high + b.high)
 
 
 def _binding(stages: Sequence[StageNeeds]) -> Binding:

@@ -3,10 +3,11 @@
 These are not derived but taken from published runs (docs/assumptions.md), so each is an interval.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from trainfit.estimator.results import Interval
 from trainfit.resolve.plan import Plan
+from trainfit.specs.calibration import Calibration, Outside
 
 MIB = 2**20
 
@@ -25,10 +26,27 @@ ALL_TO_ALL = Interval(500 * MIB, 1_500 * MIB, 2_700 * MIB)
 """Point-to-point connections of an all-to-all among 8 GPUs: 32 channels x 7 peers x 12 MiB."""
 
 
+def calibration_of(plan: Plan) -> Calibration | None:
+    """What was measured of the cluster of a plan; None where that is not what the job came with."""
+    if plan.calibration is None:
+        return None
+    told = plan.calibration.cluster
+    alike = (told.gpu_name, told.framework_name) == (plan.gpu.name, plan.framework.name)
+    grows = told.allocator == "expandable_segments"
+    return plan.calibration if alike and grows == plan.framework.expandable_segments else None
+
+
 def slack(allocated: Interval, cached: int, plan: Plan) -> Interval:
     """Bytes that PyTorch's caching allocator reserves above what is allocated: `cached` ones that
-    are known, and a part that is not.
+    are known, and a part that is not. Where runs of the cluster have told the whole, that.
     """
+    calibration = calibration_of(plan)
+    if calibration is not None and (ratio := calibration.slack_ratio) is not None:
+        return Interval(
+            int(allocated.low * ratio.low),
+            max(cached, int(allocated.expected * ratio.expected)),
+            max(cached, int(allocated.high * ratio.high)),
+        )
     percent = SLACK_PERCENT_EXPANDABLE if plan.framework.expandable_segments else SLACK_PERCENT
     return Interval(
         allocated.low * percent.low // 100,
@@ -37,11 +55,9 @@ def slack(allocated: Interval, cached: int, plan: Plan) -> Interval:
     )
 
 
-def context_and_communicators(
-    plan: Plan, expert_groups: Iterable[int], exchange: Interval
-) -> Interval:
-    """The context, a communicator for every group of more than one rank that is used, those of
-    experts among them, and what moves tokens to experts on other ranks.
+def communicators(plan: Plan, expert_groups: Iterable[int]) -> int:
+    """How many there are: one for every group of more than one rank that is used, those of experts
+    among them.
     """
     layout = plan.layout
     groups = [
@@ -53,24 +69,57 @@ def context_and_communicators(
         layout.tp * layout.pipeline.pp,
         *expert_groups,
     ]
-    used = sum(size > 1 for size in groups)
-    return Interval(
-        *(
-            context + used * communicator + exchanged
-            for context, communicator, exchanged in zip(
-                _bounds(CONTEXT), _bounds(COMMUNICATOR), _bounds(exchange), strict=True
-            )
-        )
+    return sum(size > 1 for size in groups)
+
+
+def context_and_communicators(plan: Plan, used: int, exchange: Interval) -> Interval:
+    """The context, so many communicators, and what moves tokens to experts on other ranks; as runs
+    of the cluster have told it, where they have.
+    """
+    calibration = calibration_of(plan)
+    if calibration is not None:
+        measured = _measured(calibration.outside, used, exchange)
+        if measured is not None:
+            return measured
+    return added(added(CONTEXT, times(used, COMMUNICATOR)), exchange)
+
+
+def _measured(seen: Sequence[Outside], used: int, exchange: Interval) -> Interval | None:
+    """What runs with the nearest number of communicators have shown, and what published ones show
+    of each that is more or fewer, and of an exchange that was not seen. None where none is alike.
+    """
+    exchanges = exchange.high > 0
+    alike = [each for each in seen if each.exchanges == exchanges]
+    missing = NOTHING
+    if not alike:
+        alike, missing = [each for each in seen if exchanges], exchange
+    if not alike:
+        return None
+    nearest = min(alike, key=lambda each: abs(each.communicators - used))
+    shown = nearest.bytes
+    more = times(used - nearest.communicators, COMMUNICATOR)
+    low, expected, high = (
+        shown.low + more.low,
+        shown.expected + more.expected,
+        shown.high + more.high,
     )
+    return added(Interval(max(0, low), max(0, expected), max(0, high)), missing)
+
+
+def added(a: Interval, b: Interval) -> Interval:
+    """Both, within the bounds of both."""
+    return Interval(a.low + b.low, a.expected + b.expected, a.high + b.high)
+
+
+def times(number: int, interval: Interval) -> Interval:
+    """So many of them; below zero, so many fewer."""
+    low, high = sorted((number * interval.low, number * interval.high))
+    return Interval(low, number * interval.expected, high)
 
 
 def all_to_all(plan: Plan) -> Interval:
     """Connections of an all-to-all among expert-parallel ranks."""
     return ALL_TO_ALL if plan.layout.ep > 1 else NOTHING
-
-
-def _bounds(interval: Interval) -> tuple[int, int, int]:
-    return interval.low, interval.expected, interval.high
 
 
 MEASURED_STAGES = 59

@@ -131,7 +131,8 @@ class Stage:
     (num_alloc_retries): once until later steps find room, or at every step.
 
     `resident_bytes` are those that are allocated between two steps: states, buffers and the
-    libraries' workspaces.
+    libraries' workspaces. `uncalibrated_device_bytes` are what published runs alone would say,
+    where a calibration of the cluster was used.
     """
 
     pp_rank: int
@@ -146,6 +147,7 @@ class Stage:
     reserved_basis: Basis
     device_bytes: Interval
     cache_releases: CacheReleases
+    uncalibrated_device_bytes: Interval | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,7 @@ class StageNeeds(NamedTuple):
     reserved_basis: Basis
     device_bytes: Interval
     cache_releases: CacheReleases
+    uncalibrated_device_bytes: Interval | None = None
 
     @property
     def largest(self) -> ComponentName:

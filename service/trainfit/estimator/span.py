@@ -4,7 +4,7 @@ or with options that are not modelled as far as they can move it.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from trainfit.estimator.assumptions import BOUNDED_OPTIONS, SEVERAL_RELEASES
 from trainfit.estimator.results import Assumption, Estimate, Interval, Needs, Stage, StageNeeds
@@ -24,27 +24,16 @@ class Reach(Generic[Result]):
     less_bytes: int = 0
     more_bytes: int = 0
 
-    def sizes(self, stage: Stage | StageNeeds, rank: int) -> tuple[Interval, Interval, Interval]:
+    def sizes(self, stage: Stage | StageNeeds, rank: int) -> dict[str, Any]:
         """The bounds of what a stage has allocated and reserved, and needs on the device."""
-        below = [each.stages[rank] for each in self.below]
-        above = [each.stages[rank] for each in self.above]
-        return (
-            self._around(
-                stage.allocated_bytes,
-                [each.allocated_bytes for each in below],
-                [each.allocated_bytes for each in above],
-            ),
-            self._around(
-                stage.reserved_bytes,
-                [each.reserved_bytes for each in below],
-                [each.reserved_bytes for each in above],
-            ),
-            self._around(
-                stage.device_bytes,
-                [each.device_bytes for each in below],
-                [each.device_bytes for each in above],
-            ),
-        )
+        below = [_sizes(each.stages[rank]) for each in self.below]
+        above = [_sizes(each.stages[rank]) for each in self.above]
+        return {
+            name: self._around(
+                meant, [each[name] for each in below], [each[name] for each in above]
+            )
+            for name, meant in _sizes(stage).items()
+        }
 
     def _around(
         self, meant: Interval, below: Sequence[Interval], above: Sequence[Interval]
@@ -59,12 +48,7 @@ def spanned_estimate(meant: Estimate, others: Mapping[str, Estimate]) -> Estimat
     every stage. `others` are named by their releases; those that give a bound are told.
     """
     stages = [
-        replace(
-            stage,
-            allocated_bytes=_span([each.allocated_bytes for each in same]),
-            reserved_bytes=_span([each.reserved_bytes for each in same]),
-            device_bytes=_span([each.device_bytes for each in same]),
-        )
+        replace(stage, **_spanned(same))
         for stage, same in _beside(meant.stages, [each.stages for each in others.values()])
     ]
     rank = meant.binding.pp_rank
@@ -81,11 +65,7 @@ def spanned_estimate(meant: Estimate, others: Mapping[str, Estimate]) -> Estimat
 def spanned_needs(meant: Needs, others: Sequence[Needs]) -> Needs:
     """The same of the part of an estimate that decides."""
     stages = [
-        stage._replace(
-            allocated_bytes=_span([each.allocated_bytes for each in same]),
-            reserved_bytes=_span([each.reserved_bytes for each in same]),
-            device_bytes=_span([each.device_bytes for each in same]),
-        )
+        stage._replace(**_spanned(same))
         for stage, same in _beside(meant.stages, [each.stages for each in others])
     ]
     device = stages[meant.binding.pp_rank].device_bytes
@@ -94,12 +74,7 @@ def spanned_needs(meant: Needs, others: Sequence[Needs]) -> Needs:
 
 def reaching_estimate(meant: Estimate, reach: Reach[Estimate], options: Sequence[str]) -> Estimate:
     """What is meant, within what these options can make of it."""
-    stages = []
-    for rank, stage in enumerate(meant.stages):
-        allocated, reserved, device = reach.sizes(stage, rank)
-        stages.append(
-            replace(stage, allocated_bytes=allocated, reserved_bytes=reserved, device_bytes=device)
-        )
+    stages = [replace(stage, **reach.sizes(stage, rank)) for rank, stage in enumerate(meant.stages)]
     binding = replace(meant.binding, device_bytes=stages[meant.binding.pp_rank].device_bytes)
     text = f"{BOUNDED_OPTIONS.text} Here: {', '.join(options)}."
     assumptions = [*meant.assumptions, Assumption(BOUNDED_OPTIONS.id, text)]
@@ -108,14 +83,27 @@ def reaching_estimate(meant: Estimate, reach: Reach[Estimate], options: Sequence
 
 def reaching_needs(meant: Needs, reach: Reach[Needs]) -> Needs:
     """The same of the part of an estimate that decides."""
-    stages = []
-    for rank, stage in enumerate(meant.stages):
-        allocated, reserved, device = reach.sizes(stage, rank)
-        stages.append(
-            stage._replace(allocated_bytes=allocated, reserved_bytes=reserved, device_bytes=device)
-        )
+    stages = [stage._replace(**reach.sizes(stage, rank)) for rank, stage in enumerate(meant.stages)]
     binding = replace(meant.binding, device_bytes=stages[meant.binding.pp_rank].device_bytes)
     return meant._replace(stages=stages, binding=binding)
+
+
+def _sizes(stage: Stage | StageNeeds) -> dict[str, Interval]:
+    """What has bounds of a stage, by its name."""
+    sizes = {
+        "allocated_bytes": stage.allocated_bytes,
+        "reserved_bytes": stage.reserved_bytes,
+        "device_bytes": stage.device_bytes,
+    }
+    if stage.uncalibrated_device_bytes is not None:
+        sizes["uncalibrated_device_bytes"] = stage.uncalibrated_device_bytes
+    return sizes
+
+
+def _spanned(same: Sequence[Stage | StageNeeds]) -> dict[str, Any]:
+    """The bounds of a stage that span those of the same one in every run."""
+    runs = [_sizes(each) for each in same]
+    return {name: _span([each[name] for each in runs]) for name in runs[0]}
 
 
 def _beside(

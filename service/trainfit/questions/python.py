@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic import ValidationError
 
 from trainfit.errors import TrainfitError
+from trainfit.questions.calibration import FittedCalibration, calibrated
 from trainfit.questions.compare import SideBySide, compare_jobs, read_comparison
 from trainfit.questions.dimensions import from_package
 from trainfit.questions.estimate import EstimateAnswer, answer
@@ -23,7 +24,7 @@ from trainfit.questions.reconcile import ReconcileAnswer, reconciled
 from trainfit.resolve.findings import Finding
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
-from trainfit.specs.reconcile import ReconcileRequest
+from trainfit.specs.reconcile import CalibrationRequest, ReconcileRequest
 from trainfit.specs.several import CompareRequest
 
 Answer = TypeVar("Answer")
@@ -102,6 +103,25 @@ def reconcile(job: AsJob, *logs: str, **run: Any) -> ReconcileAnswer:
     document = _document(job, ReconcileRequest) | {"run": {"artifacts": artifacts, **run}}
     asked = _given(read_asked(document, ReconcileRequest))
     return _given(asked.answered(lambda each, reading: reconciled(each, reading=reading)))
+
+
+def calibrate(*runs: tuple[AsJob, str], **cluster: str) -> FittedCalibration:
+    """What runs of a cluster took beyond their tensors: each is a job and the text that it printed.
+    `driver=`, `nccl=` and `torch=` say which versions ran. Its `calibration` goes into the next
+    job.
+
+    Raises QuestionError where a job is wrong, and where the runs tell nothing.
+    """
+    documents = [
+        _document(job, ReconcileRequest) | {"run": {"artifacts": [{"name": "log", "text": text}]}}
+        for job, text in runs
+    ]
+    asked = [_given(read_asked(each, ReconcileRequest)) for each in documents]
+    try:
+        request = CalibrationRequest.model_validate({"runs": documents, **cluster})
+    except ValidationError as error:
+        raise QuestionError(not_a_job(error, CalibrationRequest)) from None
+    return _given(calibrated(request, asked))
 
 
 def _document(job: AsJob, kind: type[AnyJob]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from trainfit.questions.pricing import Pricing
 from trainfit.questions.releases import estimated
 from trainfit.resolve.gpu import gpu_of
 from trainfit.specs.job import AS_JOB, Job
-from trainfit.specs.reconcile import Figure, ReconcileRequest
+from trainfit.specs.reconcile import Figure, ReconcileRequest, Run
 
 EXPLAINING_WORK = 3_000_000
 """Work for what may explain a difference, some seconds at most."""
@@ -69,11 +69,11 @@ def reconciled(
 ) -> ReconcileAnswer:
     """A run beside its prediction, as it is sent. Errors are those of `plan_of`."""
     pricing = Pricing(find)
-    read = read_measurements(request.run.artifacts)
+    figures, retries, unread = said(request.run)
     found = reconcile(
         request,
-        [*request.run.measurements, *map(_figure, read.measurements)],
-        list(_retries(read)),
+        figures,
+        retries,
         estimate := _estimate(request, reading, pricing),
         pricing.within(EXPLAINING_WORK),
         None if request.gpu is None else gpu_of(request.gpu).memory_bytes,
@@ -86,7 +86,7 @@ def reconciled(
         asked["launch"] = asdict(launch)
     return ReconcileAnswer(
         **fields_of(found),
-        unread=read.unread,
+        unread=unread,
         estimate=estimate,
         estimator_version=__version__,
         catalogue_version=catalogue_version(),
@@ -94,6 +94,13 @@ def reconciled(
         job=document,
         launch=launch,
     )
+
+
+def said(run: Run) -> tuple[list[Figure], list[Retries], list[Unread]]:
+    """What a run said: its figures, how often its cache was released, and what was not read."""
+    read = read_measurements(run.artifacts)
+    figures = [*run.measurements, *map(_figure, read.measurements)]
+    return figures, list(_retries(read)), read.unread
 
 
 def _estimate(job: Job, reading: LaunchReading | None, pricing: Pricing) -> Estimate:

@@ -1,5 +1,7 @@
 """Job -> Plan: every default filled in, and what does not hold together refused."""
 
+from dataclasses import replace
+
 from trainfit.resolve.defaults import learned_positions
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.gpu import NO_GPU
@@ -19,7 +21,8 @@ def resolve(job: Job, model: ModelSpec, source: Source, gpu: TargetGpu = NO_GPU)
     findings = Findings()
     refuse_not_modelled(job, findings)
     job = _within_positions(job, model, findings)
-    return framework_of(job).plan(job, model, source, gpu, findings)
+    plan = framework_of(job).plan(job, model, source, gpu, findings)
+    return replace(plan, calibration=job.calibration) if job.calibration is not None else plan
 
 
 def _within_positions(job: Job, model: ModelSpec, findings: Findings) -> Job:

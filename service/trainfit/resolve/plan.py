@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.calibration import Calibration
 from trainfit.specs.framework import Framework
 from trainfit.specs.parallelism import PipelineSchedule, ShardingStrategy
 from trainfit.specs.pipeline_layout import VirtualStage
@@ -106,5 +107,7 @@ class Plan:
     framework: Framework
     gpu: TargetGpu
     defaults: tuple[Default, ...] = field(compare=False)
+    calibration: Calibration | None = None
+    """What the caller sends, of this cluster or of another."""
     remarks: tuple[str, ...] = field(default=(), compare=False)
     """What the model's config or the job says that the figures do not follow."""

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, WithJsonSchema
 
+from trainfit.specs.calibration import Calibration
 from trainfit.specs.framework import Framework, Megatron
 from trainfit.specs.gpu import JobGpu
 from trainfit.specs.model import Model
@@ -32,6 +33,11 @@ class Job(Part):
         "no verdict is sought.",
     )
     estimator_version: EstimatorVersion = None
+    calibration: Calibration | None = Field(
+        None,
+        description="What runs of this cluster took beyond their tensors. Unset: what "
+        "published runs show.",
+    )
 
 
 AS_JOB = WithJsonSchema({"allOf": [{"$ref": "#/components/schemas/Job"}]})

@@ -26,6 +26,8 @@ class Part(BaseModel):
         return value
 
 
+Bytes = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
+
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 """A size of a layout or a number of things."""
 

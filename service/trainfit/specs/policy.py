@@ -6,9 +6,7 @@ from pydantic import Field
 
 from trainfit.specs.gpu import JobGpu
 from trainfit.specs.job import Job
-from trainfit.specs.part import MAX_SAFE_INTEGER, Part
-
-Bytes = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
+from trainfit.specs.part import Bytes, Part
 
 
 class Override(Part):

@@ -5,14 +5,14 @@ from typing import Annotated, Self
 from pydantic import Field, Tag, model_validator
 
 from trainfit.specs.artifacts import MAX_ARTIFACTS, Artifact, Counter, LogFormat, PeakWindow, Place
+from trainfit.specs.calibration import Named
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchedJob, which
-from trainfit.specs.part import MAX_SAFE_INTEGER, Part
+from trainfit.specs.part import Bytes, Part
 
 MAX_FIGURES = 1_000
 """More are sent as the texts that they stand in, which are read where time is limited."""
 
-Bytes = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 Number = Annotated[int, Field(ge=0, le=2**31)]
 
 
@@ -64,3 +64,17 @@ ReconcileOrLaunch = Annotated[
     | Annotated[LaunchedReconcile, Tag("LaunchedReconcile")],
     which(ReconcileRequest, LaunchedReconcile),
 ]
+
+
+MAX_RUNS = 16
+
+
+class CalibrationRequest(Part):
+    """Runs of one cluster, each as POST /v1/reconcile takes it, and what else is known of it."""
+
+    runs: Annotated[
+        tuple[ReconcileOrLaunch, ...], Field(strict=False, min_length=1, max_length=MAX_RUNS)
+    ]
+    driver: Named | None = Field(None, description="The version of the driver.")
+    nccl: Named | None = Field(None, description="The version of NCCL.")
+    torch: Named | None = Field(None, description="The version of PyTorch.")

@@ -1,0 +1,207 @@
+"""What runs of a cluster took beyond their tensors, for jobs that are to run there.
+
+Nothing is fitted to tensors: they follow from the job. What lies outside PyTorch does not, and how
+much more is reserved than allocated follows from it only where requests are replayed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import NamedTuple
+
+from trainfit.decisions.reconcile.comparison import (
+    FULL_MEMORY,
+    ComparedFigure,
+    Quantity,
+    comparable,
+    comparisons,
+    stage_of,
+)
+from trainfit.estimator.overhead import SLACK_PERCENT, SLACK_PERCENT_EXPANDABLE
+from trainfit.estimator.results import Estimate, Interval, Stage
+from trainfit.specs.artifacts import Counter
+from trainfit.specs.calibration import Bounds, Cluster, Outside, Ratios
+from trainfit.specs.reconcile import Figure
+
+
+class Range(NamedTuple):
+    """Bytes that something has at least and at most; `inferred` where a part of what they were
+    counted from was not measured but replayed.
+    """
+
+    low: int
+    high: int
+    inferred: bool = False
+
+
+class Layout(NamedTuple):
+    """What of a layout takes room outside PyTorch."""
+
+    communicators: int
+    exchanges: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRank:
+    """What a rank of a run tells: the bytes outside PyTorch, at least and at most, and what it
+    reserved above what it allocated, relative to that. Null is what it does not tell.
+    `outside_inferred` says that what it reserved was not measured but replayed.
+    """
+
+    rank: int | None
+    pp_rank: int
+    outside_low_bytes: int | None
+    outside_high_bytes: int | None
+    outside_inferred: bool
+    slack_ratio: float | None
+
+
+class MeasuredRun(NamedTuple):
+    """A run whose layout is known, what published ones show of it, and what its ranks tell."""
+
+    layout: Layout
+    published: Interval
+    ranks: Sequence[SeenRank]
+
+
+def seen(figures: Sequence[Figure], estimate: Estimate) -> list[SeenRank]:
+    """What the ranks of a run tell of what is not fixed by its tensors."""
+    told: dict[int | None, dict[Quantity, ComparedFigure]] = defaultdict(dict)
+    for each in comparisons(comparable(figures), estimate):
+        if each.pp_rank is not None and not each.at_least:
+            told[each.rank][each.quantity] = each
+    ranks: dict[int | None, SeenRank] = {}
+    for rank, of_rank in told.items():
+        number = next(iter(of_rank.values())).pp_rank
+        assert number is not None
+        stage = estimate.stages[number]
+        outside = _outside(of_rank, stage)
+        ranks[rank] = _rank(rank, number, outside, _slack(of_rank, stage))
+    for rank, outside in _in_errors(figures):
+        found, _ = stage_of(rank, estimate)
+        if found is not None:
+            before = ranks.get(rank)
+            ranks[rank] = _rank(rank, found, outside, before.slack_ratio if before else None)
+    return [
+        each
+        for each in ranks.values()
+        if each.outside_high_bytes is not None or each.slack_ratio is not None
+    ]
+
+
+def _rank(rank: int | None, pp_rank: int, outside: Range | None, slack: float | None) -> SeenRank:
+    if outside is None:
+        return SeenRank(rank, pp_rank, None, None, False, slack)
+    return SeenRank(rank, pp_rank, *outside, slack)
+
+
+def _outside(told: Mapping[Quantity, ComparedFigure], stage: Stage) -> Range | None:
+    """What the card holds beside what is reserved, as exact as both were printed. Where that was
+    not told but follows from the requests, beside what is allocated and replayed above it.
+    """
+    device = told.get("device")
+    if device is None:
+        return None
+    slack = Range(0, 0)
+    inner = told.get("reserved")
+    inferred = inner is None
+    if inner is None and stage.reserved_basis == "replayed" and stage.cache_releases == "none":
+        inner = told.get("allocated")
+        reserved, allocated = stage.reserved_bytes, stage.allocated_bytes
+        slack = Range(reserved.low - allocated.low, reserved.high - allocated.high)
+    if inner is None:
+        return None
+    outside = device.measured_bytes - inner.measured_bytes
+    exact = device.resolution_bytes + inner.resolution_bytes
+    low, high = outside - slack.high - exact, outside - slack.low + exact
+    return Range(max(0, low), high, inferred) if high > 0 else None
+
+
+def _in_errors(figures: Iterable[Figure]) -> Iterator[tuple[int | None, Range]]:
+    """What an error of a full memory tells of all the process had, at one moment."""
+    errors: dict[tuple[int | None, str, int], dict[Counter, Figure]] = defaultdict(dict)
+    for each in figures:
+        if each.format == FULL_MEMORY:
+            errors[each.rank, each.source.name, each.source.line][each.counter] = each
+    for (rank, _, _), told in errors.items():
+        try:
+            process = told["process_used"]
+            inner = told["allocated_bytes.all.current"], told["reserved_unallocated"]
+        except KeyError:
+            continue
+        outside = process.bytes - sum(each.bytes for each in inner)
+        exact = sum(each.resolution_bytes for each in (process, *inner))
+        if outside + exact > 0:
+            yield rank, Range(max(0, outside - exact), outside + exact)
+
+
+def _slack(told: Mapping[Quantity, ComparedFigure], stage: Stage) -> float | None:
+    """What is reserved above what is allocated, where that does not follow from the requests."""
+    reserved, allocated = told.get("reserved"), told.get("allocated")
+    if reserved is None or allocated is None or stage.reserved_basis == "replayed":
+        return None
+    return round(max(0.0, reserved.measured_bytes / allocated.measured_bytes - 1), 4)
+
+
+def outside_of(runs: Sequence[MeasuredRun]) -> tuple[Outside, ...]:
+    """What lies outside PyTorch, by layouts that take it alike."""
+    alike: dict[Layout, list[MeasuredRun]] = defaultdict(list)
+    for run in runs:
+        alike[run.layout].append(run)
+    found = []
+    for layout, same in sorted(alike.items()):
+        told = [range_ for each in same if (range_ := _of_run(each)) is not None]
+        if told:
+            bounds = _fitted(told, same[0].published)
+            found.append(
+                Outside(
+                    communicators=layout.communicators,
+                    exchanges=layout.exchanges,
+                    bytes=bounds,
+                    runs=len(told),
+                )
+            )
+    return tuple(found)
+
+
+def _of_run(run: MeasuredRun) -> Range | None:
+    """All that the ranks of a run have shown."""
+    lows = [each.outside_low_bytes for each in run.ranks if each.outside_low_bytes is not None]
+    highs = [each.outside_high_bytes for each in run.ranks if each.outside_high_bytes is not None]
+    inferred = any(each.outside_inferred for each in run.ranks)
+    return Range(min(lows), max(highs), inferred) if lows else None
+
+
+def _fitted(told: Sequence[Range], published: Interval) -> Bounds:
+    """The least range that agrees with every run, wider by what makes its ends unbiased for runs
+    that are spread evenly, (greatest - least) / (n - 1) to either side, and no wider than what
+    published runs and these have shown. It is not narrower than that for one run, nor for two if
+    what they reserved was replayed, where it lost up to a tenth of the other public runs.
+    """
+    most, least = max(each.low for each in told), min(each.high for each in told)
+    low, high = min(most, least), max(most, least)
+    spread = max(0, most - least)
+    lowest, highest = min(published.low, low), max(published.high, high)
+    if len(told) > 1 + any(each.inferred for each in told):
+        wider = spread // (len(told) - 1)
+        lowest, highest = max(lowest, low - wider), min(highest, high + wider)
+    return Bounds(low=lowest, expected=(low + high) // 2, high=highest)
+
+
+def slack_of(runs: Iterable[MeasuredRun], cluster: Cluster) -> Ratios | None:
+    """What is reserved above what is allocated. One layout says little of another: the runs of one
+    node with eight B200 reserved 2.0 to 7.5 % more. So what is expected follows what was seen, and
+    the bounds only give way to it.
+    """
+    told = [each.slack_ratio for run in runs for each in run.ranks if each.slack_ratio is not None]
+    if not told:
+        return None
+    percent = SLACK_PERCENT if cluster.allocator == "default" else SLACK_PERCENT_EXPANDABLE
+    return Ratios(
+        low=min(percent.low / 100, *told),
+        expected=round(median(told), 4),
+        high=max(percent.high / 100, *told),
+    )

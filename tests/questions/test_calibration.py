@@ -1,0 +1,215 @@
+"""What runs of a cluster took beyond their tensors, and what that makes of the next one there."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from trainfit.estimator.results import Interval, Stage
+from trainfit.questions.calibration import FittedCalibration, calibrated
+from trainfit.questions.launches import Asked, read_asked
+from trainfit.questions.problems import Problem
+from trainfit.questions.python import QuestionError, compare, estimate, fit_check, reconcile
+from trainfit.specs.reconcile import CalibrationRequest, ReconcileRequest
+
+MIB, GIB = 2**20, 2**30
+RUNS = Path(__file__).parents[1] / "data" / "reported_runs_fsdp1.jsonl"
+LLAMA: dict[str, Any] = {
+    "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+    "parallelism": {"num_gpus": 8, "tp": 2},
+    "training": {"seq_length": 8192},
+    "gpu": "H100-80GB",
+}
+
+
+def told(**counters: float) -> dict[str, Any]:
+    """What a rank says in MiB by its counters."""
+    figures = [
+        {"counter": name, "bytes": round(size * MIB), "rank": 0, "step": 9}
+        for name, size in counters.items()
+    ]
+    return {"measurements": figures}
+
+
+def figures(allocated: float, reserved: float, device: float) -> dict[str, Any]:
+    return told(
+        **{
+            "allocated_bytes.all.peak": allocated,
+            "reserved_bytes.all.peak": reserved,
+            "device_used": device,
+        }
+    )
+
+
+def fitted(*runs: dict[str, Any], **beside: str) -> FittedCalibration | Problem:
+    asked = [read_asked(each, ReconcileRequest) for each in runs]
+    assert all(isinstance(each, Asked) for each in asked)
+    request = CalibrationRequest.model_validate({"runs": runs, **beside})
+    return calibrated(request, [each for each in asked if isinstance(each, Asked)])
+
+
+def document(*runs: dict[str, Any]) -> dict[str, Any]:
+    found = fitted(*runs)
+    assert isinstance(found, FittedCalibration), found
+    return json.loads(found.calibration.model_dump_json())  # type: ignore[no-any-return]
+
+
+def stage_of(job: dict[str, Any]) -> Stage:
+    return estimate(job).stages[0]
+
+
+def beyond(stage: Stage) -> int:
+    """The width of the interval of device bytes that tensors have no part in."""
+    allocated, device = stage.allocated_bytes, stage.device_bytes
+    return device.high - device.low - (allocated.high - allocated.low)
+
+
+TWO = (
+    LLAMA | {"run": figures(40_000, 41_000, 43_500)},
+    LLAMA | {"run": figures(60_000, 62_000, 64_600)},
+)
+
+
+def test_what_lies_outside_is_what_the_card_holds_beside_what_is_reserved() -> None:
+    (outside,) = document(*TWO)["outside"]
+    assert outside["communicators"] == 4
+    assert outside["runs"] == 2
+    # 2,500 and 2,600 MiB were seen; half of both apart is added to either side.
+    assert outside["bytes"] == {"low": 2_400 * MIB, "expected": 2_550 * MIB, "high": 2_700 * MIB}
+
+
+def test_a_calibrated_job_takes_it_and_says_what_it_would_be_without() -> None:
+    bare = stage_of(LLAMA)
+    stage = stage_of(LLAMA | {"calibration": document(*TWO)})
+    assert stage.uncalibrated_device_bytes == bare.device_bytes
+    assert bare.uncalibrated_device_bytes is None
+    assert stage.allocated_bytes == bare.allocated_bytes
+    assert stage.components[:-2] == bare.components[:-2]
+    (outside,) = [e for e in stage.components if e.name == "context_and_communicators"]
+    assert outside.bytes == 2_550 * MIB
+    (slack,) = [e for e in stage.components if e.name == "allocator_slack"]
+    assert slack.bytes == int(stage.allocated_bytes.expected * 0.0292)  # of 1/40 and 1/30
+    assert beyond(stage) < beyond(bare)
+
+
+def test_one_run_moves_what_is_expected_and_narrows_nothing() -> None:
+    bare = stage_of(LLAMA)
+    stage = stage_of(LLAMA | {"calibration": document(TWO[0])})
+    assert stage.device_bytes.low == bare.device_bytes.low
+    assert stage.device_bytes.high == bare.device_bytes.high
+    assert stage.device_bytes.expected != bare.device_bytes.expected
+
+
+def test_what_one_layout_says_of_another_is_as_wide_as_published_runs_are() -> None:
+    """Four communicators were seen; a job with two has two fewer."""
+    job = LLAMA | {"parallelism": {"num_gpus": 8}}
+    stage = stage_of(job | {"calibration": document(*TWO)})
+    low, high = 2_400 - 2 * 1_000, 2_700 - 2 * 150
+    assert beyond(stage) - beyond(stage_of(job)) == (high - low - (3_200 - 800)) * MIB
+
+
+def test_a_calibration_of_another_card_is_not_used() -> None:
+    job = LLAMA | {"gpu": "A100-80GB"}
+    other = estimate(job | {"calibration": document(*TWO)})
+    assert other.stages == estimate(job).stages
+    assert "calibration-unused" in {each.id for each in other.assumptions}
+
+
+def test_every_question_takes_it() -> None:
+    job = LLAMA | {"calibration": document(*TWO)}
+    stage = stage_of(job)
+    checked = fit_check(job)
+    assert checked.estimate is not None
+    assert checked.estimate.stages == [stage]
+    (compared,) = compare({"a": job}).jobs
+    assert compared.comparison is not None
+    assert compared.comparison.stages[0].device_bytes == stage.device_bytes
+    assert compared.comparison.stages[0].uncalibrated_device_bytes is not None
+    assert reconcile(job, "").estimate.stages == [stage]
+
+
+def test_a_launch_takes_it_among_its_overrides() -> None:
+    flags = "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096"
+    flags += " --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 8 --bf16"
+    argv = f"torchrun --nproc-per-node 8 pretrain_gpt.py {flags} --vocab-size 32000"
+    launch = {"argv": argv, "gpu": "H100-80GB", "overrides": {"calibration": document(*TWO)}}
+    assert stage_of({"launch": launch}).uncalibrated_device_bytes is not None
+
+
+def test_an_error_of_a_full_memory_tells_it_at_one_moment() -> None:
+    text = (
+        "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 "
+        "has a total capacity of 79.11 GiB of which 1.00 GiB is free. Process 1 has 78.00 GiB "
+        "memory in use. Of the allocated memory 70.00 GiB is allocated by PyTorch, and 6.00 GiB "
+        "is reserved by PyTorch but unallocated."
+    )
+    found = fitted(LLAMA | {"run": {"artifacts": [{"name": "log", "text": text}]}})
+    assert isinstance(found, FittedCalibration)
+    ((rank,),) = found.runs
+    assert rank.rank == 3
+    assert rank.outside_low_bytes is not None
+    assert rank.outside_high_bytes is not None
+    assert rank.outside_low_bytes < 2 * GIB < rank.outside_high_bytes
+    assert rank.outside_high_bytes - rank.outside_low_bytes < GIB // 10
+
+
+def test_a_document_that_was_altered_is_refused() -> None:
+    altered = document(*TWO)
+    altered["outside"][0]["bytes"]["high"] += 1
+    with pytest.raises(QuestionError, match="digest") as refused:
+        estimate(LLAMA | {"calibration": altered})
+    assert refused.value.errors[0].pointer == "/calibration"
+
+
+@pytest.mark.parametrize(
+    ("runs", "pointer"),
+    [
+        ([LLAMA | {"run": told(**{"allocated_bytes.all.peak": 1})}], "/runs"),
+        ([TWO[0], TWO[1] | {"gpu": "A100-80GB"}], "/runs/1"),
+        (
+            [TWO[0], TWO[1] | {"parallelism": {"num_gpus": 8, "tp": 3}}],
+            "/runs/1/parallelism/num_gpus",
+        ),
+    ],
+)
+def test_runs_that_make_no_calibration_are_refused(runs: list[Any], pointer: str) -> None:
+    found = fitted(*runs)
+    assert isinstance(found, Problem)
+    assert found.errors[0].pointer == pointer
+
+
+def test_calibrated_bounds_hold_for_the_other_runs_of_a_cluster() -> None:
+    """Public runs on two A100 that told what was allocated and what the card held, calibrated with
+    three of them at a time: what the bounds have beyond those of tensors becomes narrower.
+    """
+    rows = [json.loads(each) for each in RUNS.read_text("utf-8").splitlines()]
+    seen: list[tuple[dict[str, Any], Stage, int]] = []
+    for row in rows:
+        if row["id"].startswith("fms-main"):
+            measured = row["measured"]
+            allocated, device = measured["max_allocated_gib"], measured["device_gib"]
+            said = told(
+                **{"allocated_bytes.all.peak": 1024 * allocated, "device_used": 1024 * device}
+            )
+            seen.append((row["ask"] | {"run": said}, stage_of(row["ask"]), round(device * GIB)))
+    published = Interval(500 + 2 * 150, 700 + 2 * 500, 1_200 + 2 * 1_000)
+    inside, before = 0, 0
+    widths, bare = [], []
+    for chosen in combinations(seen, 3):
+        ((outside,),) = [document(*[ask for ask, _, _ in chosen])["outside"]]
+        for _, stage, device in [each for each in seen if each not in chosen]:
+            needed = stage.device_bytes
+            low = needed.low - published.low * MIB + outside["bytes"]["low"]
+            high = needed.high - published.high * MIB + outside["bytes"]["high"]
+            inside += low <= device <= high
+            before += needed.low <= device <= needed.high
+            tensors = stage.allocated_bytes.high - stage.allocated_bytes.low
+            widths.append((high - low - tensors) / needed.expected)
+            bare.append((needed.high - needed.low - tensors) / needed.expected)
+    assert inside > before
+    assert median(widths) < 0.08 < 0.12 < median(bare)
