@@ -48,10 +48,8 @@ def bytes_of_a_score(precision: str, dropout: float) -> dict[Lifetime, int]:
             whole, rest = divmod(tensor.bytes, SCORES)
             assert rest == 0
             found[tensor.lifetime] += whole
-    for lifetime, absent in zip(
-        (Lifetime.FORWARD, Lifetime.BACKWARD), attention.absent, strict=True
-    ):
-        found[lifetime] -= absent // SCORES
+    found[Lifetime.FORWARD] -= attention.forward.absent // SCORES
+    found[Lifetime.BACKWARD] -= attention.backward.absent // SCORES
     return found
 
 

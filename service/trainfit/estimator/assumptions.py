@@ -1,6 +1,6 @@
 """What an estimate takes for granted, by an id that the documentation explains."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from trainfit.estimator.frameworks.registry import all_frameworks, framework_of
 from trainfit.estimator.overhead import calibration_of
@@ -72,9 +72,11 @@ def all_assumptions() -> dict[str, str]:
     return {name: text for texts in (*own, OF_ANY_FRAMEWORK) for name, text in texts.items()}
 
 
-def assumptions_of(plan: Plan, *, replayed: bool, released: bool) -> list[Assumption]:
-    """The assumptions that bear on this plan, in the order of `all_assumptions`: whether its
-    allocator was `replayed`, and had to have its cache `released`.
+def assumptions_of(
+    plan: Plan, uncounted: Sequence[str], *, replayed: bool, released: bool
+) -> list[Assumption]:
+    """The assumptions that bear on this plan, in the order of `all_assumptions`: which parts' sizes
+    are `uncounted`, whether its allocator was `replayed`, and had to have its cache `released`.
     """
     blocks, experts = plan.model.blocks, plan.model.has_experts
     framework = framework_of(plan)
@@ -87,7 +89,7 @@ def assumptions_of(plan: Plan, *, replayed: bool, released: bool) -> list[Assump
         "balanced-routing": "balanced-routing" in of_framework and experts,
         "fixed-shapes": True,
         "first-order-recurrence": any(isinstance(b, Recurrence) for b in blocks),
-        "weights-only-blocks": bool(_weights_only(plan)),
+        "weights-only-blocks": bool(uncounted),
         "encoder-on-first-stage": plan.model.encoder_parameters > 0,
         "allocator-slack": not (replayed or (calibrated and calibrated.slack_ratio)),
         "allocator-replayed": replayed,
@@ -112,7 +114,7 @@ def assumptions_of(plan: Plan, *, replayed: bool, released: bool) -> list[Assump
     return [Assumption(name, text) for name, text in texts.items() if holds.get(name)]
 
 
-def warnings_of(plan: Plan) -> list[str]:
+def warnings_of(plan: Plan, uncounted: Sequence[str]) -> list[str]:
     """What the caller should know before trusting the figures."""
     found = list(plan.remarks)
     if plan.model.encoder_parameters:
@@ -120,8 +122,9 @@ def warnings_of(plan: Plan) -> list[str]:
             "This model has a vision or audio tower. Its parameters are counted, the activations "
             "of its tokens are not: expect more than this estimate says."
         )
-    if names := _weights_only(plan):
-        found.append(f"Activations of these parts are not counted in full: {', '.join(names)}.")
+    if uncounted:
+        parts = ", ".join(uncounted)
+        found.append(f"Activations of these parts are not counted in full: {parts}.")
     return found
 
 
@@ -130,7 +133,7 @@ def _is_longer_than_positions(plan: Plan) -> bool:
     return positions is not None and plan.batch.seq_length > positions
 
 
-def _weights_only(plan: Plan) -> list[str]:
+def not_followed(plan: Plan) -> list[str]:
     """Parts that make activations which the programs of their blocks do not follow."""
     names = {extra.name for extra in plan.model.extras}
     programs = framework_of(plan).programs(plan)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from trainfit import __version__
 from trainfit.estimator import overhead
-from trainfit.estimator.assumptions import assumptions_of, warnings_of
+from trainfit.estimator.assumptions import assumptions_of, not_followed, warnings_of
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.local_parameters import ParameterTable, chunk_result, parameters_of
 from trainfit.estimator.memo import Memo
-from trainfit.estimator.parameters import ParameterCounts, count_parameters
+from trainfit.estimator.parameters import ParameterCounts
 from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import (
     COMPONENTS,
@@ -47,6 +47,7 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
     stages = _needs(ranks, plan, memo, activations=activations)
     replayed = all(stage.reserved_basis == "replayed" for stage in stages)
     released = any(stage.cache_releases != "none" for stage in stages)
+    uncounted = not_followed(plan)
     return Estimate(
         estimator_version=__version__,
         model=_model(plan, table, memo),
@@ -54,8 +55,8 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
         stages=[_stage(number, rank, stages[number]) for number, rank in enumerate(ranks)],
         binding=_binding(stages),
         defaults=list(plan.defaults),
-        assumptions=assumptions_of(plan, replayed=replayed, released=released),
-        warnings=warnings_of(plan),
+        assumptions=assumptions_of(plan, uncounted, replayed=replayed, released=released),
+        warnings=warnings_of(plan, uncounted),
     )
 
 
@@ -64,7 +65,9 @@ def needs(plan: Plan, memo: Memo) -> Needs:
     table = parameters_of(plan, memo)
     ranks = list(framework_of(plan).ranks(plan, table, memo, activations=True))
     stages = _needs(ranks, plan, memo, activations=True)
-    return Needs(_data_parallelism(plan), stages, _binding(stages), warnings_of(plan))
+    return Needs(
+        _data_parallelism(plan), stages, _binding(stages), warnings_of(plan, not_followed(plan))
+    )
 
 
 def _data_parallelism(plan: Plan) -> DataParallelism:
@@ -77,7 +80,7 @@ def _data_parallelism(plan: Plan) -> DataParallelism:
 
 
 def _model(plan: Plan, table: ParameterTable, memo: Memo) -> EstimatedModel:
-    counts = count_parameters(plan.model, table.kinds)
+    counts = table.counts
     return EstimatedModel(
         name=plan.source.name,
         model_type=plan.model.model_type,

@@ -12,6 +12,8 @@ from trainfit.estimator.demands import Demand
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.specs.blocks import Bucket
 
+Tensors = tuple[Tensor, ...]
+
 
 class Split(Enum):
     """How the ranks of a stage share a weight."""
@@ -55,66 +57,86 @@ class Kind(Enum):
 
 
 class Row(NamedTuple):
-    """Bytes with a name and a lifetime. `dropped_by` names the modules that let go of the tensor
-    until backward, the widest first: recomputed ones, and offloaded ones. `tensor` is what a
-    program made.
-    """
+    """A tensor with its lifetime, and what it is to whoever saves it."""
 
-    name: str
-    bytes: int
+    tensor: Tensor
     lifetime: Lifetime
-    dropped_by: tuple[str, ...] = ()
-    tensor: Tensor | None = None
     role: Role | None = None
 
     @property
+    def name(self) -> str:
+        return self.tensor.name
+
+    @property
     def formula(self) -> str:
-        """The name with the tensor's shape; a table's names have theirs."""
-        return self.name if self.tensor is None else self.tensor.formula
+        return self.tensor.formula
+
+    @property
+    def bytes(self) -> int:
+        return self.tensor.bytes
+
+    @property
+    def dropped_by(self) -> tuple[str, ...]:
+        """The modules that let go of what is saved until backward, the widest first: recomputed
+        ones, and offloaded ones.
+        """
+        return self.tensor.dropped_by if self.lifetime is Lifetime.SAVED else ()
 
 
-class Course(NamedTuple):
-    """The order of what happens within an operation, for whoever needs more than its highest
-    moment.
-
-    It `reads` storages that were made before, and adds its own, that it saves. Of the `forward` and
-    the `backward` moments each is given by what is borrowed then; of the `late` and the `early`
-    tensors, which it saves, a moment of its forward or backward names those that are there. Its
-    `output` is made last, or it `makes` more.
+class Highest(NamedTuple):
+    """The highest of the moments that an operation has in one direction: what it borrows then, and
+    the bytes that it saves and that are not there, not yet or no more. All `moments` are given in
+    their order where there are several, and of the tensors in `saved`, which it saves, each names
+    those that are there.
     """
 
-    reads: tuple[Tensor, ...]
-    forward: tuple[tuple[Tensor, ...], ...]
-    backward: tuple[tuple[Tensor, ...], ...]
-    late: tuple[Tensor, ...]
-    early: tuple[Tensor, ...]
-    output: Tensor | None
-    makes: tuple[Tensor, ...] = ()
+    borrowed: Tensors
+    absent: int = 0
+    moments: tuple[Tensors, ...] = ()
+    saved: Tensors = ()
+
+    @property
+    def course(self) -> tuple[Tensors, ...]:
+        """The moments in their order, each by what is borrowed then."""
+        return self.moments or (self.borrowed,)
+
+    def beside(self, *others: Tensor) -> "Highest":
+        """The same with what is borrowed throughout."""
+        if not others:
+            return self
+        moments = tuple([moment + others for moment in self.moments])
+        return self._replace(borrowed=self.borrowed + others, moments=moments)
 
 
 class Operation(NamedTuple):
     """One step of a block's forward with the tensors it makes.
 
     `gemm` is the (out, in) shape of its weight on one rank where a linear runs, with a `bias` or
-    without; `output` are the bytes that it makes. `modules` are those that it runs in and that can
-    be recomputed as a whole, the widest first. `adapted` are those that adapters are trained
-    beside. `absent` are bytes that it saves and that are not there yet at the highest moment of its
-    forward, or no more at that of its backward. `demands` are what it asks of arithmetic and links;
-    it runs again in backward where any module of `again` is recomputed.
+    without. `modules` are those that it runs in and that can be recomputed as a whole, the widest
+    first. `adapted` are those that adapters are trained beside. It `reads` storages that were made
+    before, or that it saves, and makes its `output` last, or it `makes` more. `demands` are what it
+    asks of arithmetic and links; it runs again in backward where any module of `again` is
+    recomputed.
     """
 
     name: str
     tensors: tuple[Row, ...]
-    gemm: tuple[int, int] | None = None
-    modules: tuple[str, ...] = ()
-    bias: bool = False
-    output: int = 0
-    kind: Kind | None = None
-    adapted: bool = False
-    absent: tuple[int, int] = (0, 0)
-    course: Course | None = None
-    demands: tuple[Demand, ...] = ()
-    again: tuple[str, ...] = ()
+    gemm: tuple[int, int] | None
+    modules: tuple[str, ...]
+    bias: bool
+    kind: Kind | None
+    adapted: bool
+    reads: Tensors
+    forward: Highest
+    backward: Highest
+    output: Tensor | None
+    makes: Tensors
+    demands: tuple[Demand, ...]
+    again: tuple[str, ...]
+
+    @property
+    def output_bytes(self) -> int:
+        return 0 if self.output is None else self.output.bytes
 
 
 Group = tuple[Operation, ...]

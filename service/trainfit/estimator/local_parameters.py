@@ -5,6 +5,7 @@ Symbols: estimator.legend. A dense parameter is divided over t, one of an expert
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from operator import add, sub
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from trainfit.estimator.blocks.mtp import weights as mtp
 from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.ledger import Split, Weight
 from trainfit.estimator.memo import Memo
+from trainfit.estimator.parameters import ParameterCounts, count_parameters
 from trainfit.estimator.placement import Content, Placement
 from trainfit.estimator.results import Chunk
 from trainfit.resolve.plan import Plan
@@ -110,8 +112,8 @@ class ParameterTable:
         self._divided = divided
         self._wanted = wanted
         spec = divided.model
-        self.kinds = weights_by_kind(spec)
-        self._kinds = [self.local(weights) for weights in self.kinds]
+        self._weights = weights_by_kind(spec)
+        self._kinds = [self.local(weights) for weights in self._weights]
         self._embedding = self.local(embedding_weights(divided))
         self._final_norms = self.local(norm.weights(each, "final") for each in spec.final_norms)
         self._extras = self.local(
@@ -121,6 +123,11 @@ class ParameterTable:
         if spec.mtp is not None:
             own = self.local(mtp.weights(spec.mtp, spec.hidden_size))
             self._mtp = own + self._kinds[spec.mtp.layer_kind]
+
+    @cached_property
+    def counts(self) -> ParameterCounts:
+        """Those of the whole model, before any split."""
+        return count_parameters(self._divided.model, self._weights)
 
     def chunk(self, content: Content) -> ChunkParameters:
         """Parameters of a chunk, those of a stretch once for each time that it stands there."""
@@ -156,7 +163,7 @@ class ParameterTable:
 
     def largest(self, content: Content) -> int:
         """Elements on one GPU of the largest weight."""
-        weights = [weight for kind in set(content.kinds) for weight in self.kinds[kind]]
+        weights = [weight for kind in set(content.kinds) for weight in self._weights[kind]]
         here = [self.local([weight]) for weight in weights]
         return max(self._embedding.dense, *(local.dense + local.expert for local in here), 0)
 
@@ -164,7 +171,7 @@ class ParameterTable:
         """Elements of all weights of the layers that have at most so many each."""
         sizes = [
             sum(weight.numel for weight in weights if weight.numel <= most)
-            for weights in self.kinds
+            for weights in self._weights
         ]
         return sum(sizes[kind] for kind in content.kinds)
 

@@ -149,7 +149,7 @@ def stage_peak(
     received = act if rank < pipeline.pp - 1 else 0
     sent = act if rank > 0 else 0
     forwards = m * pipeline.vpp
-    best: _Candidate | None = None
+    best, most = None, -1
     for turn in turns(pipeline, m, rank, [chunk.saved for chunk in chunks]):
         found = []
         following = turn.ordinal + 1
@@ -167,8 +167,8 @@ def stage_peak(
             chunk, ordinal = (turn.backward, turn.ordinal) if is_backward else (ahead, following)
             found.append(_Candidate(before, sent + received, chunk, ordinal, at))
         for candidate in found:
-            if best is None or candidate.total > best.total:
-                best = candidate
+            if candidate.total > most:
+                best, most = candidate, candidate.total
     assert best is not None
     at = best.highest
     return Activations(

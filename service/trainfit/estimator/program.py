@@ -4,13 +4,13 @@ As in PyTorch, a storage that several operations save is saved once, and an outp
 saves is alive while its operation runs.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import NamedTuple
 
 from trainfit.estimator.demands import Demand, Exchange
-from trainfit.estimator.ledger import Course, Group, Kind, Lifetime, Operation, Row
+from trainfit.estimator.ledger import Group, Highest, Kind, Lifetime, Operation, Row, Tensors
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.tensors import Role, Size, Tensor
 
@@ -18,30 +18,14 @@ SAVED, HELD = Lifetime.SAVED, Lifetime.HELD
 FORWARD, BACKWARD = Lifetime.FORWARD, Lifetime.BACKWARD
 GRADIENT = Lifetime.GRADIENT
 INPUT, WEIGHT = Role.FOR_INPUT_GRADIENT, Role.FOR_WEIGHT_GRADIENT
-Tensors = tuple[Tensor, ...]
-
-
-class Highest(NamedTuple):
-    """The highest of several moments that an operation has in one direction: what it borrows then,
-    and the bytes that it saves and that are not there, not yet or no more. All `moments` are given
-    in their order, and those of the `saved` tensors that are not there in each of them.
-    """
-
-    borrowed: Tensors
-    absent: int = 0
-    moments: tuple[Tensors, ...] = ()
-    saved: Tensors = ()
-
-    def beside(self, *others: Tensor) -> "Highest":
-        """The same with what is borrowed throughout."""
-        moments = tuple([moment + others for moment in self.moments])
-        return self._replace(borrowed=self.borrowed + others, moments=moments)
 
 
 def highest(*moments: Tensors, saved: Tensors = ()) -> Highest:
     """Of the moments within an operation in their order, each given by all of its own tensors that
     are alive then, the highest. `saved` are those that the operation saves.
     """
+    if len(moments) == 1 and not saved:
+        return Highest(moments[0])
     most = max(moments, key=lambda alive: sum([each.bytes for each in alive]))
     absent = sum([each.bytes for each in saved if each not in most])
     borrowed = tuple([each for each in most if each not in saved])
@@ -49,9 +33,12 @@ def highest(*moments: Tensors, saved: Tensors = ()) -> Highest:
 
 
 class Written(NamedTuple):
-    """An operation, and those of its tensors whose fate is known when all have run."""
+    """How to `make` an operation of all its rows, those that are known, and those of its tensors
+    whose fate is known when all operations have run.
+    """
 
-    operation: Operation
+    make: Callable[[tuple[Row, ...]], Operation]
+    rows: list[Row]
     makes: Tensors
     holds: Tensors
     offers: Tensors
@@ -142,41 +129,29 @@ class Program:
         """
         saved = self._saved
         saves = tuple(saves)
-        rows = []
+        rows: list[Row] = []
         for tensors, role in ((saves, None), (for_input, INPUT), (for_weight, WEIGHT)):
-            for each in map(_storage, tensors):
-                if each.bytes and each not in saved:
+            for tensor in tensors:
+                each = tensor.of or tensor
+                if each not in saved and each.bytes:
                     saved.add(each)
                     if each not in self._offered:
-                        rows.append(_row(each, SAVED, role or each.role))
+                        rows.append(Row(each, SAVED, role or each.role))
         self._offered.update(offers)
         before, behind = _highest(borrows), _highest(backward)
-        rows += [_row(each, FORWARD) for each in before.borrowed if each.bytes]
-        rows += [_row(each, BACKWARD) for each in behind.borrowed if each.bytes]
-        rows += [_row(each, GRADIENT) for each in leaves if each.bytes]
-        ran = Operation(
-            name,
-            tuple(rows),
-            weight,
-            self._modules,
-            bias=bias,
-            output=0 if output is None else output.bytes,
-            kind=kind,
-            adapted=adapted,
-            absent=(before.absent, behind.absent),
-            course=Course(
-                (*reads, *saves, *for_input, *for_weight),
-                before.moments or (before.borrowed,),
-                behind.moments or (behind.borrowed,),
-                before.saved,
-                behind.saved,
-                output,
-                makes + holds,
-            ),
-            demands=demands,
-            again=self._modules + again,
-        )
-        self._written.append(Written(ran, makes, holds, offers))
+        rows += [Row(each, FORWARD) for each in before.borrowed if each.bytes]
+        rows += [Row(each, BACKWARD) for each in behind.borrowed if each.bytes]
+        rows += [Row(each, GRADIENT) for each in leaves if each.bytes]
+        reads = (*reads, *saves, *for_input, *for_weight)
+        modules = self._modules
+
+        def make(tensors: tuple[Row, ...]) -> Operation:
+            return Operation(
+                *(name, tensors, weight, modules, bias, kind, adapted, reads),
+                *(before, behind, output, makes + holds, demands, modules + again),
+            )
+
+        self._written.append(Written(make, rows, makes, holds, offers))
 
     def into_columns(self, inputs: int) -> tuple[Exchange, ...]:
         """What ranks exchange for a matrix whose rows they share out: its input, where they share
@@ -231,20 +206,12 @@ class Program:
 
     def _settled(self, written: Written) -> Operation:
         """The operation with those of its outputs that nobody saves."""
-        saved, operation = self._saved, written.operation
-        rows = [_row(each, FORWARD) for each in written.makes if each not in saved]
-        rows += [_row(each, HELD) for each in written.holds if each not in saved]
-        rows += [_row(each, SAVED, each.role) for each in written.offers if each in saved]
-        return operation._replace(tensors=(*operation.tensors, *rows)) if rows else operation
-
-
-def _storage(tensor: Tensor) -> Tensor:
-    return tensor.of or tensor
-
-
-def _row(tensor: Tensor, lifetime: Lifetime, role: Role | None = None) -> Row:
-    dropped_by = tensor.dropped_by if lifetime is SAVED else ()
-    return Row(tensor.name, tensor.bytes, lifetime, dropped_by, tensor, role)
+        make, rows, makes, holds, offers = written
+        saved = self._saved
+        rows += [Row(each, FORWARD) for each in makes if each not in saved]
+        rows += [Row(each, HELD) for each in holds if each not in saved]
+        rows += [Row(each, SAVED, each.role) for each in offers if each in saved]
+        return make(tuple(rows))
 
 
 def _highest(borrowed: Tensors | Highest) -> Highest:

@@ -76,9 +76,10 @@ def walk(name: SegmentName, table: list[list[Sums]], gradient: int) -> Segment:
 def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
     saved = held = forward = backward = gradient = dropped = 0
     dropper = _first_of(operation.modules, modules) if modules else ""
-    for _, size, lifetime, dropped_by, _, _ in operation.tensors:
+    for tensor, lifetime, _ in operation.tensors:
+        size = tensor.bytes
         if lifetime is SAVED:
-            by = _first_of(dropped_by, modules) if modules and dropped_by else ""
+            by = _first_of(tensor.dropped_by, modules) if modules and tensor.dropped_by else ""
             if by:
                 dropped, dropper = dropped + size, dropper or by
             else:
@@ -91,8 +92,8 @@ def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
             gradient += size
         else:
             held += size
-    not_yet, no_more = operation.absent
-    bytes_ = (saved, held, forward - not_yet, backward - no_more, gradient, dropped)
+    forward, backward = forward - operation.forward.absent, backward - operation.backward.absent
+    bytes_ = (saved, held, forward, backward, gradient, dropped)
     return Sums(operation.name, *bytes_, dropper, operation.kind)
 
 

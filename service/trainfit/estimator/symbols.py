@@ -30,7 +30,7 @@ def symbols_of(groups: Iterable[Group], shared: Container[str]) -> dict[str, int
     named: dict[str, int] = {}
     for operation in chain.from_iterable(groups):
         for row in operation.tensors:
-            for size in row.tensor.shape if row.tensor is not None else ():
+            for size in row.tensor.shape:
                 if isinstance(size, Size):
                     named |= size.symbols
     return {name: value for name, value in named.items() if name not in shared}

@@ -219,13 +219,16 @@ class _Modules:
             yield Module(operation.name, 0, 0, sums.saved, tensors=tensors)
 
     def _kept(self, row: Row) -> KeptTensor:
-        dropped = not self._ledger.dropped.isdisjoint(row.dropped_by)
-        saved = row.lifetime is Lifetime.SAVED
-        kept = KeptTensor(row.formula, row.bytes, LIFETIMES[row.lifetime], saved and dropped)
-        if row.tensor is None:
-            return kept
-        shape, width = row.tensor.shape, row.tensor.width
-        return replace(kept, shape=tuple(map(int, shape)), element_bytes=float(width))
+        tensor, lifetime, _ = row
+        dropped = not self._ledger.dropped.isdisjoint(tensor.dropped_by)
+        return KeptTensor(
+            tensor.formula,
+            tensor.bytes,
+            LIFETIMES[lifetime],
+            lifetime is Lifetime.SAVED and dropped,
+            tuple(map(int, tensor.shape)),
+            float(tensor.width),
+        )
 
 
 def _sum(name: str, parts: Iterable[Module]) -> Module:

@@ -131,10 +131,10 @@ class ModelSpec(Part):
         """L, without multi-token-prediction layers."""
         return len(self.pattern)
 
-    @property
-    def blocks(self) -> list[Block]:
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
         """Those of every kind of layer."""
-        return [block for kind in self.layer_kinds for block in kind.blocks]
+        return tuple([block for kind in self.layer_kinds for block in kind.blocks])
 
     @property
     def has_experts(self) -> bool:

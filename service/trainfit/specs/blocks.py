@@ -7,7 +7,7 @@ Widths left out are the model's hidden size.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -240,11 +240,11 @@ class Layer(Part):
 
     sublayers: tuple[Sublayer, ...]
 
-    @property
+    @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """Those of all sublayers, in forward order."""
         return tuple([block for sublayer in self.sublayers for block in sublayer.blocks])
 
-    @property
+    @cached_property
     def has_experts(self) -> bool:
         return any(isinstance(block, Experts) for block in self.blocks)

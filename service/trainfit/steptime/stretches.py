@@ -156,12 +156,10 @@ class Timer:
 
 def _moved(operation: Operation) -> tuple[int, int]:
     """Bytes that an operation reads and writes: every tensor that it touches, once."""
-    course = operation.course
-    if course is None:
-        return 0, 0
-    made = (*course.makes, *([course.output] if course.output is not None else []))
-    forward = (*course.reads, *made, *(each for moment in course.forward for each in moment))
-    backward = (*course.reads, *(each for moment in course.backward for each in moment))
+    reads, output = operation.reads, operation.output
+    made = (*operation.makes, *([output] if output is not None else []))
+    forward = (*reads, *made, *(each for moment in operation.forward.course for each in moment))
+    backward = (*reads, *(each for moment in operation.backward.course for each in moment))
     return _bytes(forward), _bytes(backward)
 
 

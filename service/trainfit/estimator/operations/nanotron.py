@@ -7,9 +7,9 @@ flash-attn's ops/triton/layer_norm.py and flash_attn_interface.py.
 """
 
 from trainfit.estimator.demands import Attention, Product
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.ledger import Kind, Tensors
 from trainfit.estimator.legend import Legend
-from trainfit.estimator.program import Program, Tensors
+from trainfit.estimator.program import Program
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.nanotron.plan import NanotronPlan
 

@@ -12,9 +12,9 @@ activations.py, liger_kernel/ops/swiglu.py, torch/_functorch/partitioners.py
 from dataclasses import dataclass, field
 
 from trainfit.estimator.demands import Demand, Exchange, Product
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.ledger import Kind, Tensors
 from trainfit.estimator.legend import PytorchLegend
-from trainfit.estimator.program import Program, Tensors, highest
+from trainfit.estimator.program import Program, highest
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.pytorch.plan import Adapters, PytorchPlan
 

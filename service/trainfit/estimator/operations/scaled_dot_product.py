@@ -8,9 +8,9 @@ transformers' eager_attention_forward, aten/src/ATen/native (SoftMax.cpp, Dropou
 """
 
 from trainfit.estimator.demands import Attention, Demand, Exchange
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.ledger import Highest, Kind, Tensors
 from trainfit.estimator.operations.pytorch import BYTE, FP32, Modules
-from trainfit.estimator.program import Highest, Tensors, highest
+from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Role, Tensor
 
 NAME = "core_attention"

@@ -8,7 +8,7 @@ What a moment needs no longer goes before what it makes comes.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from trainfit.estimator.ledger import Course, Group, Lifetime, Operation
+from trainfit.estimator.ledger import Group, Lifetime, Operation
 from trainfit.estimator.tensors import Tensor
 
 Moment = tuple[Tensor, ...]
@@ -27,8 +27,7 @@ def forward(groups: Iterable[Group]) -> list[Moment]:
     for group in groups:
         begin = len(moments)
         for operation in group:
-            if operation.course is not None:
-                moments.extend(_forward(operation.course))
+            moments.extend(_forward(operation))
         held = _with(group, Lifetime.HELD)
         if held:
             moments[begin:] = [(*moment, *held) for moment in moments[begin:]]
@@ -79,28 +78,28 @@ def turns(
     return tuple(made)
 
 
-def _forward(course: Course) -> list[Moment]:
-    reads = _storages(course.reads)
-    early = tuple([each for each in reads if each not in course.late])
-    moments = [(*early, *_storages(moment)) for moment in course.forward]
-    output = () if course.output is None else _storages((course.output,))
-    moments.append((*reads, *_storages(course.forward[-1]), *output))
+def _forward(operation: Operation) -> list[Moment]:
+    """What it saves and some moments do not name is made late."""
+    reads, course = _storages(operation.reads), operation.forward.course
+    early = tuple([each for each in reads if each not in operation.forward.saved])
+    moments = [(*early, *_storages(moment)) for moment in course]
+    output = () if operation.output is None else _storages((operation.output,))
+    moments.append((*reads, *_storages(course[-1]), *output))
     return moments
 
 
 def _backward(operation: Operation) -> list[Moment]:
-    course = operation.course
-    if course is None:
-        return []
+    """What it saves and some moments do not name goes early."""
+    early = operation.backward.saved
     own = _of(operation, Lifetime.SAVED)
-    until_the_end = [each for each in own if each not in course.early]
+    until_the_end = [each for each in own if each not in early]
     leaves = _of(operation, Lifetime.GRADIENT)
-    gone = {each for each in course.early if each not in own}
+    gone = {each for each in early if each not in own}
     moments = [
         (*until_the_end, *leaves, *[each for each in _storages(moment) if each not in gone])
-        for moment in course.backward
+        for moment in operation.backward.course
     ]
-    return [tuple(own), *moments] if course.early else moments
+    return [tuple(own), *moments] if early else moments
 
 
 def _with(group: Group, lifetime: Lifetime) -> list[Tensor]:
@@ -108,11 +107,7 @@ def _with(group: Group, lifetime: Lifetime) -> list[Tensor]:
 
 
 def _of(operation: Operation, lifetime: Lifetime) -> list[Tensor]:
-    return [
-        row.tensor
-        for row in operation.tensors
-        if row.lifetime is lifetime and row.tensor is not None
-    ]
+    return [row.tensor for row in operation.tensors if row.lifetime is lifetime]
 
 
 def _storages(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:

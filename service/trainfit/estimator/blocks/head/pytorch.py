@@ -9,9 +9,9 @@ liger_kernel/ops/fused_linear_cross_entropy.py, TRL's trainer/sft_trainer.py
 from math import ceil
 
 from trainfit.estimator.demands import Product
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.ledger import Kind, Tensors
 from trainfit.estimator.operations.pytorch import FP32, INT64, Modules, Parts
-from trainfit.estimator.program import Tensors, highest
+from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Tensor
 
 

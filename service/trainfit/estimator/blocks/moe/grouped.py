@@ -6,8 +6,8 @@ of the shared ones. Source: torch._grouped_mm.
 """
 
 from trainfit.estimator.demands import Exchange, Product
+from trainfit.estimator.ledger import Tensors
 from trainfit.estimator.operations.pytorch import Modules
-from trainfit.estimator.program import Tensors
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Experts
 

@@ -7,9 +7,9 @@ its input and statistics. Sources: transformers' modeling_llama.py, modeling_gem
 torch/csrc/autograd (derivatives.yaml: native_layer_norm).
 """
 
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.ledger import Highest, Kind, Tensors
 from trainfit.estimator.operations.pytorch import FP32, Modules
-from trainfit.estimator.program import Highest, Tensors, highest
+from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.specs.blocks import Norm
 

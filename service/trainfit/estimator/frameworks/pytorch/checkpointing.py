@@ -15,10 +15,10 @@ from trainfit.estimator.tensors import Role, Tensor
 
 def kept_outputs(groups: tuple[Group, ...], *, compiled: bool) -> int:
     """Bytes of the outputs that are kept: those of the first product, the third, and so on."""
-    kept = sum(product.output for product in _kept_products(groups, compiled=compiled))
+    kept = sum(product.output_bytes for product in _kept_products(groups, compiled=compiled))
     for operation in _operations(groups):
         if operation.kind is Kind.EXCHANGE:
-            kept += operation.output
+            kept += operation.output_bytes
         kept += sum(row.bytes for row in operation.tensors if row.role is Role.KERNEL_OUTPUT)
     return kept
 
@@ -26,16 +26,12 @@ def kept_outputs(groups: tuple[Group, ...], *, compiled: bool) -> int:
 def kept_tensors(groups: tuple[Group, ...], *, compiled: bool) -> list[Tensor]:
     """The same as tensors, where programs tell which they are."""
     kept = [
-        product.course.output
+        product.output
         for product in _kept_products(groups, compiled=compiled)
-        if product.course is not None and product.course.output is not None
+        if product.output is not None
     ]
     for operation in _operations(groups):
-        kept += [
-            row.tensor
-            for row in operation.tensors
-            if row.role is Role.KERNEL_OUTPUT and row.tensor is not None
-        ]
+        kept += [row.tensor for row in operation.tensors if row.role is Role.KERNEL_OUTPUT]
     return kept
 
 

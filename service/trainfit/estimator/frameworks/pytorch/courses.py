@@ -177,7 +177,7 @@ def _holding_inputs(groups: tuple[Group, ...]) -> list[Moment]:
     reads until it returns.
     """
     inputs, *blocks = groups
-    made = [each.course.output for each in inputs if each.course is not None]
+    made = [each.output for each in inputs]
     held = tuple([each.of or each for each in made[-2:] if each is not None])
     return [*forward([inputs]), *[(*held, *moment) for moment in forward(blocks)]]
 
@@ -185,8 +185,7 @@ def _holding_inputs(groups: tuple[Group, ...]) -> list[Moment]:
 def _block_input(groups: Sequence[Group]) -> Tensor | None:
     """What a sublayer reads of the residual stream."""
     for operation in operations(groups):
-        reads = () if operation.course is None else operation.course.reads
-        for each in reads:
+        for each in operation.reads:
             if each.role is Role.BLOCK_INPUT and each.of is None:
                 return each
     return None

@@ -63,7 +63,7 @@ class PytorchLedger:
         sizes = pytorch_legend_of(plan)
         self.sizes = in_symbols(sizes) if symbolic else sizes
         self._passing = gradients_pass(plan)
-        self._stepped = borrowed_share(plan) if plan.step.optimizer.in_backward else Fraction(0)
+        self._stepped = borrowed_share(plan) if plan.step.optimizer.in_backward else 0
         self._layers = [run_layer(kind, self.sizes, plan) for kind in plan.model.layer_kinds]
         self.kinds = [layer.groups for layer in self._layers]
         kinds = range(len(self.kinds))
@@ -320,7 +320,7 @@ class PytorchLedger:
     def logits(self) -> int:
         """Bytes of the logits that the last stage makes of one micro-batch."""
         (operations,) = self.head()
-        share = sum([each.output for each in operations if each.kind is Kind.PRODUCT])
+        share = sum([each.output_bytes for each in operations if each.kind is Kind.PRODUCT])
         return share if self.plan.step.loss_parallel else share * self.sizes.t
 
     def batch_bytes(self, content: Content) -> int:  # noqa: ARG002
@@ -336,7 +336,6 @@ def _saves_input(groups: tuple[Group, ...], act: int) -> bool:
         row.lifetime is Lifetime.SAVED and row.tensor.role is Role.BLOCK_INPUT and row.bytes == act
         for operation in groups[0]
         for row in operation.tensors
-        if row.tensor is not None
     )
 
 
@@ -370,11 +369,11 @@ def gradients_pass(plan: PytorchPlan) -> bool:
     return plan.step.optimizer.in_backward or plan.batch.num_microbatches > 1 or in_buckets
 
 
-def _passing(sums: Sums, stepped: Fraction) -> Sums:
+def _passing(sums: Sums, stepped: Fraction | int) -> Sums:
     """An operation whose weight gradient is gone when its backward is over. A step in backward
     borrows a share of it besides.
     """
-    borrowed = ceil(sums.gradient * (1 + stepped))
+    borrowed = sums.gradient + ceil(sums.gradient * stepped)
     return sums._replace(backward=sums.backward + borrowed, gradient=0)
 
 

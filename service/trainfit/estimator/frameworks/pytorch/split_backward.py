@@ -112,7 +112,7 @@ def halves(groups: tuple[Group, ...], plain: Segment, gradient: int, *, recomput
 
 def captured(operation: Operation) -> int:
     """Bytes of the gradient of what an operation makes, which its weights' gradient needs."""
-    return operation.output if _gradient(operation) else 0
+    return operation.output_bytes if _gradient(operation) else 0
 
 
 def _gradient(operation: Operation) -> int:

@@ -7,6 +7,7 @@ deepspeed/runtime/zero/stage_1_and_2.py and stage3.py.
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from math import ceil
 from operator import add
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed
 from trainfit.estimator.ledger import Group, Weight
-from trainfit.estimator.legend import PytorchLegend
+from trainfit.estimator.legend import PytorchLegend, pytorch_legend_of
 from trainfit.estimator.local_parameters import (
     ChunkParameters,
     Local,
@@ -82,17 +83,21 @@ class States(NamedTuple):
 class Shares:
     """Who holds which parameters: of the model, and of the adapters beside it."""
 
-    def __init__(self, table: ParameterTable, ledger: PytorchLedger) -> None:
-        self.ledger, self._all = ledger, table
-        sizes = ledger.sizes
-        self.partly = bool(
-            sizes.adapters is not None or sizes.frozen or _freezes_layers(ledger.plan)
-        )
+    def __init__(self, table: ParameterTable, plan: PytorchPlan) -> None:
+        self._plan, self._all, sizes = plan, table, pytorch_legend_of(plan)
+        self.partly = bool(sizes.adapters is not None or sizes.frozen or _freezes_layers(plan))
         """Whether some parameters are not trained."""
-        divided = divided_model(ledger.plan)
+        divided = divided_model(plan)
         self._trained = ParameterTable(divided, _trained(sizes)) if self.partly else table
-        self._adapters = [_adapter_parameters(groups, sizes) for groups in ledger.kinds]
-        self._virtual = virtual_tokens.elements(ledger.plan)
+        self._adapters = [0] * len(plan.model.layer_kinds)
+        if sizes.adapters is not None:
+            self._adapters = [_adapter_parameters(groups, sizes) for groups in self.ledger.kinds]
+        self._virtual = virtual_tokens.elements(plan)
+
+    @cached_property
+    def ledger(self) -> PytorchLedger:
+        """The model's programs, run where somebody asks what they leave behind."""
+        return PytorchLedger(self._plan)
 
     def chunk(self, content: Content) -> tuple[ChunkParameters, Numbers]:
         """What a chunk holds, and how much of it is trained."""
@@ -134,11 +139,7 @@ class Shares:
 
 def shares_of(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> Shares:
     """Worked out once for a plan: they rest on all of it."""
-    return memo(_shares, plan, table)
-
-
-def _shares(plan: PytorchPlan, table: ParameterTable) -> Shares:
-    return Shares(table, PytorchLedger(plan))
+    return memo(Shares, table, plan)
 
 
 def undivided_shares(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> Shares:

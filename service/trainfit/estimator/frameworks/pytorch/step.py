@@ -13,7 +13,7 @@ from trainfit.estimator.frameworks.pytorch.engines.fsdp import keeps_inputs, pre
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
-from trainfit.estimator.frameworks.pytorch.stretches import Stretch, stretches
+from trainfit.estimator.frameworks.pytorch.stretches import Stretch, stretches, within_runs
 from trainfit.estimator.frameworks.pytorch.units import NONE, Unit
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.peak import PlacedSegment
@@ -66,7 +66,9 @@ def leaves_last_layer_whole(plan: PytorchPlan) -> bool:
 
 
 class Step:
-    """The moments of one micro-batch: the last one where there are several."""
+    """The moments of one micro-batch: the last one where there are several. Of a run of equal
+    stretches, along which memory changes by the same amount, those of its ends.
+    """
 
     def __init__(
         self,
@@ -90,6 +92,7 @@ class Step:
             keeps_inputs(plan),
         )
         self._root, self._forwards, self._backwards = stretches(ledger, shares, content)
+        self._within = within_runs(self._forwards), within_runs(self._backwards)
         layers = [i for i, each in enumerate(self._forwards) if each.placed.layer is not None]
         self._left_whole = layers[-1:] if leaves_last_layer_whole(plan) else []
 
@@ -111,16 +114,17 @@ class Step:
         saved, whole, all_gather_kept = 0, self._root.weights, self._root.all_gather_kept
         standing, residual, cached = self._standing.whole + self._standing.sharded, 0, 0
         for index, (placed, unit, _, around, *_) in enumerate(self._forwards):
-            gathering = whole + around.weights + all_gather_kept + unit.while_gathered
-            peak = Peak(f"{placed.segment.name}_forward", "all_gather", placed.layer, None)
-            yield Live(standing, saved + cached, residual, gathering, peak)
-            residual = self._act
-            outside = self._loss_outside and placed.segment.name == "head"
-            all_gather_kept = all_gather_kept if unit is NONE else unit.all_gather_kept
-            buffered = 0 if outside else all_gather_kept + self._prefetched(index)
-            buffers = whole + around.weights + unit.weights + buffered
-            moment = placed.segment.forward
-            yield _at(placed, moment, "forward", saved + cached, standing, buffers, buffered)
+            if index not in self._within[0]:
+                gathering = whole + around.weights + all_gather_kept + unit.while_gathered
+                peak = Peak(f"{placed.segment.name}_forward", "all_gather", placed.layer, None)
+                yield Live(standing, saved + cached, residual, gathering, peak)
+                residual = self._act
+                outside = self._loss_outside and placed.segment.name == "head"
+                all_gather_kept = all_gather_kept if unit is NONE else unit.all_gather_kept
+                buffered = 0 if outside else all_gather_kept + self._prefetched(index)
+                buffers = whole + around.weights + unit.weights + buffered
+                moment = placed.segment.forward
+                yield _at(placed, moment, "forward", saved + cached, standing, buffers, buffered)
             saved += placed.segment.saved
             cached += placed.segment.cached
             whole += 0 if self._lets_go(index) else unit.weights
@@ -141,20 +145,23 @@ class Step:
             placed, unit, segment = stretch.placed, stretch.unit, stretch.placed.segment
             if not placed.runs_backward:
                 break
-            gradients = standing + sharded + root + waiting
+            gradients, ends = standing + sharded + root + waiting, index not in self._within[1]
             if stretch.again is not None:
                 yield self._again(stretch, saved, gradients, resident + behind.reduce_scatter_kept)
                 saved += stretch.again.layer.saved
             whole, all_gather = resident + stretch.around.weights, self._prefetched_behind(index)
             lets_go = self._lets_go(index)
-            if lets_go and stretch.last:
+            if ends and lets_go and stretch.last:
                 copied = whole + unit.while_gathered + behind.reduce_scatter_kept
                 peak = Peak(f"{segment.name}_backward", "all_gather", placed.layer, None)
                 yield Live(gradients, saved, self._act, copied, peak)
             saved -= segment.saved
             own = unit.weights if lets_go else 0
             buffers = whole + all_gather + behind.reduce_scatter_kept + own
-            yield _at(placed, segment.backward, "backward", saved, gradients, buffers, all_gather)
+            if ends:
+                yield _at(
+                    placed, segment.backward, "backward", saved, gradients, buffers, all_gather
+                )
             saved -= stretch.released
             if self._keeps_inputs and placed.layer is not None:
                 saved += self._act if ran == 0 else 2 * self._act
@@ -167,7 +174,8 @@ class Step:
             if stretch.last:
                 resident -= 0 if lets_go else unit.weights
                 whole = resident + stretch.around.weights
-                yield self._reduced(stretch, saved, gradients, whole + all_gather)
+                if ends:
+                    yield self._reduced(stretch, saved, gradients, whole + all_gather)
                 sharded += unit.gradients
                 standing -= min(standing, unit.accumulated)
                 behind = unit

@@ -5,7 +5,7 @@ in three parts. Sources: transformers' distributed/fsdp.py, torch/distributed/fs
 (_fsdp_state.py), torch/utils/checkpoint.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
@@ -74,6 +74,16 @@ def stretches(ledger: PytorchLedger, shares: Shares, content: Content) -> Stretc
         made.forward.extend(forward)
         made.backward.extend(backward)
     return made
+
+
+def within_runs(stretches: Sequence[Stretch]) -> frozenset[int]:
+    """Places of the stretches that have two of their kind before them and two behind."""
+    kinds = [each.placed.segment for each in stretches]
+    return frozenset(
+        place
+        for place in range(2, len(kinds) - 2)
+        if all(kinds[place] is kinds[place + step] for step in (-2, -1, 1, 2))
+    )
 
 
 def _layer_units(numbers: Numbers, plan: PytorchPlan) -> LayerUnits:
