@@ -156,6 +156,11 @@ class Transformers(Part):
     reshard_after_forward: bool = Field(
         True, description="FSDP: let go of a block's gathered weights after its forward."
     )
+    offload_params: bool = Field(
+        False,
+        description="FSDP: shares of weights, gradients and optimizer states in host memory "
+        "(CPUOffload, CPUOffloadPolicy). A unit comes to the card where it runs.",
+    )
     sync_each_micro_batch: bool = Field(
         False,
         description="Reduce gradients after every micro-batch. accelerate does so after the last "

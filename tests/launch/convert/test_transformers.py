@@ -152,6 +152,8 @@ def jobs(draw: st.DrawFn) -> Job:
     framework = draw(frameworks) | {"data_parallel_engine": engine}
     if engine in ("ddp", "deepspeed"):
         framework["reshard_after_forward"] = True
+    else:
+        framework["offload_params"] = draw(st.booleans())
     sizes = st.sampled_from([1, 2]) if engine == "fsdp2" else st.just(1)
     layout = {
         "num_gpus": GPUS,

@@ -79,7 +79,7 @@ FILES: dict[str, tuple[int, dict[str, Any], set[str]]] = {
         },
         ENDS,
     ),
-    "llama3_70b_full": (8, FSDP, CHUNKS | ENDS | {"fsdp_cpu_offload"}),
+    "llama3_70b_full": (8, FSDP | {"/framework/offload_params": True}, CHUNKS | ENDS),
     "mistral_7b_lora": (2, FSDP | {"/training/peft/r": 64}, CHUNKS),
     "qwen2_5_7b_full_single_device": (
         1,

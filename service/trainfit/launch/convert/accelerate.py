@@ -63,7 +63,9 @@ def accelerate_config(job: Job) -> dict[str, Any]:
 
 
 def _fsdp(engine: Engine, framework: Transformers) -> dict[str, Any]:
-    wraps = {"fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP"}
+    wraps: dict[str, Any] = {"fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP"}
+    if framework.offload_params:
+        wraps["fsdp_offload_params"] = True
     if engine.name == "fsdp2":
         reshards = framework.reshard_after_forward
         return {"fsdp_version": 2, "fsdp_reshard_after_forward": reshards, **wraps}

@@ -14,6 +14,8 @@ COPIED: Mapping[str, str] = {
     "batch_size": "/training/micro_batch_size",
     "gradient_accumulation_steps": "/training/num_microbatches",
     "optimizer_in_bwd": "/training/optimizer/in_backward",
+    "fsdp_cpu_offload": "/framework/offload_params",
+    "fsdp.cpu_offload": "/framework/offload_params",
     "enable_activation_offloading": "/training/offload_activations",
     "fsdp_reshard_after_forward": "/framework/reshard_after_forward",
     "tensor_parallel_dim": "/parallelism/tp",

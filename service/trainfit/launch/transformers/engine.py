@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from math import prod
 from typing import Literal, NamedTuple
 
-from trainfit.launch.effects import Effect
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.changes import FSDP2_BY_DEFAULT
@@ -23,18 +22,13 @@ ENGINE = "/framework/data_parallel_engine"
 SHARDING = "/parallelism/data_parallel_sharding_strategy"
 REPLICAS = "/parallelism/data_parallel_replicate_size"
 RESHARD = "/framework/reshard_after_forward"
+ON_THE_HOST = "/framework/offload_params"
 NUM_GPUS = "/parallelism/num_gpus"
 RAY_WORKERS = "ray_num_workers"
 """Processes that Ray starts for LLaMA-Factory and axolotl, each with a GPU."""
 
 STRATEGIES = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2")
 """accelerate takes their numbers, from 1, as well."""
-
-ON_THE_HOST = Effect(
-    "weights on the host under FSDP are not modelled: a unit's come to the card where it runs",
-    "lowers",
-    "torch/distributed/fsdp: CPUOffload, CPUOffloadPolicy",
-)
 
 
 class Engine(NamedTuple):
@@ -167,7 +161,7 @@ def _trainers_fsdp(run: Run, named: Setting, options: list[str]) -> Engine:
     strategy = next((each.upper() for each in options if each.upper() in STRATEGIES), "FULL_SHARD")
     reshard = _fsdp_key(run, "reshard_after_forward")
     if "offload" in options or _on(run, "cpu_offload") or _on(run, "offload_params"):
-        draft.leave_out(named, ON_THE_HOST)
+        draft.put(ON_THE_HOST, True, named)
     if _on(run, "xla"):
         draft.leave_out(named, "FSDP of XLA is not modelled")
     wraps = "auto_wrap" in options or modern or _fsdp_key(run, "transformer_layer_cls_to_wrap")
@@ -198,7 +192,7 @@ def _launched_fsdp(run: Run, named: Setting) -> Engine:
     if accelerate.is_on("fsdp_offload_params"):
         offload = accelerate.get("fsdp_offload_params")
         assert offload is not None
-        draft.leave_out(offload, ON_THE_HOST)
+        draft.put(ON_THE_HOST, True, offload)
     policy = accelerate.get("fsdp_auto_wrap_policy")
     if policy is None:
         draft.leave_out(

@@ -92,6 +92,8 @@ class DataParallelism:
     sync_each_micro_batch: bool
     gradient_as_bucket_view: bool
     embedding_and_head_apart: bool
+    on_host: bool = False
+    """FSDP keeps shares of weights, gradients and optimizer states in host memory."""
     zero: ZeroBuffers | None = None
     """Of DeepSpeed only."""
 

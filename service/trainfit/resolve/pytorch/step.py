@@ -141,6 +141,7 @@ def _data_parallelism(
         sync_each_micro_batch=framework.sync_each_micro_batch,
         gradient_as_bucket_view=framework.gradient_as_bucket_view,
         embedding_and_head_apart=layout.ep > 1 and not model.output_layer.tied,
+        on_host=framework.offload_params,
         zero=_zero_buffers(framework.deepspeed, model) if engine == "deepspeed" else None,
     )
 
@@ -214,6 +215,8 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
     third = layout.sharding == "optim_grads_params"
     if engine == "deepspeed" and isinstance(framework, Transformers) and not third:
         _check_offload(framework, findings)
+    if isinstance(framework, Transformers) and framework.offload_params:
+        _check_fsdp_offload(layout, engine, findings)
     if layout.cp > 1 and isinstance(framework, Transformers):
         _check_context_parallel(job, model, engine, findings)
     if engine == "deepspeed" and layout.tp > 1:
@@ -257,6 +260,12 @@ def _check_offload(framework: Transformers, findings: Findings) -> None:
             "DeepSpeed offloads parameters in stage 3",
             put("/parallelism/data_parallel_sharding_strategy", "optim_grads_params"),
         )
+
+
+def _check_fsdp_offload(layout: Layout, engine: Engine, findings: Findings) -> None:
+    if engine not in ("fsdp1", "fsdp2") or layout.sharding != "optim_grads_params":
+        pointer = "/framework/offload_params"
+        findings.add(pointer, "conflict", "FSDP offloads what it shards", put(pointer, False))
 
 
 def _check_context_parallel(job: Job, model: ModelSpec, engine: Engine, findings: Findings) -> None:

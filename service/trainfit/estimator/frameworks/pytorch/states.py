@@ -283,7 +283,8 @@ def model_states(numbers: Numbers, largest: int, plan: PytorchPlan) -> States:
     """States between steps. `largest` is the number of elements of the largest parameter, of
     which alone there is a gradient where each is stepped as soon as it has one. Under tensor
     parallelism alone the embedding's gradient is a part of a whole one, and copied for the step.
-    With DeepSpeed's optimizer on the host, gradients go there as they are made.
+    With DeepSpeed's optimizer on the host, gradients go there as they are made, and so do all of
+    FSDP's shares.
     """
     strategy, states = plan.layout.sharding, plan.step.states
     part = shard(numbers, plan)
@@ -298,6 +299,8 @@ def model_states(numbers: Numbers, largest: int, plan: PytorchPlan) -> States:
         weights = stored(part, plan) + _whole_scales(numbers, part, plan)
     else:
         weights = stored(numbers, plan)
+    if plan.step.data_parallelism.on_host:
+        return States(_whole_scales(numbers, part, plan) + scales(part, plan), 0, 0, 0)
     zero = plan.step.data_parallelism.zero
     if zero is not None and zero.parameters_on_host:
         weights = 0

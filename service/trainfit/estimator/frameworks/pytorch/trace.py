@@ -48,6 +48,7 @@ def programs_tell_order(plan: PytorchPlan, *told: type[Block]) -> bool:
     record = OPTIMIZERS[optimizer.name]
     return (
         step.data_parallelism.zero is None
+        and not step.data_parallelism.on_host
         and not (step.offload_activations or optimizer.in_backward)
         and record.moments == record.matrix_moments
         and (step.adapters is None or step.adapters.virtual is None)

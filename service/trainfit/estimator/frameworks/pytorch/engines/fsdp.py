@@ -10,6 +10,7 @@ from trainfit.estimator.frameworks.pytorch.states import (
     gathered,
     padded,
     shard,
+    stored_share,
 )
 from trainfit.estimator.frameworks.pytorch.units import (
     Accumulated,
@@ -30,6 +31,8 @@ class Fsdp(Unsharded):
     def __init__(self, plan: PytorchPlan) -> None:
         super().__init__(plan)
         each_time = plan.step.data_parallelism.sync_each_micro_batch
+        self._on_host = plan.step.data_parallelism.on_host
+        """A rank's share of a unit then comes to the card to be gathered."""
         self._accumulates_unsharded = self._accumulates and not each_time
 
     def unit(self, numbers: Numbers) -> Unit:
@@ -44,10 +47,11 @@ class Fsdp(Unsharded):
         all_gather = unsharded - self._states.gathered * copied
         behind = self._states.gathered * (numbers.expert - copied)
         reduced = self._states.reduced * (numbers.trained - copied)
+        share = stored_share(numbers, self._plan) if self._on_host else 0
         return Unit(
             weights=unsharded,
-            all_gather=all_gather,
-            reduce_scatter=reduced,
+            all_gather=all_gather + share,
+            reduce_scatter=reduced + self._leaving(part),
             gradients=self._sharded_gradients(part, numbers),
             accumulated=self._unsharded_gradients(numbers),
             all_gather_kept=behind if apart else all_gather,
@@ -60,6 +64,10 @@ class Fsdp(Unsharded):
             return Accumulated(whole=self._unsharded_gradients(numbers) + embedding)
         return Accumulated(sharded=states.gradients) if self._accumulates else Accumulated()
 
+    def _leaving(self, part: int) -> int:
+        """The share of reduced gradients that is copied to the host."""
+        return self._states.reduced * part if self._on_host else 0
+
     def _unsharded_gradients(self, numbers: Numbers) -> int:
         """Gradients of a unit that earlier micro-batches have added up."""
         return self._states.reduced * numbers.trained if self._accumulates_unsharded else 0
@@ -69,6 +77,8 @@ class Fsdp(Unsharded):
         reduces over replicas until the end where that is no gradient yet.
         """
         states, size = self._states, 0
+        if self._on_host:
+            return 0
         if self._leaves_gradients or self._unsharded_gradients(numbers) > 0:
             size += states.gradients * part
         if self._plan.layout.replicas > 1 and states.reduced != states.gradients:
@@ -119,13 +129,12 @@ class Fsdp1(Fsdp):
         unit = super().unit(numbers)
         trained, states = numbers.trained, self._states
         joined = states.gathered * trained + unit.weights
-        copied = 0
+        copied, share = 0, shard(numbers, self._plan).trained
         if states.gathered != states.reduced:
-            share = shard(numbers, self._plan).trained
             copied = states.reduced * (trained + share) + states.gradients * share
         return unit._replace(
             all_gather_kept=0,
-            reduce_scatter=max(joined, copied) if trained else 0,
+            reduce_scatter=max(joined, copied) + self._leaving(share) if trained else 0,
             reduce_scatter_kept=0,
             copied=False,
         )
