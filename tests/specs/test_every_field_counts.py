@@ -113,6 +113,7 @@ ENCODED = {"method": "p_tuning", "num_virtual_tokens": 8}
 LSTM = {"encoder_reparameterization_type": "LSTM"}
 PREFIX = {"method": "prefix_tuning", "num_virtual_tokens": 8, "prefix_projection": True}
 DEEPSPEED = {"data_parallel_engine": "deepspeed"}
+SDPA = {"recompute": FULL, "attention": {"backend": "sdpa"}}
 FSDP1 = {"data_parallel_engine": "fsdp1"}
 FETCHING_LITTLE = {"stage3_max_live_parameters": 0, "stage3_prefetch_bucket_size": 10**6}
 JOBS = [
@@ -181,6 +182,7 @@ JOBS = [
     transformers(WIDE, {"num_gpus": 1}, {"peft": ENCODED | LSTM}),
     transformers(WIDE, {"num_gpus": 1}, {"recompute": FULL, "num_frozen_layers": 4}),
     transformers(DENSE, ZERO_3, {"peft": LORA, "recompute": FULL}, FSDP1),
+    transformers(DENSE | {"ffn_hidden_size": 64}, ZERO_3 | {"cp": 8}, SDPA),
 ]
 
 

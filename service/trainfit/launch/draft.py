@@ -290,6 +290,12 @@ class Reading:
             self.draft.complain(setting, str(error))
             return default
 
+    def pass_by(self, key: str) -> None:
+        """Note a setting, if it is given, as of no effect, as what is said over it counts."""
+        setting = self._left.pop(key, None)
+        if setting is not None:
+            self.draft.ignore(setting)
+
     def is_unknown(self, key: str) -> bool:
         """Whether a setting is given and what it says is not known."""
         return key in self.settings and self.settings[key].unknown is not None

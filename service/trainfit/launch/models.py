@@ -87,6 +87,33 @@ def config_at(program: Program, name: str, setting: Setting, draft: Draft) -> di
     return value if isinstance(value, dict) else None
 
 
+def most_parameters(draft: Draft) -> int | None:
+    """No model with this config.json has more parameters: L layers of four projections and a gated
+    feed-forward network or E of them, two matrices [V, h], and a hundredth for all else. None where
+    nothing is known of the model, or it is no plain decoder.
+    """
+    config = config_of(draft) or {}
+    hidden, layers, rows, width, heads = (config.get(name) for name in PLAIN)
+    if not (hidden and layers and rows and width and heads) or "text_config" in config:
+        return None
+    head = config.get("head_dim") or hidden // heads
+    groups = config.get("num_key_value_heads") or heads
+    named = (config.get(name) for name in ("num_experts", "num_local_experts", "n_routed_experts"))
+    experts = next((each for each in named if each), 0)
+    attention = 2 * hidden * head * (heads + groups)
+    feed_forward = 3 * hidden * max(width, (config.get("moe_intermediate_size") or width) * experts)
+    return int((layers * (attention + feed_forward) + 2 * rows * hidden) * 1.01)
+
+
+PLAIN = (
+    "hidden_size",
+    "num_hidden_layers",
+    "vocab_size",
+    "intermediate_size",
+    "num_attention_heads",
+)
+
+
 def config_of(draft: Draft) -> dict[str, Any] | None:
     """The config.json of the model as far as it is known here: sent, or bundled."""
     for look in (draft.overridden, draft.get):

@@ -87,9 +87,8 @@ def read_open(launch: Launch, error: LaunchError) -> LaunchReading | None:
         try:
             read_launch(alone)
         except LaunchError as left:
-            tried = read_open(alone, left)
-            return None if tried is None else _told(tried)
-        return None
+            if (tried := read_open(alone, left)) is not None:
+                return _told(tried)
     facts = tuple(open_facts(error))
     first = next(read_cases(launch, facts), None) if facts else None
     return None if first is None else replace(first[1], left_open=launch, open=facts)

@@ -63,6 +63,7 @@ OF_MEGATRON = Only(MEGATRON)
 OF_PYTORCH = Only(PYTORCH)
 OF_TRANSFORMERS = Only(("transformers",))
 IGNORED_OUTSIDE_MEGATRON = Only(MEGATRON, ignored=True)
+BY_HEADS = Only(("megatron", "transformers"), ignored=True)
 IGNORED_UNDER_MEGATRON = Only(PYTORCH, ignored=True)
 IGNORED_WITHOUT_PIPELINES = Only(("megatron", "torchtitan"), ignored=True)
 

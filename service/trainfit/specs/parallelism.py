@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field, field_validator
 
 from trainfit.specs.honoured import (
+    BY_HEADS,
     IGNORED_OUTSIDE_MEGATRON,
     IGNORED_WITHOUT_PIPELINES,
     MEGATRON,
@@ -109,8 +110,10 @@ class Parallelism(Part):
         description="Split activations outside attention and MLP over tp. Unset: tp > 1, but not "
         "under DeepSpeed, nor under nanotron, whose tp_mode is ALL_REDUCE then.",
     )
-    cp_comm_type: Annotated[CpCommType, IGNORED_OUTSIDE_MEGATRON] = Field(
-        "p2p", description="How context-parallel ranks exchange keys and values."
+    cp_comm_type: Annotated[CpCommType, BY_HEADS] = Field(
+        "p2p",
+        description="How context-parallel ranks exchange keys and values. Under transformers, a2a "
+        "is Ulysses, as verl and DeepSpeed have it.",
     )
     hierarchical_context_parallel_sizes: Annotated[LevelSizes, OF_MEGATRON] = Field(
         None, strict=False, description="Sizes of the a2a and p2p levels of cp_comm_type a2a+p2p."

@@ -62,4 +62,4 @@ def test_a_field_is_in_a_list(kind: str, key: str) -> None:
 def _check(found: Read, key: str) -> None:
     why = {each.key: each.why for each in found.account.unsupported}
     assert why.get(key) != UNKNOWN
-    assert key in found.recognised | found.irrelevant | found.unsupported
+    assert key in found.recognised | found.irrelevant | found.left_out

@@ -217,3 +217,19 @@ def test_an_engine_that_sleeps_holds_at_most_so_much() -> None:
     assert not kept.bounded
     assert "actor_rollout_ref.rollout.free_cache_engine" in kept.unsupported
     assert not trained("actor_rollout_ref.rollout.name=sglang").bounded
+
+
+def test_a_critic_of_the_same_model_holds_its_states() -> None:
+    """fp32 and two moments of 7.6 billion parameters over 8 ranks, and a hundredth."""
+    words = ("algorithm.adv_estimator=gae", "critic.model.path=Qwen/Qwen2-7B-Instruct")
+    tokens = ("actor_rollout_ref.actor.use_dynamic_bsz=True", "ppo_max_token_len_per_gpu=32768")
+    found = trained(*words, tokens[0], f"{ACTOR}.{tokens[1]}")
+    (told,) = [each for each in found.account.bounded if each.key == "algorithm.adv_estimator"]
+    assert told.direction == "raises"
+    assert told.bytes == pytest.approx(7.62e9 * 12 / 8, rel=0.02)
+    assert "algorithm.adv_estimator" in trained(*words, tokens[0]).unsupported
+
+
+def test_fused_kernels_lower_the_peak() -> None:
+    found = trained("actor_rollout_ref.model.use_fused_kernels=True")
+    assert "actor_rollout_ref.model.use_fused_kernels" in found.bounded

@@ -46,7 +46,7 @@ def fused(
     if 0 < read < heads:
         name = "gradients of repeated keys and values"
         backward.append(step.tensor(name, keys, heads, d + d_v))
-    passed, added = _ring(step, q, k, v)
+    passed, added = _exchanged(step, q, k, v)
     copy = step.tensor("output, tokens before heads", *out.shape)
     step.operation(
         NAME,
@@ -73,7 +73,7 @@ def math(
     sizes, (n, heads, _), d_v = step.sizes, q.shape, v.shape[-1]
     scores = step.tensor("scores", sizes.b, heads, sizes.s, sizes.s * sizes.c, width=FP32)
     out = step.tensor("output, transposed", n, heads * d_v)
-    passed, added = _ring(step, q, k, v)
+    passed, added = _exchanged(step, q, k, v)
     step.operation(
         NAME,
         saves=(q, k, v, step.tensor("softmax", *scores.shape, width=FP32), out),
@@ -101,7 +101,7 @@ def eager(
     as_read = step.by.softmax_dtype == "input" and sizes.bytes < FP32 and not sizes.autocast
     scores = _scores_as_read if as_read else _scores_in_full
     out = step.tensor("output, transposed", n, heads * d_v)
-    passed, added = _ring(step, q, k, v)
+    passed, added = _exchanged(step, q, k, v)
     kept, forward, backward = scores(step, shape, sinks=sinks)
     step.operation(
         NAME,
@@ -210,14 +210,19 @@ def _rotation(step: Modules, q: Tensor, *, rotated: bool) -> Tensors:
     return (step.several("products with cos and sin", 2, *q.shape),) if rotated else ()
 
 
-def _ring(step: Modules, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensors, Tensors]:
+def _exchanged(step: Modules, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensors, Tensors]:
     """What context-parallel ranks pass round: keys and values of all ranks, gathered at once, and
     in backward gradients in fp32, those of keys and values as they come and go besides.
-    Source: _templated_ring_attention and its backward.
+    Source: _templated_ring_attention and its backward. Under Ulysses each has all tokens of some
+    heads, as many elements, and one tensor at a time as it is sent and as it comes.
+    Sources: verl's utils/ulysses.py (all_to_all_tensor), deepspeed/sequence/layer.py.
     """
     c = step.sizes.c
     if c == 1:
         return (), ()
+    if step.plan.step.ulysses:
+        sent = step.several("queries, sent and received", 2, *q.shape)
+        return (sent,), (sent,)
     (keys, heads, d), d_v = k.shape, v.shape[-1]
     whole = step.tensor("keys and values of all ranks", c, keys, heads, d + d_v)
     own = step.tensor("gradient of q, added up over ranks", *q.shape, width=FP32)

@@ -17,6 +17,7 @@ from trainfit.launch.models import config_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_stored
+from trainfit.launch.transformers.added_tokens import leave_out_added_tokens
 from trainfit.launch.transformers.engine import STRATEGIES, Engine
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, put_precision
@@ -91,6 +92,8 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     put_optimizer(run)
     _put_recompute(run)
     _put_kernels(run)
+    if (tokens := run.arguments.get("tokens")) is not None and isinstance(tokens.value, list):
+        leave_out_added_tokens(run, tokens, len(tokens.value), "axolotl's loaders/tokenizer.py")
     put_loss(run, size, length)
     if run.arguments.get("per_device_eval_batch_size") is None:
         run.arguments.get("eval_strategy")

@@ -65,18 +65,27 @@ def gpus_of_node(program: Program, overrides: Mapping[str, Any]) -> int | None:
     return total if isinstance(total, int) and 0 < total <= A_NODE else None
 
 
-def printed(gpus: int | None, words: Sequence[str]) -> str | None:
-    """What a command prints that lists or counts the GPUs of its node; None of any other."""
+_ELSEWHERE = re.compile(r"\s*import torch_(npu|xla)\s*")
+"""Modules for accelerators that are no GPUs."""
+
+
+def printed(gpus: int | None, words: Sequence[str]) -> tuple[str, int] | None:
+    """What a command prints that lists or counts the GPUs of its node, and its status, or that asks
+    whether it has another accelerator, which it has not; None of any other.
+    """
     name, *rest = words
+    python = re.fullmatch(r"python[\d.]*", name) and rest[:1] == ["-c"] and len(rest) == 2
+    if python and _ELSEWHERE.fullmatch(rest[1]):
+        return "", 1
     if gpus is None:
         return None
-    if re.fullmatch(r"python[\d.]*", name) and rest[:1] == ["-c"] and len(rest) == 2:
-        return f"{gpus}\n" if _COUNTS.fullmatch(rest[1]) else None
+    if python:
+        return (f"{gpus}\n", 0) if _COUNTS.fullmatch(rest[1]) else None
     listed = any(word in ("-L", "--list-gpus") for word in rest)
     asked = any(word.startswith("--query-gpu=") for word in rest)
     if name != "nvidia-smi" or not (listed or (asked and any("noheader" in each for each in rest))):
         return None
-    return "".join(f"GPU {index}\n" for index in range(gpus))
+    return "".join(f"GPU {index}\n" for index in range(gpus)), 0
 
 
 def known(settings: Iterable[Setting | None]) -> tuple[Setting, ...]:

@@ -83,9 +83,9 @@ class Script:
         state: State,
         budget: Budget,
         file: Callable[[str], Sent | None],
-        prints: Callable[[Sequence[str]], str | None] = lambda _: None,
+        prints: Callable[[Sequence[str]], tuple[str, int] | None] = lambda _: None,
     ) -> None:
-        """`prints` says what a program with these words prints, where that is known."""
+        """`prints` says what a program with these words prints, and its status, if it is known."""
         self.state = state
         self.budget = budget
         self.file = file
@@ -390,10 +390,12 @@ class Script:
     def start(self, words: Sequence[Text], place: Piece) -> Status:
         """A program, whose words are kept."""
         name = str(words[0])
-        output = None if self.loosely else self.prints([str(text) for text in words])
-        if output is not None:
-            self.emit(Text.at(place, output))
-            return 0
+        printed = None if self.loosely else self.prints([str(text) for text in words])
+        if printed is not None:
+            output, status = printed
+            if output:
+                self.emit(Text.at(place, output))
+            return status
         why = f"{name} is not run; write what it prints in its place"
         succeeds = name in SUCCEEDING and words[0].unknown is None
         if self.printed is not None and not (succeeds and name not in ("date", "ls")):

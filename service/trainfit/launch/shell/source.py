@@ -14,10 +14,11 @@ from trainfit.launch.shell.text import Text
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 _PLACEHOLDER = re.compile(
+    r"\bTO_BE_FILLED\b|"
     r"(?:(?<=[\s=])|^)<(?![\s(])[^<>|&;$`\"'{}()\n]*[^<>|&;$`\"'{}()\s]>(?=[\s/\"'\\_.,:]|$)"
 )
-"""<your path>, as examples have it; what it is to hold is not known. Bash takes it for two
-redirections, of which nobody writes the first so close to the second."""
+"""TO_BE_FILLED or <your path>, as examples have it; what it is to hold is not known. Bash takes the
+second for two redirections, of which nobody writes the first so close to the other."""
 
 OPAQUE = "\ue000"
 """Stands in the text for a piece that is not known; no letter of any language."""
@@ -87,7 +88,7 @@ class Source:
 
 def _parted(piece: Piece) -> Iterator[Piece]:
     """A piece, with placeholders in it as pieces that are not known."""
-    if piece.unknown is not None or "<" not in piece.text:
+    if piece.unknown is not None or not _PLACEHOLDER.search(piece.text):
         yield piece
         return
     at = 0

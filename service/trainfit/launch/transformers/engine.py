@@ -294,8 +294,11 @@ def put_parallel_sizes(run: Run, engine: Engine, num_gpus: int | None, *, filled
         if (setting := given[name]) is not None:
             run.draft.put(f"/parallelism/{name}", setting.value, setting)
     sequence = given["sp"]
-    if sequence is not None and sizes["sp"] != 1:
-        run.draft.leave_out(sequence, "Ulysses' sequence parallelism is not modelled")
+    if sequence is not None and sizes["sp"] != 1 and engine.name == "deepspeed":
+        run.draft.put("/parallelism/cp", sequence.value, sequence)
+        run.draft.put("/parallelism/cp_comm_type", "a2a", sequence)
+    elif sequence is not None and sizes["sp"] != 1:
+        run.draft.leave_out(sequence, "Ulysses' sequence parallelism goes with DeepSpeed here")
     if engine.name != "deepspeed" and num_gpus is not None:
         told = {name: size for name, size in sizes.items() if size is not None}
         if filled:

@@ -200,6 +200,8 @@ def put_layout(run: Run, *, filled: bool = False) -> tuple[Engine, int | None]:
     num_gpus = put_num_gpus(run, engine, filled=filled)
     put_parallel_sizes(run, engine, num_gpus, filled=filled)
     ranks = put_tensor_parallel(run) if engine.name == "deepspeed" else 1
+    if engine.name == "deepspeed":
+        ranks *= run.draft.get("/parallelism/cp") or 1
     return engine, None if num_gpus is None else max(1, num_gpus // ranks)
 
 

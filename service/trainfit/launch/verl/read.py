@@ -16,8 +16,9 @@ from trainfit.launch.keys import table_of
 from trainfit.launch.models import put_model
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting, settings_of
-from trainfit.launch.values import flag, size, whole, word
-from trainfit.launch.verl import megatron
+from trainfit.launch.values import flag, size, whole
+from trainfit.launch.verl import megatron, sft
+from trainfit.launch.verl.beside import ON_THE_CARD, RESERVED, leave_out, leave_out_beside
 from trainfit.launch.verl.keys import (
     ACTOR,
     ALWAYS_ENTROPY,
@@ -30,15 +31,12 @@ from trainfit.launch.verl.keys import (
     RELEASES,
     ROLLOUT,
     STRATEGIES,
-    WITHOUT_CRITIC,
 )
 from trainfit.specs.launch import LaunchFile
 
 TRAINER = re.compile(r"(.*[./])?verl[./]trainer[./](?P<name>\w+?)(\.py)?|main_ppo\.py")
 PPO = "main_ppo"
 SECTION = "actor_rollout_ref"
-RESERVED = "/gpu/reserved_other_bytes"
-ON_THE_CARD = "is on the card and not modelled; give /gpu/reserved_other_bytes in overrides"
 
 
 def recognises(program: Program) -> bool:
@@ -55,9 +53,12 @@ def _is_config(file: LaunchFile) -> bool:
 def read(program: Program, draft: Draft, version: str | None) -> None:
     """Read a launch as the release of this name takes it; unset: the latest."""
     release = _release(version)
-    _refuse_other_trainers(program)
+    trainer = _trainer(program)
     file, words, named = _config(program)
     settings = _settings(file, list(assignments(words)), draft)
+    if trainer == sft.TRAINER:
+        _read_fsdp(sft.as_actor(settings, program, draft), program, draft, release, alone=True)
+        return
     chosen = settings.get(f"{ACTOR}.strategy", named)
     if chosen is not None and (chosen is named or chosen.value == "megatron"):
         _read_megatron(settings, chosen, program, draft, release)
@@ -66,22 +67,31 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
 
 
 def _read_fsdp(
-    settings: Mapping[str, Setting], program: Program, draft: Draft, release: str
+    settings: Mapping[str, Setting],
+    program: Program,
+    draft: Draft,
+    release: str,
+    *,
+    alone: bool = False,
 ) -> None:
+    """The actor under FSDP, or with `alone` what is trained as it is with nothing beside it."""
     reading = Reading(settings, draft, values_of(settings))
     whose = f"verl {release}"
     draft.default("/framework/name", "transformers", whose)
     draft.default("/framework/sync_each_micro_batch", True, whose)
     _model(reading, draft, program, whose)
     sp = _layout(reading, draft, whose)
-    _batch(reading, draft, whose, sequence_ranks=sp, replica_ranks=sp)
+    sample = sft.SAMPLE if alone else SAMPLE
+    _batch(reading, draft, whose, sample, sequence_ranks=sp, replica_ranks=sp)
     _precision(reading, draft, whose)
     _optimizer(reading, draft)
     _recompute(reading, draft, whose)
     _loss(reading, draft, release)
-    _beside_the_actor(reading, draft)
+    if not alone:
+        leave_out_beside(reading, draft)
     _segments(program, draft)
-    reading.close(table_of(__package__), _targets(settings))
+    keys = table_of(__package__, "sft") if alone else table_of(__package__)
+    reading.close(keys, _targets(settings))
 
 
 def _read_megatron(
@@ -103,7 +113,7 @@ def _read_megatron(
     _put_model(reading, draft, program)
     _gpus(reading, draft, whose)
     sequence, replica = megatron.ranks(engine)
-    _batch(reading, draft, whose, sequence_ranks=sequence, replica_ranks=replica)
+    _batch(reading, draft, whose, SAMPLE, sequence_ranks=sequence, replica_ranks=replica)
     if (optimizer := reading.get(f"{OPTIMIZER}.optimizer")) is not None:
         engine[f"{OPTIMIZER}.optimizer"] = optimizer
     megatron.read_engine(engine, chosen, draft, whose)
@@ -111,7 +121,7 @@ def _read_megatron(
     _fused_kernels(reading, draft)
     if draft.overridden(RESERVED) is None:
         megatron.keep_reference(reading, draft, f"what the reference model holds {ON_THE_CARD}")
-    _beside_the_actor(reading, draft)
+    leave_out_beside(reading, draft)
     _segments(program, draft)
     reading.close(table_of(__package__) | table_of(__package__, "megatron"), _targets(others))
 
@@ -135,11 +145,14 @@ def _release(version: str | None) -> str:
     return named
 
 
-def _refuse_other_trainers(program: Program) -> None:
+def _trainer(program: Program) -> str:
+    """The trainer that is started; of files alone that of PPO. Raises LaunchError for another."""
     found = TRAINER.fullmatch(program.name) if program.name is not None else None
-    name = found["name"] if found is not None else None
-    if name not in (None, PPO):
-        raise LaunchError(Complaint(f"verl's trainer {name} is not read; {PPO} is"))
+    name = (found["name"] if found is not None else None) or PPO
+    if name not in (PPO, sft.TRAINER):
+        message = f"verl's trainer {name} is not read; {PPO} and {sft.TRAINER} are"
+        raise LaunchError(Complaint(message))
+    return name
 
 
 def _config(program: Program) -> tuple[LaunchFile | None, Sequence[Word], Setting | None]:
@@ -175,8 +188,10 @@ def _settings(
 
 
 def _put_model(reading: Reading, draft: Draft, program: Program) -> None:
-    path = reading.get(f"{MODEL}.path")
-    if draft.overridden("/model") is None:
+    if draft.overridden("/model") is not None:
+        reading.pass_by(f"{MODEL}.path")
+    else:
+        path = reading.get(f"{MODEL}.path")
         if path is not None:
             put_model(draft, program, path)
         draft.require("/model", f"{MODEL}.path names no model; give /model in overrides", path)
@@ -209,6 +224,11 @@ def _layout(reading: Reading, draft: Draft, whose: str) -> int:
         draft.default("/framework/data_parallel_engine", "fsdp1", whose)
     draft.default("/parallelism/data_parallel_sharding_strategy", "optim_grads_params", whose)
     reading.copy(f"{FSDP}.reshard_after_forward", "/framework/reshard_after_forward", flag)
+    offload = f"{FSDP}.offload_policy"
+    if named == "fsdp2":
+        reading.copy(offload, "/framework/offload_params", flag)
+    elif (idle := reading.get(offload)) is not None:
+        draft.ignore(idle)
     gpus = _gpus(reading, draft, whose)
     group = reading.value(f"{FSDP}.fsdp_size", -1, whole)
     replicas, rest = divmod(gpus, group) if group > 0 else (1, 0)
@@ -229,26 +249,42 @@ def _layout(reading: Reading, draft: Draft, whose: str) -> int:
 
 def _gpus(reading: Reading, draft: Draft, whose: str) -> int:
     keys = ("trainer.n_gpus_per_node", "trainer.nnodes")
+    pointer = "/parallelism/num_gpus"
+    overridden = draft.overridden(pointer)
+    if isinstance(overridden, int) and overridden > 0:
+        for key in keys:
+            reading.pass_by(key)
+        return overridden
     counts = [reading.value(key, usual, size) for key, usual in zip(keys, (8, 1), strict=True)]
     given = [setting for key in keys if (setting := reading.get(key)) is not None]
-    pointer = "/parallelism/num_gpus"
+    for key in keys:
+        if reading.is_unknown(key):
+            draft.put(pointer, None, reading.settings[key])
     if given:
         draft.put(pointer, prod(counts), *given)
     else:
         draft.default(pointer, prod(counts), whose)
-    overridden = draft.overridden(pointer)
-    return overridden if isinstance(overridden, int) and overridden > 0 else prod(counts)
+    return prod(counts)
+
+
+SAMPLE: Mapping[str, int] = {"data.max_prompt_length": 512, "data.max_response_length": 512}
+"""What a sample is made of, and the most tokens of each where nothing else is said."""
 
 
 def _batch(
-    reading: Reading, draft: Draft, whose: str, *, sequence_ranks: int, replica_ranks: int
+    reading: Reading,
+    draft: Draft,
+    whose: str,
+    sample: Mapping[str, int],
+    *,
+    sequence_ranks: int,
+    replica_ranks: int,
 ) -> None:
     """Either micro-batches of whole samples, or as many tokens as are allowed, packed into one.
     Ranks share a sequence, and others beside them a replica of the model.
     """
-    prompt, response = "data.max_prompt_length", "data.max_response_length"
-    length = reading.value(prompt, 512, size) + reading.value(response, 512, size)
-    lengths = [each for key in (prompt, response) if (each := reading.get(key)) is not None]
+    length = sum(reading.value(key, usual, size) for key, usual in sample.items())
+    lengths = [each for key in sample if (each := reading.get(key)) is not None]
     micro_key, tokens_key = (
         f"{ACTOR}.ppo_micro_batch_size_per_gpu",
         f"{ACTOR}.ppo_max_token_len_per_gpu",
@@ -341,7 +377,7 @@ def _loss(reading: Reading, draft: Draft, release: str) -> None:
     removed = [reading.value(key, None, flag) for key in padding]
     if not next((each for each in removed if each is not None), usual):
         why = "logits of padded samples are not modelled; set use_remove_padding"
-        _leave_out(reading, draft, padding, why)
+        leave_out(reading, draft, padding, why)
     _fused_kernels(reading, draft)
 
 
@@ -351,64 +387,19 @@ def _entropy(reading: Reading, draft: Draft, release: str) -> None:
     coefficient = reading.value(entropy, 0)
     if asked or coefficient or release in ALWAYS_ENTROPY:
         why = "what the entropy keeps of the logits is not modelled"
-        _leave_out(reading, draft, (entropy, f"{ACTOR}.calculate_entropy"), why)
+        leave_out(reading, draft, (entropy, f"{ACTOR}.calculate_entropy"), why)
 
 
 def _fused_kernels(reading: Reading, draft: Draft) -> None:
     fused = (f"{MODEL}.use_fused_kernels", f"{ACTOR}.use_fused_kernels")
-    if any(reading.value(key, False, flag) for key in fused):
-        _leave_out(reading, draft, fused, "verl's fused kernels of head and loss are not modelled")
+    on = [each for key in fused if reading.value(key, False, flag) and (each := reading.get(key))]
+    for setting in on:
+        draft.leave_out(setting, FUSED)
 
 
-def _beside_the_actor(reading: Reading, draft: Draft) -> None:
-    """What else is on the card during the update: the sleeping rollout engine, and other models."""
-    key = "algorithm.adv_estimator"
-    estimator = reading.value(key, "gae", word)
-    if estimator not in WITHOUT_CRITIC:
-        _leave_out(reading, draft, (key,), "a critic that shares the card is not modelled")
-    enabled = "reward_model.enable"
-    if reading.value(enabled, False, flag):
-        _leave_out(
-            reading, draft, (enabled,), "a reward model that shares the card is not modelled"
-        )
-    _rollout(reading, draft)
-
-
-ASLEEP_BYTES = 8 * 2**30
-"""What vLLM still holds once it sleeps: context, CUDA graphs and communicators. Measured of a model
-of 1B: 0.8 GiB on one card of its own, 2.4 to 7.4 GiB with tensor parallelism.
-Source: NVIDIA-NeMo/RL issue 223.
-"""
-
-
-def _rollout(reading: Reading, draft: Draft) -> None:
-    """The engine frees weights and cache while the actor trains, unless it is told to keep them."""
-    utilisation, frees = (f"{ROLLOUT}.gpu_memory_utilization", f"{ROLLOUT}.free_cache_engine")
-    why = f"what the rollout engine holds while the actor trains {ON_THE_CARD}"
-    given = [setting for key in (utilisation, frees) if (setting := reading.get(key)) is not None]
-    if draft.overridden(RESERVED) is not None:
-        for setting in given:
-            draft.ignore(setting)
-        return
-    named = reading.value(f"{ROLLOUT}.name", "vllm", word)
-    if not given or named != "vllm" or not reading.value(frees, True, flag):
-        _leave_out(reading, draft, (utilisation, frees), why)
-        return
-    asleep = Effect(
-        f"the rollout engine sleeps while the actor trains, and what it still holds {ON_THE_CARD}",
-        "raises",
-        "NVIDIA-NeMo/RL issue 223: 0.8 to 7.4 GiB of a sleeping vLLM",
-        bytes=ASLEEP_BYTES,
-    )
-    draft.leave_out(given[0], asleep)
-    for setting in given[1:]:
-        draft.recognise(setting)
-
-
-def _leave_out(reading: Reading, draft: Draft, keys: Sequence[str], why: str) -> None:
-    """Note keys as unsupported. Raises LaunchError where none is given, and a default is meant."""
-    given = [setting for key in keys if (setting := reading.get(key)) is not None]
-    for setting in given:
-        draft.leave_out(setting, why)
-    if not given:
-        raise LaunchError(Complaint(f"{keys[0]} is not given, and by default {why}"))
+FUSED = Effect(
+    "verl's fused kernels of head and loss make logits of 512 tokens at a time",
+    "lowers",
+    "verl/utils/experimental/torch_functional.py: FusedLinearForPPO",
+    within={"/training/loss/cross_entropy": "liger"},
+)

@@ -146,6 +146,8 @@ class PytorchStep:
     data_parallelism: DataParallelism
     checkpointing: Checkpointing
     offload_activations: bool
+    ulysses: bool
+    """Context-parallel ranks exchange heads rather than keys and values."""
     adapters: Adapters | None
     frozen: frozenset[str]
     kernels: Literal["eager", "fused"]

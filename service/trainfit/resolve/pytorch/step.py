@@ -25,7 +25,7 @@ from trainfit.resolve.pytorch.precision import (
     with_base,
 )
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Attention, LatentAttention, Recurrence
+from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp, Recurrence
 from trainfit.specs.framework import DeepSpeed, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.training import Precision
@@ -58,6 +58,9 @@ def resolve_pytorch_step(
         data_parallelism=_data_parallelism(framework, engine, layout, model),
         checkpointing=_checkpointing(job),
         offload_activations=training.offload_activations,
+        ulysses=isinstance(framework, Transformers)
+        and layout.cp > 1
+        and layout.cp_comm_type == "a2a",
         adapters=adapters,
         frozen=frozen_modules(training),
         kernels="fused" if _is_fused(framework) else "eager",
@@ -218,7 +221,7 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
     if isinstance(framework, Transformers) and framework.offload_params:
         _check_fsdp_offload(layout, engine, findings)
     if layout.cp > 1 and isinstance(framework, Transformers):
-        _check_context_parallel(job, model, engine, findings)
+        _check_context_parallel(job, model, layout, engine, findings)
     if engine == "deepspeed" and layout.tp > 1:
         check_auto_tp(job, model, layout, findings)
     check_virtual_tokens(job, model, layout, findings)
@@ -268,11 +271,20 @@ def _check_fsdp_offload(layout: Layout, engine: Engine, findings: Findings) -> N
         findings.add(pointer, "conflict", "FSDP offloads what it shards", put(pointer, False))
 
 
-def _check_context_parallel(job: Job, model: ModelSpec, engine: Engine, findings: Findings) -> None:
+def _check_context_parallel(
+    job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings: Findings
+) -> None:
     """accelerate's is that of PyTorch, as torchtitan's: under FSDP2, by way of
     scaled_dot_product_attention, without a mask. Sources: accelerate's parallelism_config.py and
-    big_modeling.py (_attach_context_parallel_hooks).
+    big_modeling.py (_attach_context_parallel_hooks). Ulysses divides heads, whatever their kernel.
     """
+    if job.parallelism.cp_comm_type == "a2a":
+        _check_ulysses(model, layout, engine, findings)
+        return
+    if job.parallelism.cp_comm_type != "p2p":
+        pointer = "/parallelism/cp_comm_type"
+        message = "under transformers keys and values are passed round, or heads exchanged"
+        findings.add(pointer, "conflict", message, put(pointer, "p2p"))
     if engine != "fsdp2":
         findings.add(
             "/parallelism/cp",
@@ -290,6 +302,23 @@ def _check_context_parallel(job: Job, model: ModelSpec, engine: Engine, findings
     if any(isinstance(b, Recurrence) for b in model.blocks):
         message = "accelerate's context parallelism has no mixers that are linear in the sequence"
         findings.add("/parallelism/cp", "conflict", message, put("/parallelism/cp", 1))
+
+
+def _check_ulysses(model: ModelSpec, layout: Layout, engine: Engine, findings: Findings) -> None:
+    """Sources: verl's models/transformers/monkey_patch.py, deepspeed's
+    runtime/sequence_parallel/ulysses_sp.py (UlyssesSPAttentionHF.register_with_transformers).
+    """
+    pointer = "/parallelism/cp"
+    heads = {block.heads for block in model.blocks if isinstance(block, Attention)}
+    if engine == "ddp":
+        message = "heads are exchanged under FSDP and DeepSpeed"
+        findings.add(pointer, "not_modelled", message, put(pointer, 1))
+    if not all(isinstance(each, Attention | Mlp | Experts) for each in model.blocks):
+        message = "heads are exchanged of softmax attention alone"
+        findings.add(pointer, "not_modelled", message, put(pointer, 1))
+    elif any(number % layout.cp for number in heads):
+        message = f"{', '.join(map(str, sorted(heads)))} heads do not divide over cp = {layout.cp}"
+        findings.add(pointer, "conflict", message, put(pointer, 1))
 
 
 def _check_chunked_nll(job: Job, layout: Layout, findings: Findings) -> None:

@@ -21,6 +21,8 @@ def attention(step: Modules, x: Tensor, block: Attention) -> None:
     a, g, d = step.named(a=block.heads, g=block.kv_heads, d=block.head_dim)
     (d_v,) = step.named(d_v=block.v_head_dim) if block.v_head_dim else (d,)
     a, g = a // t, max(g // t, 1) if block.owns_kv else 0
+    if g and step.plan.step.ulysses and step.sizes.c > g:
+        g = step.sizes.c  # a rank has a head of them at least
     packed = _projections(step, x, block, (a * d, g * d, g * d_v))
     if block.q_norm is not None:
         _norm_heads(step, block.q_norm, a, d)

@@ -1,0 +1,104 @@
+"""What shares the card with verl's actor while that is updated: the sleeping rollout engine, a
+critic, a reward model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainfit.launch.draft import Draft, Reading
+from trainfit.launch.effects import Effect
+from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.models import most_parameters
+from trainfit.launch.values import flag, size, word
+from trainfit.launch.verl.keys import ACTOR, MODEL, ROLLOUT, WITHOUT_CRITIC
+
+RESERVED = "/gpu/reserved_other_bytes"
+ON_THE_CARD = "is on the card and not modelled; give /gpu/reserved_other_bytes in overrides"
+
+
+def leave_out_beside(reading: Reading, draft: Draft) -> None:
+    """Note what else is on the card, bounded where it is known how much that can be."""
+    _critic(reading, draft)
+    enabled = "reward_model.enable"
+    if reading.value(enabled, False, flag):
+        leave_out(reading, draft, (enabled,), "a reward model that shares the card is not modelled")
+    _rollout(reading, draft)
+
+
+CRITIC_BYTES = 4 + 8
+"""Of a parameter between updates: fp32, and Adam's two moments (fsdp_workers.py: CriticWorker)."""
+CRITICS_TOKENS = 32768
+
+
+def _critic(reading: Reading, draft: Draft) -> None:
+    """A critic of the actor's model is updated as the actor is, with no logits, and each holds its
+    shares of states while the other is. Bounded where its micro-batches are no larger.
+    """
+    key = "algorithm.adv_estimator"
+    estimator = reading.value(key, "gae", word)
+    if estimator in WITHOUT_CRITIC:
+        return
+    model, actor = (reading.get(name) for name in ("critic.model.path", f"{MODEL}.path"))
+    dynamic = reading.value(f"{ACTOR}.use_dynamic_bsz", False, flag)
+    kind = "max_token_len" if dynamic else "micro_batch_size"
+    usual = CRITICS_TOKENS if dynamic else 0
+    mine = reading.value(f"{ACTOR}.ppo_{kind}_per_gpu", 16384 if dynamic else 0, size)
+    its = reading.value(f"critic.ppo_{kind}_per_gpu", usual, size)
+    parameters, world = most_parameters(draft), draft.get("/parallelism/num_gpus")
+    alike = model is not None and actor is not None and model.value == actor.value
+    setting = reading.get(key) or model
+    if setting is None or not (alike and 0 < its <= mine and parameters and world):
+        leave_out(reading, draft, (key,), "a critic that shares the card is not modelled")
+        return
+    effect = Effect(
+        "a critic of the same model holds its states while the actor is updated",
+        "raises",
+        "verl/workers/fsdp_workers.py: CriticWorker",
+        bytes=-(-parameters * CRITIC_BYTES // world),
+    )
+    draft.leave_out(setting, effect)
+
+
+ASLEEP_BYTES = 8 * 2**30
+"""What vLLM still holds once it sleeps: context, CUDA graphs and communicators. Measured of a model
+of 1B: 0.8 GiB on one card of its own, 2.4 to 7.4 GiB with tensor parallelism.
+Source: NVIDIA-NeMo/RL issue 223.
+"""
+
+
+def asleep(what: str) -> Effect:
+    """What a rollout engine that sleeps does to an update."""
+    return Effect(
+        f"{what} sleeps while the actor trains, and what it still holds {ON_THE_CARD}",
+        "raises",
+        "NVIDIA-NeMo/RL issue 223: 0.8 to 7.4 GiB of a sleeping vLLM",
+        bytes=ASLEEP_BYTES,
+    )
+
+
+def _rollout(reading: Reading, draft: Draft) -> None:
+    """The engine frees weights and cache while the actor trains, unless it is told to keep them."""
+    utilisation, frees = (f"{ROLLOUT}.gpu_memory_utilization", f"{ROLLOUT}.free_cache_engine")
+    why = f"what the rollout engine holds while the actor trains {ON_THE_CARD}"
+    given = [setting for key in (utilisation, frees) if (setting := reading.get(key)) is not None]
+    if draft.overridden(RESERVED) is not None:
+        for setting in given:
+            draft.ignore(setting)
+        return
+    named = reading.value(f"{ROLLOUT}.name", "vllm", word)
+    if not given or named != "vllm" or not reading.value(frees, True, flag):
+        leave_out(reading, draft, (utilisation, frees), why)
+        return
+    draft.leave_out(given[0], asleep("the rollout engine"))
+    for setting in given[1:]:
+        draft.recognise(setting)
+
+
+def leave_out(reading: Reading, draft: Draft, keys: Sequence[str], why: str) -> None:
+    """Note keys as unsupported. Raises LaunchError where none is given, and a default is meant."""
+    given = [setting for key in keys if (setting := reading.get(key)) is not None]
+    for setting in given:
+        draft.leave_out(setting, why)
+    if not given:
+        raise LaunchError(Complaint(f"{keys[0]} is not given, and by default {why}"))

@@ -1,0 +1,66 @@
+"""verl's trainer on samples, by jobs worked out by hand from its configs and its engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.launches import Read, launch_of, read
+from trainfit.launch.errors import LaunchError
+
+COMMAND = (
+    "torchrun --standalone --nnodes=1 --nproc_per_node=8 -m verl.trainer.sft_trainer "
+    "model.path=Qwen/Qwen3-8B data.train_files=train.parquet optim.lr=1e-4 engine=fsdp "
+)
+
+
+def trained(words: str = "") -> Read:
+    return read(launch_of(argv=(COMMAND + words).split()))
+
+
+def test_what_nothing_says_is_as_the_config_has_it() -> None:
+    """sft_trainer_engine.yaml, engine/fsdp.yaml, model/hf_model.yaml, optim/fsdp.yaml."""
+    found = trained()
+    fields = {name: value for name, value in found.fields().items() if name != "/model"}
+    assert fields == {
+        "/framework/name": "transformers",
+        "/framework/data_parallel_engine": "fsdp1",
+        "/framework/sync_each_micro_batch": True,
+        "/framework/expandable_segments": False,
+        "/parallelism/num_gpus": 8,
+        "/parallelism/data_parallel_sharding_strategy": "optim_grads_params",
+        "/training/micro_batch_size": 1,
+        # data.max_token_len_per_gpu, packed
+        "/training/seq_length": 8192,
+        # 256 samples of 1024 tokens over 8 ranks, 8 of them in a micro-batch
+        "/training/num_microbatches": 4,
+        "/training/precision/params": "fp32",
+        "/training/precision/compute": "bf16",
+        "/training/precision/gradients": "fp32",
+        "/training/optimizer/implementation": "foreach",
+        "/training/recompute/granularity": "full",
+        "/training/loss/cross_entropy": "fused",
+    }
+    assert not found.left_out
+
+
+def test_ranks_share_a_sequence_and_adapters_are_trained() -> None:
+    found = trained("engine.ulysses_sequence_parallel_size=2 model.lora_rank=32")
+    assert found.field("/training/seq_length") == 2 * 8192
+    assert found.field("/parallelism/cp") == 2
+    assert found.field("/parallelism/cp_comm_type") == "a2a"
+    assert found.field("/training/peft/r") == 32
+    assert found.field("/training/peft/target_modules") == "all-linear"
+
+
+def test_micro_batches_of_samples_are_as_long_as_the_longest() -> None:
+    words = "data.use_dynamic_bsz=False data.micro_batch_size_per_gpu=2 data.max_length=2048"
+    found = trained(words)
+    assert found.field("/training/micro_batch_size") == 2
+    assert found.field("/training/seq_length") == 2048
+    assert found.field("/training/num_microbatches") == 16
+
+
+@pytest.mark.parametrize("engine", ["megatron", "veomni"])
+def test_other_engines_are_refused(engine: str) -> None:
+    with pytest.raises(LaunchError, match=engine):
+        trained(f"engine={engine}")
