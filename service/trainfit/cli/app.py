@@ -26,6 +26,7 @@ COMPARE = "Put the jobs of files side by side."
 MEASUREMENTS = "Print what logs of runs say of their memory and speed."
 CALIBRATE = "Print what runs of a cluster took beyond their tensors, for --calibration."
 RECONCILE = "Put what a run took beside what was predicted."
+SNAPSHOT = "Reduce recordings of PyTorch's allocator to what can be sent."
 ON_THE_HUB = "Models are looked up on the Hugging Face Hub, too, unless HF_HUB_OFFLINE is 1."
 
 app = App(
@@ -48,6 +49,7 @@ app.command(
 app.command("trainfit.cli.measurements:measurements", help=MEASUREMENTS)
 app.command("trainfit.cli.reconcile:reconcile", help=f"{RECONCILE}\n\n{ON_THE_HUB}")
 app.command("trainfit.cli.calibrate:calibrate", help=f"{CALIBRATE}\n\n{ON_THE_HUB}")
+app.command("trainfit.cli.snapshot:app", name="snapshot", help=SNAPSHOT)
 app.command("trainfit.cli.models:app", name="models", help="List models, and fetch them ahead.")
 app.command("trainfit.cli.gpus:gpus", help="List the GPUs that are known by name.")
 app.command("trainfit.cli.serve:serve", help="Answer over HTTP.")

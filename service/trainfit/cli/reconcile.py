@@ -9,7 +9,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
+from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.estimate import JOB, NAMED
+from trainfit.cli.files import read_config
 from trainfit.cli.flags import takes_job_flags
 from trainfit.cli.jobs import question
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
@@ -20,6 +22,8 @@ from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.decisions.quantities import gib, gib_range, plain, ranges
 from trainfit.decisions.reconcile.comparison import ComparedFigure
 from trainfit.decisions.reconcile.explanations import Explanation
+from trainfit.decisions.reconcile.snapshot import SnapshotMatch
+from trainfit.documents.document import FileError
 from trainfit.questions.launches import read_asked
 from trainfit.questions.problems import Problem
 from trainfit.questions.reconcile import ReconcileAnswer, reconciled
@@ -28,6 +32,8 @@ from trainfit.specs.artifacts import LogFormat
 from trainfit.specs.reconcile import ReconcileRequest
 
 LOG = Parameter(help="What the run has printed; /dev/stdin is what is piped in. May be repeated.")
+SNAPSHOT = Parameter(help="What `trainfit snapshot summarize` printed of a rank.")
+UNMATCHED_SHOWN = 5
 FORMAT = Parameter(name="--log-format", help="What alone is read of logs. Unset: all formats.")
 JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
 
@@ -37,7 +43,8 @@ def reconcile(
     named: Annotated[list[str] | None, NAMED] = None,
     /,
     *,
-    log: Annotated[list[Path], LOG],
+    log: Annotated[list[Path] | None, LOG] = None,
+    snapshot: Annotated[Path | None, SNAPSHOT] = None,
     job: Annotated[Path | None, JOB] = None,
     log_format: Annotated[LogFormat | None, FORMAT] = None,
     as_json: Annotated[bool, JSON] = False,
@@ -46,12 +53,22 @@ def reconcile(
 ) -> None:
     """Put what a run took beside what was predicted of its job, and say what explains it."""
     document = question(named or (), job, flags, launch)
-    artifacts = [artifact(each, log_format).model_dump(exclude_none=True) for each in log]
-    answer = _answered({**document, "run": {"artifacts": artifacts}}, as_json=as_json)
+    logs = [artifact(each, log_format).model_dump(exclude_none=True) for each in log or ()]
+    run: dict[str, Any] = {"artifacts": logs}
+    if snapshot is not None:
+        run["snapshot_summary"] = _summary(snapshot)
+    answer = _answered({**document, "run": run}, as_json=as_json)
     if as_json:
         print_json(to_json(answer))
     else:
         print_all(*_tables(answer))
+
+
+def _summary(path: Path) -> Any:
+    try:
+        return read_config(path)
+    except FileError as error:
+        raise RefusedCommandError(f"trainfit: {path}: {error}") from None
 
 
 def _answered(document: dict[str, Any], *, as_json: bool) -> ReconcileAnswer:
@@ -70,6 +87,8 @@ def _tables(answer: ReconcileAnswer) -> Iterator[Table]:
     yield _compared(answer.comparisons)
     if answer.explanations:
         yield _explained(answer.explanations)
+    if answer.snapshot is not None:
+        yield _recorded(answer.snapshot)
     lines = [(plain(each.id), each.message) for each in answer.findings]
     coverage = answer.coverage
     seen = f"pipeline ranks {ranges(coverage.pp_ranks)}" if coverage.pp_ranks else "none"
@@ -97,6 +116,17 @@ def _compared(found: Sequence[ComparedFigure]) -> Table:
         where = f"{each.source.name}:{each.source.line}"
         measured = at_least + gib(each.measured_bytes)
         rows.add_row(each.quantity, rank, measured, expected, bounds, off, verdict, where)
+    return rows
+
+
+def _recorded(found: SnapshotMatch) -> Table:
+    rows = table(["recorded at the peak"], ["GiB", "expected"])
+    for each in found.attributions:
+        rows.add_row(plain(each.part), gib(each.measured_bytes or 0), gib(each.predicted_bytes))
+    for block in found.unmatched[:UNMATCHED_SHOWN]:
+        where = ", ".join(block.stack[:2]) or plain(block.phase)
+        size = f"{block.count} x {block.bytes} bytes, {where}"
+        rows.add_row(f"  {size}", gib(block.count * block.bytes), "")
     return rows
 
 

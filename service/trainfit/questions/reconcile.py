@@ -1,14 +1,19 @@
 """From a job and what its run said to the answer: the one path, for HTTP and the terminal."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from trainfit import __version__
 from trainfit.decisions.quantities import gib, plain
+from trainfit.decisions.reconcile.comparison import stage_of
 from trainfit.decisions.reconcile.findings import Retries
-from trainfit.decisions.reconcile.reconcile import Reconciliation, reconcile
+from trainfit.decisions.reconcile.reconcile import Reconciliation, Recorded, reconcile
+from trainfit.estimator.allocator import Allocate
+from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.results import Estimate
+from trainfit.estimator.tree import module_tree
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.measurements.measurement import Measurement, Measurements, Unread
 from trainfit.measurements.read import read_measurements
@@ -16,10 +21,12 @@ from trainfit.questions.answers import Sent, html_table
 from trainfit.questions.bounds import bounded_estimate
 from trainfit.questions.digest import catalogue_version, normalised, request_digest
 from trainfit.questions.dimensions import Find, from_package
-from trainfit.questions.estimate import fields_of
+from trainfit.questions.estimate import MEMOS, fields_of
 from trainfit.questions.pricing import Pricing
 from trainfit.questions.releases import estimated
+from trainfit.resolve.findings import Finding, RefusedError
 from trainfit.resolve.gpu import gpu_of
+from trainfit.resolve.plan import Plan
 from trainfit.specs.job import AS_JOB, Job
 from trainfit.specs.reconcile import Figure, ReconcileRequest, Run
 
@@ -69,16 +76,18 @@ def reconciled(
 ) -> ReconcileAnswer:
     """A run beside its prediction, as it is sent. Errors are those of `plan_of`."""
     pricing = Pricing(find)
+    plan = pricing.plan_of(request)
     figures, retries, unread = said(request.run)
+    estimate = _estimate(request, reading, pricing)
     found = reconcile(
         request,
         figures,
         retries,
-        estimate := _estimate(request, reading, pricing),
+        estimate,
         pricing.within(EXPLAINING_WORK),
         None if request.gpu is None else gpu_of(request.gpu).memory_bytes,
+        _recorded(request.run, plan, estimate),
     )
-    plan = pricing.plan_of(request)
     document = normalised(request, plan)
     launch = reading.launch if reading is not None else None
     asked: dict[str, Any] = {"run": request.run.model_dump(mode="json")}
@@ -111,6 +120,22 @@ def _estimate(job: Job, reading: LaunchReading | None, pricing: Pricing) -> Esti
     return bounded_estimate(
         job, read.account.bounded, lambda each: estimated(each, read.variants, pricing.estimate)
     )
+
+
+def _recorded(run: Run, plan: Plan, estimate: Estimate) -> Recorded | None:
+    """What was recorded, with the ledger of its rank's stage. Raises RefusedError where that is not
+    known.
+    """
+    summary = run.snapshot_summary
+    if summary is None:
+        return None
+    pp_rank, why = stage_of(summary.rank, estimate)
+    if pp_rank is None:
+        raise RefusedError((Finding("/run/snapshot_summary/rank", "conflict", why or ""),))
+    trace = framework_of(plan).trace(plan, MEMOS.current())
+    loaded = trace.loaded if trace is not None else ()
+    weights = Counter(each.nbytes for each in loaded if isinstance(each, Allocate))
+    return Recorded(summary, pp_rank, module_tree(plan, pp_rank), weights)
 
 
 def _figure(read: Measurement) -> Figure:

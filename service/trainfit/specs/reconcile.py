@@ -9,6 +9,7 @@ from trainfit.specs.calibration import Named
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchedJob, which
 from trainfit.specs.part import Bytes, Part
+from trainfit.specs.snapshot import SnapshotSummary
 
 MAX_FIGURES = 1_000
 """More are sent as the texts that they stand in, which are read where time is limited."""
@@ -33,15 +34,18 @@ class Figure(Part):
 
 
 class Run(Part):
-    """What a run said of itself: logs to read, figures that were read, or both."""
+    """What a run said of itself: logs to read, figures that were read, a recording."""
 
     artifacts: Annotated[tuple[Artifact, ...], Field(strict=False, max_length=MAX_ARTIFACTS)] = ()
     measurements: Annotated[tuple[Figure, ...], Field(strict=False, max_length=MAX_FIGURES)] = ()
+    snapshot_summary: SnapshotSummary | None = Field(
+        None, description="A recording of the allocator, as trainfit snapshot summarize prints it."
+    )
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if not self.artifacts and not self.measurements:
-            raise ValueError("give artifacts, measurements or both")
+        if not (self.artifacts or self.measurements or self.snapshot_summary):
+            raise ValueError("give artifacts, measurements or a snapshot_summary")
         return self
 
 

@@ -13,6 +13,7 @@ from trainfit.decisions.reconcile.comparison import ComparedFigure, is_later, st
 from trainfit.estimator.results import Estimate
 from trainfit.specs.artifacts import Counter
 from trainfit.specs.reconcile import Figure
+from trainfit.specs.snapshot import SnapshotSummary
 
 FindingId = Literal[
     "headroom",
@@ -28,6 +29,9 @@ STEPS_OF_GROWTH = 3
 """A tensor that is kept by every step shows from the third on: the second still makes states."""
 SHARE = 0.02
 """Of what a run took, what is worth a word: twice what a peak strays between equal ranks."""
+
+FRAGMENTED = 0.1
+"""What is reserved above the peak of what is allocated, more than in runs with fixed shapes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,30 @@ def findings(
         *_imbalance(figures, estimate),
         *_headroom(figures, found, estimate, capacity_bytes),
     ]
+
+
+def recorded_findings(summary: SnapshotSummary) -> Iterator[RunFinding]:
+    """What a recording of the allocator says by itself."""
+    if summary.out_of_memory:
+        message = f"no room was found {summary.out_of_memory} times while it was recorded"
+        yield RunFinding("out_of_memory", message, rank=summary.rank)
+    if summary.released_segments and not summary.expandable_segments:
+        message = (
+            f"{summary.released_segments} segments were given back to the card while it was "
+            "recorded: the cache was emptied, or there was no room beside it"
+        )
+        yield RunFinding("cache_releases", message, rank=summary.rank)
+    idle = summary.reserved_bytes - summary.peak_bytes
+    if idle > FRAGMENTED * summary.peak_bytes:
+        large = max(
+            (each.bytes * each.count - each.allocated_bytes for each in summary.segments), default=0
+        )
+        message = (
+            f"{gib(idle)} GiB are reserved above the peak of what is allocated, {gib(large)} of it "
+            "in segments of one size; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True gives most "
+            "of it back"
+        )
+        yield RunFinding("fragmentation", message, idle, summary.rank)
 
 
 Series = Mapping[tuple[int | None, Counter], Sequence[Figure]]
@@ -134,7 +162,7 @@ def _fragmentation(series: Series) -> Iterator[RunFinding]:
         if counter != "reserved_bytes.all.peak" or not peaks:
             continue
         reserved, peak = max(each.bytes for each in told), max(each.bytes for each in peaks)
-        if reserved > 1.1 * peak:
+        if reserved - peak > FRAGMENTED * peak:
             message = (
                 f"{gib(reserved - peak)} GiB are reserved above the peak of what is allocated; "
                 "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True gives most of it back"

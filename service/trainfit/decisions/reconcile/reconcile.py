@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trainfit.decisions.reconcile.attribution import Attribution, attributions
 from trainfit.decisions.reconcile.comparison import ComparedFigure, comparable, comparisons
 from trainfit.decisions.reconcile.explanations import Explanation, explanations
-from trainfit.decisions.reconcile.findings import Retries, RunFinding, findings
+from trainfit.decisions.reconcile.findings import (
+    Retries,
+    RunFinding,
+    findings,
+    recorded_findings,
+)
+from trainfit.decisions.reconcile.snapshot import SnapshotMatch, matched
 from trainfit.estimator.results import Estimate
+from trainfit.estimator.tree import Module
 from trainfit.specs.job import Job
 from trainfit.specs.reconcile import Figure
+from trainfit.specs.snapshot import SnapshotSummary
+
+
+class Recorded(NamedTuple):
+    """A recording of a rank, and the ledger of its stage. `weights` are how many there are by their
+    bytes, where requests are known.
+    """
+
+    summary: SnapshotSummary
+    pp_rank: int
+    modules: Module
+    weights: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +55,7 @@ class Reconciliation:
     attributions: list[Attribution]
     explanations: list[Explanation]
     findings: list[RunFinding]
+    snapshot: SnapshotMatch | None
     coverage: Coverage
 
 
@@ -45,9 +66,10 @@ def reconcile(
     estimate: Estimate,
     price: Callable[[Job], Estimate],
     capacity_bytes: int | None,
+    recorded: Recorded | None = None,
 ) -> Reconciliation:
-    """The figures of a run of the job beside its estimate. `price` estimates what it may have been
-    instead.
+    """The figures of a run of the job beside its estimate, and what was recorded of one of its
+    ranks. `price` estimates what it may have been instead.
     """
     chosen = comparable(figures)
     found = comparisons(chosen, estimate)
@@ -55,9 +77,18 @@ def reconcile(
         comparisons=found,
         attributions=attributions(found, estimate),
         explanations=explanations(job, chosen, found, price),
-        findings=findings(figures, found, retries, estimate, capacity_bytes),
+        findings=[
+            *findings(figures, found, retries, estimate, capacity_bytes),
+            *(recorded_findings(recorded.summary) if recorded is not None else ()),
+        ],
+        snapshot=None if recorded is None else _matched(recorded, estimate),
         coverage=_coverage(found, estimate),
     )
+
+
+def _matched(recorded: Recorded, estimate: Estimate) -> SnapshotMatch:
+    stage = estimate.stages[recorded.pp_rank]
+    return matched(recorded.summary, recorded.modules, recorded.weights, stage)
 
 
 def _coverage(found: Sequence[ComparedFigure], estimate: Estimate) -> Coverage:

@@ -1,0 +1,1 @@
+"""Recordings of PyTorch's allocator: read safely, and reduced where they lie."""
