@@ -108,6 +108,7 @@ def test_a_ring_that_lost_its_beginning_says_so() -> None:
     assert summarize(dumped(content)).wrapped
 
 
+@pytest.mark.alone
 def test_a_recording_of_4_mb_is_reduced_within_two_seconds() -> None:
     real = recording(trace("2.7b_ctx256_fullstep.json.gz"))
     events = real["device_traces"][1]

@@ -52,7 +52,7 @@ def estimate(job: AsJob, *, activations: bool = True) -> EstimateAnswer:
 
     Raises QuestionError where the job is wrong, or holds what is not modelled.
     """
-    asked = _given(read_asked(_document(job, Job), Job))
+    asked = _given(read_asked(document_of(job, Job), Job))
     return _given(
         asked.answered(lambda each, reading: answer(each, activations=activations, reading=reading))
     )
@@ -64,7 +64,7 @@ def fit_check(job: AsJob, **options: Any) -> FitCheckAnswer:
 
     Raises QuestionError where the job is wrong. What is not modelled is a verdict, `unknown`.
     """
-    document = {**_document(job, FitCheckRequest), **options}
+    document = {**document_of(job, FitCheckRequest), **options}
     asked = _given(read_asked(document, FitCheckRequest))
     return _given(asked.answered(lambda each, reading: check_fit(each, reading=reading)))
 
@@ -82,7 +82,7 @@ def compare(
     """
     named = []
     for name, job in jobs.items():
-        document = _document(job, Job)
+        document = document_of(job, Job)
         launch = document.get("launch")
         named.append({"id": name, **({"launch": launch} if launch else {"job": document})})
     question = {"jobs": named, "baseline": baseline, "policy": policy or {}}
@@ -100,7 +100,7 @@ def reconcile(job: AsJob, *logs: str, **run: Any) -> ReconcileAnswer:
     Raises QuestionError where the job is wrong, or holds what is not modelled.
     """
     artifacts = [{"name": f"log {number}", "text": text} for number, text in enumerate(logs, 1)]
-    document = _document(job, ReconcileRequest) | {"run": {"artifacts": artifacts, **run}}
+    document = document_of(job, ReconcileRequest) | {"run": {"artifacts": artifacts, **run}}
     asked = _given(read_asked(document, ReconcileRequest))
     return _given(asked.answered(lambda each, reading: reconciled(each, reading=reading)))
 
@@ -113,7 +113,7 @@ def calibrate(*runs: tuple[AsJob, str], **cluster: str) -> FittedCalibration:
     Raises QuestionError where a job is wrong, and where the runs tell nothing.
     """
     documents = [
-        _document(job, ReconcileRequest) | {"run": {"artifacts": [{"name": "log", "text": text}]}}
+        document_of(job, ReconcileRequest) | {"run": {"artifacts": [{"name": "log", "text": text}]}}
         for job, text in runs
     ]
     asked = [_given(read_asked(each, ReconcileRequest)) for each in documents]
@@ -124,7 +124,8 @@ def calibrate(*runs: tuple[AsJob, str], **cluster: str) -> FittedCalibration:
     return _given(calibrated(request, asked))
 
 
-def _document(job: AsJob, kind: type[AnyJob]) -> dict[str, Any]:
+def document_of(job: AsJob, kind: type[AnyJob]) -> dict[str, Any]:
+    """A job as it would be sent, where a question of this kind is asked."""
     if not isinstance(job, Job):
         return dict(job)
     # What a caller left open stays open, so that its defaults are told as such.

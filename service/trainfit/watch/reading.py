@@ -1,0 +1,62 @@
+"""What PyTorch and the driver say of a card at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from trainfit.specs.artifacts import Counter
+from trainfit.specs.reconcile import Figure
+
+COUNTERS: tuple[Counter, ...] = (
+    "allocated_bytes.all.current",
+    "allocated_bytes.all.peak",
+    "active_bytes.all.peak",
+    "reserved_bytes.all.current",
+    "reserved_bytes.all.peak",
+)
+
+
+class Cuda(Protocol):
+    """The part of `torch.cuda` that is read."""
+
+    def memory_stats(self) -> Mapping[str, int]: ...
+
+    def mem_get_info(self) -> tuple[int, int]:
+        """Bytes that are free, and all that there are."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Counters by PyTorch's names, and the bytes of the card that are in use, by whomever."""
+
+    step: int
+    moment: str
+    counters: Mapping[str, int]
+    device_used: int
+    capacity: int
+
+    def __getitem__(self, counter: Counter) -> int:
+        return self.counters.get(counter, 0)
+
+    @property
+    def retries(self) -> int:
+        """How often the cache was released to find room."""
+        return self.counters.get("num_alloc_retries", 0)
+
+    def figures(self, rank: int) -> Iterator[Figure]:
+        """The same as a run is told of."""
+        sizes = {name: self[name] for name in COUNTERS}
+        sizes |= {"device_used": self.device_used, "device_capacity": self.capacity}
+        for counter, size in sizes.items():
+            yield Figure(counter=counter, bytes=size, rank=rank, step=self.step, moment=self.moment)
+
+
+def read(cuda: Cuda, step: int, moment: str) -> Reading:
+    """What is so now."""
+    stats = cuda.memory_stats()
+    free, total = cuda.mem_get_info()
+    told = {name: stats[name] for name in (*COUNTERS, "num_alloc_retries") if name in stats}
+    return Reading(step, moment, told, total - free, total)
