@@ -135,6 +135,14 @@ def test_a_manifest_that_does_not_read_like_its_kind_is_refused_at_its_line() ->
         programs_of(launch(job_yaml=TRAIN_JOB.replace("numNodes: 2", "numNodes: many")))
 
 
+def test_a_template_has_the_variables_that_are_given() -> None:
+    template = PYTORCH_JOB.replace("replicas: 1", "replicas: $NODES", 1)
+    with pytest.raises(LaunchError, match=r"\$NODES is not known; give it in env"):
+        programs_of(launch(job_yaml=template))
+    found = program(env={"NODES": "1"}, job_yaml=SCRIPTS + template)
+    assert (command_line(found), num_gpus(found)) == ("t.py --b 1 --layers 32", 32)
+
+
 def test_a_manifest_without_a_command_says_so() -> None:
     bare = TRAIN_JOB.replace("command: [torchrun, t.py]\n", "").replace("args: [--lr=1]\n", "")
     (note,) = programs_of(launch(job_yaml=bare)).notes

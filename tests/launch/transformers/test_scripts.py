@@ -28,6 +28,26 @@ class Case(NamedTuple):
 
 
 CASES = {
+    "awsome-distributed-training, a model of its own under FSDP2": Case(
+        "torchrun --nproc_per_node 8 /fsdp/train.py --max_context_width=8192 "
+        "--num_key_value_heads=8 --intermediate_size=14336 --hidden_width=4096 --num_layers=32 "
+        "--num_heads=32 --model_type=llama_v3 --train_batch_size=1 --val_batch_size=1 "
+        "--validation_freq=25 --sharding_strategy=full --max_steps=50",
+        {
+            "/model/hf_config/hidden_size": 4096,
+            "/model/hf_config/num_key_value_heads": 8,
+            # vocab_size by default, whatever the tokenizer
+            "/model/hf_config/vocab_size": 50432,
+            "/framework/data_parallel_engine": "fsdp2",
+            # create_streaming_dataloader's own, whatever max_context_width says
+            "/training/seq_length": 4096,
+            "/training/micro_batch_size": 1,
+            # MixedPrecisionPolicy over fp32 weights
+            "/training/precision": "bf16",
+            "/training/recompute/granularity": "full",
+            "/training/optimizer/implementation": "foreach",
+        },
+    ),
     "llama-cookbook, all weights under FSDP": Case(
         "torchrun --nproc_per_node 8 finetuning.py --enable_fsdp --low_cpu_fsdp "
         "--model_name meta-llama/Llama-3.1-8B --batch_size_training 2 --context_length 2048 "

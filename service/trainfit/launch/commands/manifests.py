@@ -18,12 +18,23 @@ from trainfit.launch.settings import Setting, settings_of
 from trainfit.specs.launch import LaunchFile
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)")
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 _IN_THE_CLUSTER = "its value is in the cluster; give it in env"
 
 
 def is_manifest(value: Any) -> bool:
     """Whether a value is an object of Kubernetes."""
     return isinstance(value, dict) and {"apiVersion", "kind"} <= value.keys()
+
+
+def substituted(file: LaunchFile, environment: Mapping[str, str]) -> LaunchFile:
+    """A template of a manifest with the variables that are given put in, as envsubst does. What a
+    container is told of variables of its own stays.
+    """
+    text = _VARIABLE.sub(
+        lambda found: environment.get(found[1] or found[2], found[0]), file.content
+    )
+    return file if text == file.content else file.model_copy(update={"content": text})
 
 
 def files_of(document: Document, path: str) -> Iterator[LaunchFile]:
@@ -80,7 +91,9 @@ class Manifest:
     def _complaint(self, error: Mapping[str, Any]) -> Complaint:
         line = self._line(error["loc"])
         place = ".".join(map(str, error["loc"]))
-        return Complaint(f"{self.file}:{line}: {place}: {error['msg']}", self.file, line)
+        open_ = _VARIABLE.fullmatch(str(error["input"]))
+        why = error["msg"] if open_ is None else f"{open_[0]} is not known; give it in env"
+        return Complaint(f"{self.file}:{line}: {place}: {why}", self.file, line)
 
     def _line(self, path: Path) -> int:
         return self.document.line_of(json_pointer(path))

@@ -14,7 +14,7 @@ from trainfit.launch.commands import counts, launchers, slurm
 from trainfit.launch.commands.compose import Compose, is_compose
 from trainfit.launch.commands.functional_tests import FunctionalTest, is_functional_test
 from trainfit.launch.commands.interfaces import SLURM
-from trainfit.launch.commands.manifests import Manifest, files_of, is_manifest
+from trainfit.launch.commands.manifests import Manifest, files_of, is_manifest, substituted
 from trainfit.launch.commands.wrappers import WRAPPERS
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.program import Program, Word
@@ -145,12 +145,12 @@ class _Unwrapping:
 
     def _of_manifests(self) -> Iterator[Program]:
         """What objects of Kubernetes and services of compose files start."""
-        read = [
-            (file, document)
+        marked = [
+            substituted(file, self._launch.env)
             for file in self._launch.files
             if file.path.endswith(_DOCUMENTS) and _MARKS.search(file.content)
-            for document in _documents(file)
         ]
+        read = [(file, document) for file in marked for document in _documents(file)]
         manifests = [each for each in read if is_manifest(each[1].value)]
         held = [each for file, document in manifests for each in files_of(document, file.path)]
         files = {each.path: each for each in (*held, *self._launch.files)}

@@ -20,8 +20,11 @@ from trainfit.launch.effects import Effect
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.source import as_bool, as_int
+from trainfit.launch.values import scalar
 
 Arguments = dict[str, Setting]
+CONFIG = "config."
+"""Before the names of arguments that are keys of a config.json."""
 ANY = "*"
 """Any other value of an argument, and what stands for it."""
 
@@ -79,7 +82,17 @@ def translated(script: Script, arguments: Arguments, draft: Draft) -> Arguments:
     for name, values in script.means.items():
         if name in given:
             given |= dict(_meant(given.pop(name), values, draft))
+    _put_config(given, draft)
     return given
+
+
+def _put_config(given: Arguments, draft: Draft) -> None:
+    """Set the model of a script that makes a config.json of its arguments."""
+    parts = {name: given.pop(name) for name in [*given] if name.startswith(CONFIG)}
+    if parts:
+        values = {name.removeprefix(CONFIG): each.value for name, each in parts.items()}
+        values |= {key: scalar(text) for key, text in values.items() if isinstance(text, str)}
+        draft.put("/model/hf_config", values, *parts.values())
 
 
 def _added_up(name: str, parts: tuple[str, ...], given: Arguments, draft: Draft) -> Arguments:
