@@ -32,7 +32,7 @@ CASES = {
         "torchrun --nproc_per_node 8 /fsdp/train.py --max_context_width=8192 "
         "--num_key_value_heads=8 --intermediate_size=14336 --hidden_width=4096 --num_layers=32 "
         "--num_heads=32 --model_type=llama_v3 --train_batch_size=1 --val_batch_size=1 "
-        "--validation_freq=25 --sharding_strategy=full --max_steps=50",
+        "--sharding_strategy=full --max_steps=50",
         {
             "/model/hf_config/hidden_size": 4096,
             "/model/hf_config/num_key_value_heads": 8,

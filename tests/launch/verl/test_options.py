@@ -124,12 +124,26 @@ def test_a_key_of_an_own_making_is_unsupported() -> None:
 
 
 @pytest.mark.parametrize("key", ["entropy_coeff=0.001", "calculate_entropy=True"])
-def test_an_entropy_is_unsupported(key: str) -> None:
-    assert f"{ACTOR}.{key.partition('=')[0]}" in trained(f"{ACTOR}.{key}").unsupported
+def test_an_entropy_is_bounded_by_the_logits(key: str) -> None:
+    found = trained(f"{ACTOR}.{key}")
+    (told,) = [each for each in found.account.bounded if each.key.startswith(ACTOR)]
+    assert told.key == f"{ACTOR}.{key.partition('=')[0]}"
+    tokens = found.field("/training/micro_batch_size") * found.field("/training/seq_length")
+    assert (told.direction, told.bytes) == ("raises", 24 * tokens * 152064)
 
 
 def test_releases_before_v0_4_compute_the_entropy_anyway() -> None:
-    assert f"{ACTOR}.entropy_coeff" in trained(framework_version="0.3.0.post1").unsupported
+    found = trained(framework_version="0.3.0.post1")
+    assert f"{ACTOR}.entropy_coeff" in found.bounded
+
+
+def test_nodes_that_are_not_known_are_whole_ones() -> None:
+    launch = launch_of(
+        {"run.sh": f"python -m {TRAINER} {' '.join(words_of(EXAMPLE))} trainer.nnodes=$NODES"},
+        overrides={"parallelism": {"num_gpus": 4}},
+    )
+    with pytest.raises(LaunchError, match="nodes of 8 do not make 4"):
+        read(launch)
 
 
 def test_padding_is_kept_by_default_until_v0_7() -> None:

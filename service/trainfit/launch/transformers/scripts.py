@@ -73,15 +73,16 @@ def translated(script: Script, arguments: Arguments, draft: Draft) -> Arguments:
     for name in script.none.split():
         if name in given:
             draft.ignore(given.pop(name))
-    for name, effect in script.effects.items():
-        if name in given:
-            told = replace(given[name], whose=None)
-            draft.leave_out(told, Effect(source=script.source, **effect))
+    written = dict(given)
     for name, parts in script.sums.items():
         given |= _added_up(name, parts, given, draft)
     for name, values in script.means.items():
         if name in given:
             given |= dict(_meant(given.pop(name), values, draft))
+    for name, effect in script.effects.items():
+        if (setting := written.get(name) or given.get(name)) is not None:
+            told = replace(setting, whose=None)
+            draft.leave_out(told, Effect(source=script.source, **effect))
     _put_config(given, draft)
     return given
 

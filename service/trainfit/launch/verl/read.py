@@ -13,7 +13,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
-from trainfit.launch.models import put_model
+from trainfit.launch.models import config_of, put_model
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import flag, size, whole
@@ -252,6 +252,9 @@ def _gpus(reading: Reading, draft: Draft, whose: str) -> int:
     pointer = "/parallelism/num_gpus"
     overridden = draft.overridden(pointer)
     if isinstance(overridden, int) and overridden > 0:
+        node = reading.get(keys[0]) if reading.is_unknown(keys[1]) else None
+        if node is not None and overridden % reading.value(keys[0], 1, size):
+            draft.complain(node, f"nodes of {node.value} do not make {overridden}")
         for key in keys:
             reading.pass_by(key)
         return overridden
@@ -366,12 +369,9 @@ def _recompute(reading: Reading, draft: Draft, whose: str) -> None:
 
 
 def _loss(reading: Reading, draft: Draft, release: str) -> None:
-    """Log-probabilities by flash-attn's kernel over logits in their own type, without padding.
-
-    Entropy keeps the softmax beside them, which is not modelled.
-    """
+    """Log-probabilities by flash-attn's kernel over logits in their own type, without padding."""
     draft.default("/training/loss/cross_entropy", "fused", "verl with flash-attn")
-    _entropy(reading, draft, release)
+    _entropy(reading, draft, release, size=_logits(draft) * ENTROPY_BYTES)
     padding = (f"{MODEL}.use_remove_padding", f"{ACTOR}.use_remove_padding")
     usual = release not in PADS
     removed = [reading.value(key, None, flag) for key in padding]
@@ -381,13 +381,37 @@ def _loss(reading: Reading, draft: Draft, release: str) -> None:
     _fused_kernels(reading, draft)
 
 
-def _entropy(reading: Reading, draft: Draft, release: str) -> None:
+ENTROPY_BYTES = 4 + 4 + 16
+"""Of a logit in fp32: the softmax and a wider copy, which wait for backward, and there at most four
+gradients (verl/utils/torch_functional.py: entropy_from_logits; compiled or in chunks it is less).
+"""
+
+
+def _logits(draft: Draft) -> int:
+    """Logits [b, s / c, V] that a rank makes at once; 0 where the vocabulary is not known."""
+    rows = (config_of(draft) or {}).get("vocab_size") or 0
+    length = draft.get("/training/seq_length") or 0
+    samples = draft.get("/training/micro_batch_size") or 1
+    return int(rows * samples * length // (draft.get("/parallelism/cp") or 1))
+
+
+def _entropy(reading: Reading, draft: Draft, release: str, *, size: int = 0) -> None:
+    """Note an entropy of the logits, which takes so many bytes where that is known."""
     entropy = f"{ACTOR}.entropy_coeff"
     asked = reading.value(f"{ACTOR}.calculate_entropy", False, flag)
     coefficient = reading.value(entropy, 0)
     if asked or coefficient or release in ALWAYS_ENTROPY:
         why = "what the entropy keeps of the logits is not modelled"
-        leave_out(reading, draft, (entropy, f"{ACTOR}.calculate_entropy"), why)
+        keys = (entropy, f"{ACTOR}.calculate_entropy")
+        keys = keys[::-1] if asked else keys
+        given = [setting for key in keys if (setting := reading.get(key)) is not None]
+        if not size:
+            leave_out(reading, draft, keys, why)
+            return
+        usual = Setting(entropy, 0.001, f"verl {release}", None)
+        source = "verl/utils/torch_functional.py: entropy_from_logits"
+        effect = Effect("an entropy of all logits besides", "raises", source, bytes=size)
+        draft.leave_out(given[0] if given else usual, effect)
 
 
 def _fused_kernels(reading: Reading, draft: Draft) -> None:
