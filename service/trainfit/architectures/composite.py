@@ -6,7 +6,7 @@ from typing import Any
 from trainfit.architectures.config import Config
 from trainfit.architectures.decoder import output_layer
 from trainfit.architectures.registry import parser_of
-from trainfit.specs.architecture import ModelSpec, OutputLayer
+from trainfit.specs.architecture import Encoder, ModelSpec, OutputLayer
 
 MAX_DEPTH = 3
 """Sections within sections; no class has more."""
@@ -74,13 +74,15 @@ def composite(
     promoted: bool = False,
     frozen: int = 0,
     projector: int | None = None,
+    encoder: Encoder | None = None,
 ) -> ModelSpec:
     """The whole model, whose head has no bias. Whether it is tied is for the outer config to say.
 
     `tied` is the class's default, None where it never ties. Before version 5, transformers asked
     the text section, so a config of that time that says nothing itself means what its text
     section means. `promoted` classes are tied also when only the text section is. Of the encoder's
-    parameters `frozen` ones are never trained, and those of the `projector` may be known.
+    parameters `frozen` ones are never trained, and those of the `projector` may be known, and so
+    may the sizes of the `encoder`.
     """
     own = text.output_layer
     if tied is not None and _precedes_version_5(config):
@@ -90,7 +92,7 @@ def composite(
     if promoted and own.tied and not head.scores_labels:
         head = head.model_copy(update={"tied": True})
     whole = _assembled(config, text, encoder_parameters, frozen=frozen, output_layer=head)
-    return whole.model_copy(update={"projector_parameters": projector})
+    return whole.model_copy(update={"projector_parameters": projector, "encoder": encoder})
 
 
 def whole_text_composite(config: Config, text: ModelSpec, encoder_parameters: int) -> ModelSpec:

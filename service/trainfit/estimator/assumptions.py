@@ -117,7 +117,8 @@ def assumptions_of(
 def warnings_of(plan: Plan, uncounted: Sequence[str]) -> list[str]:
     """What the caller should know before trusting the figures."""
     found = list(plan.remarks)
-    if plan.model.encoder_parameters:
+    bounded = "encoder-bounded" in framework_of(plan).assumptions(plan)
+    if plan.model.encoder_parameters and not bounded:
         found.append(
             "This model has a vision or audio tower. Its parameters are counted, the activations "
             "of its tokens are not: expect more than this estimate says."

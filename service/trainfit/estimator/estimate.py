@@ -153,6 +153,7 @@ def _stage_needs(
         rank.framework_buffers,
     )
     allocated = overhead.allocated(sum(tensors), rank.routed, stray)
+    allocated = replace(allocated, high=allocated.high + rank.towers)
     slack = overhead.slack(allocated, rank.cached, plan)
     basis: Basis = "ratio"
     releases: CacheReleases = "none"

@@ -25,5 +25,7 @@ class Rank(NamedTuple):
     peak: Peak
     in_flight: int
     """Chunk-forwards whose activations it holds at most."""
+    towers: int = 0
+    """Bytes that activations of a tower take at most; it may make none."""
     cached: int = 0
     """Bytes that the allocator keeps and cannot give out at the peak."""

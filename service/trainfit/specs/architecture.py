@@ -91,6 +91,15 @@ class Implementation(Part):
     """`base_model_ep_plan` divides the experts."""
 
 
+class Encoder(Part):
+    """A tower of images, whose patches become tokens of the text."""
+
+    num_layers: Count
+    hidden_size: Width
+    ffn_hidden_size: Width
+    patches_per_token: Count
+
+
 class ModelSpec(Part):
     """A model. `pattern[i]` is the kind of layer i among `layer_kinds`."""
 
@@ -112,6 +121,8 @@ class ModelSpec(Part):
     projector_parameters: Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)] | None = None
     """Those of them in what brings features to the text's width; None where they are not told
     apart."""
+    encoder: Encoder | None = None
+    """The tower of images, where its activations are known too."""
     max_position_embeddings: Annotated[int, Field(ge=1, le=2**31)] | None = None
     traits: Traits = Traits()
     implementation: Implementation = Implementation()

@@ -5,6 +5,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from trainfit.architectures.config import MISSING, Config
+from trainfit.specs.architecture import Encoder
 
 MAX_SIZE = 4_194_304
 """No dimension of a tower is larger; the bound keeps counts small enough to compute with."""
@@ -17,13 +18,14 @@ class Tower(NamedTuple):
     """What a projector needs to know of a tower: the width of its features and its parameters.
 
     `frozen` are those of the parameters that the class never trains, `merger` those of a projector
-    that stands in the tower.
+    that stands in the tower. `encoder` is told where its activations are known.
     """
 
     width: int
     parameters: int
     frozen: int = 0
     merger: int = 0
+    encoder: Encoder | None = None
 
 
 def size(config: Config, key: str, default: Any = MISSING) -> int:

@@ -14,6 +14,7 @@ from trainfit.architectures.encoders.layers import (
     size,
     transformer_layer,
 )
+from trainfit.specs.architecture import Encoder
 
 
 def qwen2_vl_vision(config: Config) -> Tower:
@@ -29,7 +30,7 @@ def qwen2_vl_vision(config: Config) -> Tower:
         + count(sizes, "depth", 32) * transformer_layer(width, ffn)
         + merger
     )
-    return Tower(text, parameters, merger=merger)
+    return Tower(text, parameters, merger=merger, encoder=_encoder(sizes, width, ffn))
 
 
 def qwen2_5_vl_vision(config: Config) -> Tower:
@@ -54,14 +55,14 @@ def qwen3_vl_vision(config: Config) -> Tower:
     _, text, merged = _qwen3_widths(sizes)
     deep_merger = layer_norm(merged) + mlp(merged, merged, text)
     parameters = _qwen3_tower(sizes) + deep * deep_merger
-    return Tower(text, parameters, merger=_qwen3_merger(sizes))
+    return Tower(text, parameters, merger=_qwen3_merger(sizes), encoder=_qwen3_encoder(sizes))
 
 
 def qwen3_5_vision(config: Config) -> Tower:
     """The tower of Qwen3-VL without DeepStack."""
     sizes = config.with_defaults({}, **DEPTH_AND_HEADS)
     text, parameters = size(sizes, "out_hidden_size", 3584), _qwen3_tower(sizes)
-    return Tower(text, parameters, merger=_qwen3_merger(sizes))
+    return Tower(text, parameters, merger=_qwen3_merger(sizes), encoder=_qwen3_encoder(sizes))
 
 
 def _gated_tower(sizes: Config, attention_parameters: int) -> Tower:
@@ -76,7 +77,23 @@ def _gated_tower(sizes: Config, attention_parameters: int) -> Tower:
         + count(sizes, "depth", 32) * layer
         + merger
     )
-    return Tower(text, parameters, merger=merger)
+    return Tower(text, parameters, merger=merger, encoder=_encoder(sizes, width, ffn))
+
+
+def _encoder(sizes: Config, width: int, ffn: int) -> Encoder | None:
+    """The tower, if it has a layer at all."""
+    depth, side = count(sizes, "depth", 32), size(sizes, "spatial_merge_size", 2)
+    return (
+        Encoder(num_layers=depth, hidden_size=width, ffn_hidden_size=ffn, patches_per_token=side**2)
+        if depth
+        else None
+    )
+
+
+def _qwen3_encoder(sizes: Config) -> Encoder | None:
+    depths = sizes.with_defaults({"depth": 27})
+    width, ffn = size(sizes, "hidden_size", 1152), size(sizes, "intermediate_size", 4304)
+    return _encoder(depths, width, ffn)
 
 
 def _qwen3_tower(sizes: Config) -> int:

@@ -15,7 +15,7 @@ from trainfit.architectures.decoder import (
     pre_norm_decoder,
     rms,
 )
-from trainfit.architectures.encoders.layers import linear
+from trainfit.architectures.encoders.layers import Tower, linear
 from trainfit.architectures.encoders.qwen_vl import (
     exaone4_5_vision,
     qwen2_5_vl_vision,
@@ -59,27 +59,40 @@ def qwen3_experts_decoder(config: Config) -> ModelSpec:
 def qwen2_vl(config: Config) -> ModelSpec:
     vision = qwen2_vl_vision(section(config, "vision_config"))
     text = flat_text_spec(config, "qwen2_vl_text")
-    return composite(config, text, vision.parameters, promoted=True, projector=vision.merger)
+    return _with_tower(config, text, vision, promoted=True)
 
 
 def qwen2_5_vl(config: Config) -> ModelSpec:
     vision = qwen2_5_vl_vision(section(config, "vision_config"))
     text = flat_text_spec(config, "qwen2_5_vl_text")
-    return composite(config, text, vision.parameters, promoted=True, projector=vision.merger)
+    return _with_tower(config, text, vision, promoted=True)
 
 
 def qwen3_vl(config: Config) -> ModelSpec:
     """Qwen3-VL dense or with experts, whose text type is the outer one with `_text`."""
     vision = qwen3_vl_vision(section(config, "vision_config"))
     text = own_text_spec(config, config.str("model_type") + "_text")
-    return composite(config, text, vision.parameters, projector=vision.merger)
+    return _with_tower(config, text, vision)
 
 
 def qwen3_5(config: Config) -> ModelSpec:
     """Qwen3.5 and its successors, whose text type is the outer one with `_text`."""
     vision = qwen3_5_vision(section(config, "vision_config"))
     text = own_text_spec(config, config.str("model_type") + "_text")
-    return composite(config, text, vision.parameters, projector=vision.merger)
+    return _with_tower(config, text, vision)
+
+
+def _with_tower(
+    config: Config, text: ModelSpec, vision: Tower, *, promoted: bool = False
+) -> ModelSpec:
+    return composite(
+        config,
+        text,
+        vision.parameters,
+        promoted=promoted,
+        projector=vision.merger,
+        encoder=vision.encoder,
+    )
 
 
 def cosmos3_omni(config: Config) -> ModelSpec:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from trainfit.estimator import timeline as turns
+from trainfit.estimator.blocks.encoder import bounded
 from trainfit.estimator.frameworks.framework import Costs, Execution, StateTraffic
 from trainfit.estimator.frameworks.pytorch import timeline as actions
 from trainfit.estimator.frameworks.pytorch.layers import tables_of
@@ -32,7 +33,10 @@ from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import Recurrence
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 
+ENCODER_BOUNDED = "encoder-bounded"
 ASSUMPTIONS = {
+    ENCODER_BOUNDED: "How many of a sample's tokens are of images is not known: the bounds span "
+    "from none to all of them, and what is expected has none.",
     "interval-basis-pytorch": f"Low and high are engineering bounds on the ledger's sum. All "
     f"{MEASURED_PYTORCH_RUNS} measured peaks of torchtitan and torchtune runs whose configuration "
     "is known completely lie between those of reserved or allocated bytes.",
@@ -127,11 +131,12 @@ def exchange(plan: PytorchPlan) -> Interval:
     return all_to_all(plan)
 
 
-def assumptions(plan: PytorchPlan) -> frozenset[str]:  # noqa: ARG001
-    """A later step, with all experts of a rank in grouped products."""
-    return frozenset(
-        {"interval-basis-pytorch", "later-step", "grouped-experts", "balanced-routing"}
-    )
+def assumptions(plan: PytorchPlan) -> frozenset[str]:
+    """A later step, with all experts of a rank in grouped products, and as many images as there may
+    be.
+    """
+    always = {"interval-basis-pytorch", "later-step", "grouped-experts", "balanced-routing"}
+    return frozenset(always | ({ENCODER_BOUNDED} if bounded(plan) is not None else set()))
 
 
 def costs(plan: PytorchPlan) -> Costs:
