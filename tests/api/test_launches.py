@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
-from trainfit.api.examples import LAUNCH_EXAMPLES, LLAMA_8B, TO_LAUNCH_EXAMPLES
+from trainfit.api.examples import DRAFT_EXAMPLES, LAUNCH_EXAMPLES, LLAMA_8B, TO_LAUNCH_EXAMPLES
 
 PATH = "/v1/jobs:from-launch"
 TOML = """
@@ -310,3 +310,25 @@ async def test_a_release_too_old_is_refused_by_the_first_that_is_known(client: A
     response = await client.post("/v1/fit-check", json={"launch": old})
     assert response.status_code == 422
     assert "transformers 4.28.1 is too old; known since 4.36" in response.json()["detail"]
+
+
+async def test_what_an_unknown_program_says_is_a_draft_to_confirm(client: AsyncClient) -> None:
+    response = await client.post("/v1/jobs:draft", json=DRAFT_EXAMPLES["script"]["value"])
+    assert response.status_code == 200
+    answer = response.json()
+    assert answer["programs"] == ["mytrainer"]
+    assert answer["job"] == {
+        "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+        "parallelism": {"tp": 2},
+        "training": {"micro_batch_size": 4, "seq_length": 4096},
+    }
+    (length,) = [each for each in answer["said"] if each["key"] == "seq_len"]
+    assert (length["file"], length["line"], length["used"]) == ("train.sh", 2, True)
+
+
+async def test_a_script_that_is_not_followed_makes_no_draft(client: AsyncClient) -> None:
+    twice = "for i in $(seq 9999); do for j in $(seq 9999); do X=$i$j; done; done\n"
+    files = [{"path": "train.sh", "content": twice}]
+    response = await client.post("/v1/jobs:draft", json={"files": files})
+    assert response.status_code == 422
+    assert {each["code"] for each in response.json()["errors"]} == {"invalid_launch"}

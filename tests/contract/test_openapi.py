@@ -20,6 +20,7 @@ OPERATIONS = {
     "fitCheck": ("post", "/v1/fit-check"),
     "compare": ("post", "/v1/compare"),
     "jobFromLaunch": ("post", "/v1/jobs:from-launch"),
+    "jobDraft": ("post", "/v1/jobs:draft"),
     "jobToLaunch": ("post", "/v1/jobs:to-launch"),
     "ledger": ("post", "/v1/ledger"),
     "measurementsFromLogs": ("post", "/v1/measurements:from-logs"),

@@ -145,6 +145,20 @@ LAUNCH_EXAMPLES: dict[str, Example] = {
         },
     },
 }
+DRAFT_EXAMPLES: dict[str, Example] = {
+    "script": {
+        "summary": "A script with a program of its own",
+        "value": {
+            "files": [
+                {
+                    "path": "train.sh",
+                    "content": "LENGTH=4096\nsrun -n 16 mytrainer --model-name-or-path "
+                    "meta-llama/Llama-3.1-8B --seq_len $LENGTH --tp-size 2 --micro_batch_size 4\n",
+                }
+            ]
+        },
+    },
+}
 TO_LAUNCH_EXAMPLES: dict[str, Example] = {
     "megatron": {
         "summary": "Llama-3.1-8B as Megatron-LM's arguments",

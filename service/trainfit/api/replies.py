@@ -22,7 +22,7 @@ from trainfit.questions.estimate import EstimateAnswer, answer, plan_of
 from trainfit.questions.fit_check import FitCheckAnswer, check_fit
 from trainfit.questions.jobs import AnyJob, answered
 from trainfit.questions.kinds import NOT_MODELLED
-from trainfit.questions.launches import Asked, job_from
+from trainfit.questions.launches import Asked, draft_from, job_from
 from trainfit.questions.ledger import rank_ledger
 from trainfit.questions.measurements import measured
 from trainfit.questions.model_summary import summarise
@@ -150,6 +150,14 @@ def reading_reply(launch: Launch) -> Reply:
         return Reply(b"", launch=tally, problem=asked)
     assert asked.reading is not None
     return Reply(to_json(JobFromLaunch.of(asked.reading)), launch=tally)
+
+
+def draft_reply(launch: Launch) -> Reply:
+    """What a launch of an unknown program says."""
+    found = draft_from(launch)
+    if isinstance(found, Problem):
+        return Reply(b"", problem=found)
+    return Reply(to_json(found))
 
 
 def launch_reply(job: Job, to: LaunchTarget, find: Find) -> Reply:

@@ -7,11 +7,11 @@ known.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from trainfit.documents.document import FileError, parse_documents
 from trainfit.launch.commands.unwrap import programs_of
+from trainfit.launch.drafted import DraftedJob, Said
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.fields import as_field
 from trainfit.launch.keys import words
@@ -53,29 +53,6 @@ WORDS: Mapping[str, Sequence[str]] = {
     "/training/peft/r": words("lora_r lora_rank lora_dim"),
 }
 """Names of a field of a job, the one that says most first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A word that was recognised, where it stands, and the field of a job that it may mean. `used`
-    says whether the draft has it: one that is said otherwise elsewhere, or not known, is only told.
-    """
-
-    file: str
-    line: int | None
-    key: str
-    value: Any
-    pointer: str
-    used: bool
-
-
-@dataclass(frozen=True, slots=True)
-class DraftedJob:
-    """A part of a job to confirm and complete, the programs that were seen, and what was read."""
-
-    programs: list[str]
-    job: dict[str, Any]
-    said: list[Said]
 
 
 def drafted(launch: Launch) -> DraftedJob:

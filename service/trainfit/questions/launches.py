@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from trainfit.estimator.results import Direction
 from trainfit.launch.account import Bounded
+from trainfit.launch.drafted import DraftedJob
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.reading import LaunchReading, ReadLaunch, place_in
 from trainfit.launch.variants import Variant
@@ -97,8 +98,7 @@ def _read(
         # A verdict may be the same whatever an open fact is; a figure is not.
         tried = read_open(launch, error) if issubclass(kind, FitCheckRequest) else None
         if tried is None:
-            findings = [_finding(each, launch, prefix) for each in error.complaints[:MAX_ERRORS]]
-            return problem(INVALID_LAUNCH, summary(findings), findings)
+            return _unreadable(error, launch, prefix)
         reading = tried
     job = read_job({**reading.job, **beside}, kind)
     if isinstance(job, Problem):
@@ -106,6 +106,21 @@ def _read(
     unread = [each.direction for each in reading.unread()]
     read = reading.launch
     return Asked(job, reading, prefix, unread, read.variants, read.account.bounded)
+
+
+def draft_from(launch: Launch) -> DraftedJob | Problem:
+    """What a launch says in words that everyone uses, a part of a job to confirm."""
+    from trainfit.launch.common_words import drafted
+
+    try:
+        return drafted(launch)
+    except LaunchError as error:
+        return _unreadable(error, launch, "")
+
+
+def _unreadable(error: LaunchError, launch: Launch, prefix: str) -> Problem:
+    findings = [_finding(each, launch, prefix) for each in error.complaints[:MAX_ERRORS]]
+    return problem(INVALID_LAUNCH, summary(findings), findings)
 
 
 def _finding(complaint: Complaint, launch: Launch, prefix: str) -> Finding:

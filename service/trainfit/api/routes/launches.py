@@ -1,17 +1,18 @@
-"""POST /v1/jobs:from-launch: the job that launch files describe."""
+"""POST /v1/jobs:from-launch, :draft and :to-launch: jobs out of launch files, and back."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
 
-from trainfit.api.examples import LAUNCH_EXAMPLES, TO_LAUNCH_EXAMPLES
+from trainfit.api.examples import DRAFT_EXAMPLES, LAUNCH_EXAMPLES, TO_LAUNCH_EXAMPLES
 from trainfit.api.json_body import JsonRoute
 from trainfit.api.kinds import BODY_PROBLEMS, JOB_PROBLEMS
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import problem_responses
-from trainfit.api.replies import launch_reply, reading_reply
+from trainfit.api.replies import draft_reply, launch_reply, reading_reply
 from trainfit.api.work import reply_from, sent
 from trainfit.launch.convert.targets import WrittenLaunch
+from trainfit.launch.drafted import DraftedJob
 from trainfit.launch.reading import JobFromLaunch
 from trainfit.questions.kinds import INVALID_LAUNCH
 from trainfit.specs.launch import Launch, ToLaunch
@@ -56,3 +57,21 @@ async def job_from_launch(
     unless the launch accepts it.
     """
     return sent(await reply_from(request, "reading", reading_reply, launch))
+
+
+@router.post(
+    "/jobs:draft",
+    operation_id="jobDraft",
+    summary="Read what the launch of an unknown program says in words that everyone uses",
+    response_model=DraftedJob,
+    response_description="A part of a job to confirm and complete, and each word with its place.",
+    responses=problem_responses(*BODY_PROBLEMS, INVALID_LAUNCH),
+)
+async def job_draft(
+    request: Request, launch: Annotated[Launch, Body(openapi_examples=DRAFT_EXAMPLES)]
+) -> Response:
+    """Where no reader knows the program: the model, sizes, the batch, the length, a rank of
+    adapters. It is no job yet, since whose defaults hold is not known. A word that is said in two
+    ways is told and not taken.
+    """
+    return sent(await reply_from(request, "reading", draft_reply, launch))
