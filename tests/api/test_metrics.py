@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import trainfit
 from tests.programs import needed
 from trainfit.api.app import create_app
-from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
+from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B, RECONCILE_EXAMPLES
 from trainfit.api.kinds import KINDS
 from trainfit.api.metrics import METHODS, PEAK_BYTES
 from trainfit.api.settings import Settings
@@ -92,6 +92,18 @@ async def test_the_peak_is_observed_where_there_is_one(client: AsyncClient) -> N
     assert await value(client, "trainfit_estimated_peak_bytes_sum") == expected
     assert await value(client, "trainfit_estimated_peak_bytes_count") == 1
     assert PEAK_BYTES[7] == 64 * 2**30
+
+
+async def test_figures_of_runs_are_counted_by_how_far_they_are_off(client: AsyncClient) -> None:
+    response = await client.post("/v1/reconcile", json=RECONCILE_EXAMPLES["megatron"]["value"])
+    told = {each["quantity"]: each for each in response.json()["comparisons"]}
+    labels = {"framework": "megatron", "family": "llama"}
+    for quantity, each in told.items():
+        name = "trainfit_residual_ratio"
+        assert await value(client, f"{name}_count", quantity=quantity, **labels) == 1
+        ratio = each["residual_bytes"] / each["predicted"]["expected"]
+        below = await value(client, f"{name}_bucket", quantity=quantity, le="0.2", **labels)
+        assert below == (ratio <= 0.2)
 
 
 async def test_paths_outside_the_api_are_not_counted(client: AsyncClient) -> None:

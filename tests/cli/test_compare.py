@@ -108,3 +108,20 @@ def test_what_cannot_be_compared(run: Run, tmp_path: Path, text: str, message: s
     answered = run(f"compare {path}")
     assert answered.code == 2
     assert message in answered.err
+
+
+def test_a_change_is_told_for_a_pull_request(run: Run, tmp_path: Path) -> None:
+    """The greatest difference first, with its stage, and what becomes of the verdict."""
+    longer = {**BASE, "name": "longer", "training": {"seq_length": 32768}}
+    told = run(f"compare {written(tmp_path, BASE, longer, SMALLER)} --markdown").out
+    assert told.startswith("### GPU memory\n")
+    assert re.search(
+        r"\*\*longer\*\*: this change: \+\d+\.\d GiB at stage 0; fits becomes does not fit", told
+    )
+    assert re.search(r"\*\*smaller\*\*: this change: -\d+\.\d GiB at stage 0; fits\n", told)
+    assert re.search(r"\| 0 \| \+\d+\.\d \| activations \+\d+\.\d \| \d+\.\d \(", told)
+    wrong = {**OUTCOMES["invalid"][0], "name": "wrong"}
+    refused = run(f"compare {written(tmp_path, BASE, wrong)} --markdown")
+    assert "**wrong**: not compared: " in refused.out
+    same = run(f"compare {written(tmp_path, BASE, {**BASE, 'name': 'same'})} --markdown")
+    assert "**same**: this change: no other memory; fits" in same.out

@@ -49,3 +49,21 @@ def test_a_log_that_is_not_there_is_named(run: Run) -> None:
     done = run(f"reconcile {JOB} --log nowhere.log")
     assert done.code == 2
     assert "nowhere.log: No such file or directory" in done.err
+
+
+def test_logs_are_told_from_launch_files_among_the_words(
+    run: Run, log: Path, tmp_path: Path
+) -> None:
+    plain = tmp_path / "what_it_said"
+    plain.write_text(log.read_text("utf-8"), "utf-8")
+    script = tmp_path / "train.sh"
+    flags = "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096"
+    flags += " --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 8 --bf16"
+    text = f"# CUDA out of memory\ntorchrun --nproc-per-node 8 pretrain_gpt.py {flags}"
+    script.write_text(f"{text} --vocab-size 32000", "utf-8")
+    for path in (log, plain):
+        found = json.loads(run(f"reconcile {script} {path} --json").out)
+        assert found["launch"]["format"] == "megatron"
+        assert {each["source"]["name"] for each in found["comparisons"]} == {str(path)}
+        model, flags = JOB.split(maxsplit=1)
+        assert json.loads(run(f"reconcile {model} {path} {flags} --json").out)["comparisons"]

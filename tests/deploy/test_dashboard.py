@@ -25,6 +25,7 @@ from tests.hub.fake_hub import running_hub
 from tests.programs import needed
 from tests.serving import Service, free_port, running_service
 from tools.docs.service import exposed, families
+from trainfit.api.examples import RECONCILE_EXAMPLES
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "monitoring" / "dashboard.json").read_text())
@@ -128,6 +129,7 @@ def traffic(url: str) -> None:
             client.post("/v1/admission/enforce", json=review(annotated(JOB, job)))
         client.post("/v1/estimate", json={"model": {"hf_id": f"acme/{uuid4().hex}"}})
         client.post("/v1/jobs:from-launch", json={"argv": "pretrain_gpt.py"})
+        client.post("/v1/reconcile", json=RECONCILE_EXAMPLES["megatron"]["value"])
         client.get("/v1/gpus")
         client.get("/nowhere")
         deadline = time.monotonic() + 20

@@ -19,7 +19,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 import trainfit
-from trainfit.api.replies import LaunchTally, Tally
+from trainfit.api.replies import LaunchTally, Residual, Tally
 from trainfit.decisions.verdict import Verdict
 from trainfit.hub.entries import Layer
 from trainfit.hub.observer import Outcome
@@ -31,6 +31,11 @@ REQUEST_SECONDS = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 )  # fmt: skip
 PEAK_BYTES = tuple(gib * GIB for gib in (4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 141, 192))
+
+RESIDUAL_RATIOS = (
+    -0.5, -0.2, -0.1, -0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
+)  # fmt: skip
+"""As bounds are wide: half a percent where all is known, a tenth where little is."""
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
@@ -101,6 +106,13 @@ class Metrics:
             "trainfit_estimated_peak_bytes",
             "Device memory expected on the GPU of an answered job that needs most.",
             buckets=PEAK_BYTES,
+            registry=self.registry,
+        )
+        self._residuals = Histogram(
+            "trainfit_residual_ratio",
+            "Of figures of runs, measured less expected, relative to the expected.",
+            ("framework", "family", "quantity"),
+            buckets=RESIDUAL_RATIOS,
             registry=self.registry,
         )
         for verdict in get_args(Verdict):
@@ -188,6 +200,11 @@ class Metrics:
         if tally.verdict is not None:
             self._verdicts.labels(tally.verdict).inc()
         self._estimates.labels(tally.outcome, tally.framework).inc()
+
+    def run_compared(self, residual: Residual) -> None:
+        """Count how far a figure of a run is from what was expected."""
+        labels = residual.framework, residual.family, residual.quantity
+        self._residuals.labels(*labels).observe(residual.ratio)
 
     def repeating(self, tally: Tally) -> Callable[[], None]:
         """What counts that such an answer is given again."""

@@ -4,11 +4,13 @@ itself or in a worker: it is given all that it needs, and what it returns can be
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
 from trainfit.api.kinds import TOO_COSTLY
+from trainfit.decisions.reconcile.comparison import Quantity
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.estimator.work import is_cheap
@@ -27,7 +29,7 @@ from trainfit.questions.ledger import rank_ledger
 from trainfit.questions.measurements import measured
 from trainfit.questions.model_summary import summarise
 from trainfit.questions.problems import ANSWER_ERRORS, Problem, problem, within
-from trainfit.questions.reconcile import reconciled
+from trainfit.questions.reconcile import ReconcileAnswer, reconciled
 from trainfit.questions.several import Opened
 from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
@@ -59,10 +61,21 @@ class LaunchTally(NamedTuple):
     outcome: Literal["read", "partly", "refused"]
 
 
+class Residual(NamedTuple):
+    """How far a figure of a run is from what was expected of it, relative to that, by the names of
+    the job's framework and of its model's family.
+    """
+
+    framework: str
+    family: str
+    quantity: Quantity
+    ratio: float
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """An answer in JSON, the digest of what it is a function of, if it has one, and what is counted
-    of its jobs and of the launch that it is about; or a problem.
+    of its jobs, of the launch and of the run that it is about; or a problem.
     """
 
     document: bytes
@@ -70,6 +83,7 @@ class Reply:
     launch: LaunchTally | None = None
     digest: str | None = None
     problem: Problem | None = None
+    residuals: tuple[Residual, ...] = ()
 
     def at_most(self, max_bytes: int) -> Reply:
         """This reply, or the problem that its document is longer than that."""
@@ -177,7 +191,17 @@ def reconcile_reply(asked: Asked[ReconcileRequest], find: Find) -> Reply:
     if isinstance(result, Problem):
         return Reply(b"", (job_tally(asked.job, result),), problem=result)
     tally = job_tally(asked.job, result.estimate)
-    return Reply(to_json(result), (tally,), digest=result.request_digest)
+    residuals = tuple(_residuals(asked.job, result))
+    return Reply(to_json(result), (tally,), digest=result.request_digest, residuals=residuals)
+
+
+def _residuals(job: Job, answer: ReconcileAnswer) -> Iterator[Residual]:
+    """Of each figure that can be compared and was not cut short by a full memory."""
+    family = answer.estimate.model.model_type
+    for each in answer.comparisons:
+        if each.predicted is not None and each.residual_bytes is not None and not each.at_least:
+            ratio = each.residual_bytes / each.predicted.expected
+            yield Residual(job.framework.name, family, each.quantity, ratio)
 
 
 def calibration_reply(

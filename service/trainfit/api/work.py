@@ -67,6 +67,8 @@ def checked(request: Request, reply: Reply) -> Reply:
     metrics = metrics_of(request)
     for tally in reply.tallies:
         metrics.job_asked(tally)
+    for residual in reply.residuals:
+        metrics.run_compared(residual)
     if reply.launch is not None:
         metrics.launch_asked(reply.launch)
     if reply.problem is not None:

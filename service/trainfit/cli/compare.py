@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.text import Text
 
+from trainfit.cli.change_report import change_report
 from trainfit.cli.entries import Entry, UnreadFile, read_entries
 from trainfit.cli.errors import REFUSED, RefusedCommandError
 from trainfit.cli.flags import takes_flags_over_files
@@ -42,6 +43,10 @@ GPU = Parameter(help="Compare every job on this card instead of its own.")
 BASELINE = Parameter(help="The job that the others differ from, by its name. Unset: the first.")
 JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
 
+MARKDOWN = Parameter(
+    negative=(), show_default=False, help="Print what changes, for a pull request to show."
+)
+
 
 @takes_flags_over_files
 def compare(
@@ -52,6 +57,7 @@ def compare(
     baseline: Annotated[str | None, BASELINE] = None,
     server: Annotated[str | None, SERVER] = None,
     as_json: Annotated[bool, JSON] = False,
+    markdown: Annotated[bool, MARKDOWN] = False,
     launch: LaunchOptions = NOTHING_SAID,
     **flags: Any,
 ) -> int:
@@ -72,6 +78,8 @@ def compare(
         return _unanswered(result, as_json=as_json)
     if as_json:
         print_json(to_json(result))
+    elif markdown:
+        print(change_report(result))
     else:
         _print(result)
     return REFUSED if any(each.problem is not None for each in result.jobs) else 0

@@ -15,7 +15,7 @@ from trainfit.cli.files import read_config
 from trainfit.cli.flags import takes_job_flags
 from trainfit.cli.jobs import question
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
-from trainfit.cli.logs import artifact
+from trainfit.cli.logs import artifact, is_log
 from trainfit.cli.lookup import looking_up
 from trainfit.cli.refusals import refused
 from trainfit.cli.terminal import labelled, print_all, print_json, table
@@ -31,7 +31,10 @@ from trainfit.questions.wire import to_json
 from trainfit.specs.artifacts import LogFormat
 from trainfit.specs.reconcile import ReconcileRequest
 
-LOG = Parameter(help="What the run has printed; /dev/stdin is what is piped in. May be repeated.")
+LOG = Parameter(
+    help="What the run has printed; /dev/stdin is what is piped in. May be repeated. Unset: the "
+    "files among the words that only a run can have printed."
+)
 SNAPSHOT = Parameter(help="What `trainfit snapshot summarize` printed of a rank.")
 UNMATCHED_SHOWN = 5
 FORMAT = Parameter(name="--log-format", help="What alone is read of logs. Unset: all formats.")
@@ -52,8 +55,11 @@ def reconcile(
     **flags: Any,
 ) -> None:
     """Put what a run took beside what was predicted of its job, and say what explains it."""
-    document = question(named or (), job, flags, launch)
-    logs = [artifact(each, log_format).model_dump(exclude_none=True) for each in log or ()]
+    words = list(named or ())
+    printed = [] if log else [each for each in words if is_log(Path(each))]
+    document = question([each for each in words if each not in printed], job, flags, launch)
+    texts = [artifact(each, log_format) for each in (*(log or ()), *map(Path, printed))]
+    logs = [each.model_dump(exclude_none=True) for each in texts]
     run: dict[str, Any] = {"artifacts": logs}
     if snapshot is not None:
         run["snapshot_summary"] = _summary(snapshot)

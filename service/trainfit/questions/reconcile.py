@@ -11,6 +11,7 @@ from trainfit.decisions.reconcile.comparison import stage_of
 from trainfit.decisions.reconcile.findings import Retries
 from trainfit.decisions.reconcile.reconcile import Reconciliation, Recorded, reconcile
 from trainfit.estimator.allocator import Allocate
+from trainfit.estimator.estimate import estimate as core_estimate
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.results import Estimate
 from trainfit.estimator.tree import module_tree
@@ -25,6 +26,7 @@ from trainfit.questions.estimate import MEMOS, fields_of
 from trainfit.questions.pricing import Pricing
 from trainfit.questions.releases import estimated
 from trainfit.resolve.findings import Finding, RefusedError
+from trainfit.resolve.first_step import first_step
 from trainfit.resolve.gpu import gpu_of
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import AS_JOB, Job
@@ -85,6 +87,7 @@ def reconciled(
         retries,
         estimate,
         pricing.within(EXPLAINING_WORK),
+        lambda: core_estimate(first_step(plan), memo=MEMOS.current()),
         None if request.gpu is None else gpu_of(request.gpu).memory_bytes,
         _recorded(request.run, plan, estimate),
     )

@@ -73,10 +73,10 @@ def _row(case: Case, gate: Gate) -> str:
     why = "\n".join([*(note.text for note in notes(case)), *allowed])
     place = f"{case.entry.name}\n{case.path}:{case.entry.line}"
     cells = place, case.gpu, f"{mark} {WORDS[case.outcome]}", why, "\n".join(advice(case))
-    return f"| {' | '.join(map(_cell, cells))} |\n"
+    return f"| {' | '.join(map(cell, cells))} |\n"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Text in which no Markdown or HTML takes effect."""
     return text.translate(_ENTITIES).replace("\r", " ").replace("\n", "<br>")
 

@@ -12,7 +12,12 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from trainfit.decisions.patch import apply, patch
-from trainfit.decisions.reconcile.comparison import ComparedFigure, comparisons, residuals
+from trainfit.decisions.reconcile.comparison import (
+    FIRST_STEP,
+    ComparedFigure,
+    comparisons,
+    residuals,
+)
 from trainfit.estimator.results import Estimate
 from trainfit.resolve.findings import Change, RefusedError
 from trainfit.specs.honoured import MEGATRON
@@ -25,6 +30,7 @@ OFF = 0.01
 BETTER = 0.5
 """What an explanation leaves at most of how far they are apart."""
 OFFERED = 5
+OF_FIRST_STEP = "they are of the first step, before the optimizer makes its moments"
 RECOMPUTE = "/training/recompute"
 EVERY_LAYER = {"granularity": "full", "method": "uniform", "num_layers": 1}
 
@@ -38,10 +44,10 @@ class Supposed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What would explain the figures: a JSON Patch on the job, by how much it changes what is
-    expected of the stage that is farthest off, and how far the figures then are from the expected,
-    relative to them, where they were `before`. `speaks_for` and `speaks_against` name the figures
-    that come nearer and that go farther.
+    """What would explain the figures: a JSON Patch on the job, empty where they are of another
+    moment of it, by how much it changes what is expected of the stage that is farthest off, and how
+    far the figures then are from the expected, relative to them, where they were `before`.
+    `speaks_for` and `speaks_against` name the figures that come nearer and that go farther.
     """
 
     meaning: str
@@ -58,14 +64,21 @@ def explanations(
     figures: Sequence[Figure],
     found: Sequence[ComparedFigure],
     price: Callable[[Job], Estimate],
+    first_step: Callable[[], Estimate],
 ) -> list[Explanation]:
     """What explains the figures, best first and of those alike the likelier; nothing where they
-    are as expected. `price` raises RefusedError for a job that does not hold.
+    are as expected. `price` raises RefusedError for a job that does not hold; `first_step` is the
+    estimate of the job as it is before the optimizer has made its moments.
     """
     before = _apart(found)
     if before <= OFF:
         return []
     tried = []
+    if not any(each.step is not None and each.step > FIRST_STEP for each in figures):
+        again = comparisons(figures, first_step())
+        after = _apart(again)
+        if after <= BETTER * before:
+            tried.append(_explained(OF_FIRST_STEP, (), found, again, (before, after)))
     for each in supposed(job):
         changes = patch(job, each.values)
         try:

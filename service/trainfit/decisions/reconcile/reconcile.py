@@ -65,18 +65,20 @@ def reconcile(
     retries: Iterable[Retries],
     estimate: Estimate,
     price: Callable[[Job], Estimate],
+    first_step: Callable[[], Estimate],
     capacity_bytes: int | None,
     recorded: Recorded | None = None,
 ) -> Reconciliation:
     """The figures of a run of the job beside its estimate, and what was recorded of one of its
-    ranks. `price` estimates what it may have been instead.
+    ranks. `price` estimates what it may have been instead,
+    `first_step` the same job before the optimizer has made its moments.
     """
     chosen = comparable(figures)
     found = comparisons(chosen, estimate)
     return Reconciliation(
         comparisons=found,
         attributions=attributions(found, estimate),
-        explanations=explanations(job, chosen, found, price),
+        explanations=explanations(job, chosen, found, price, first_step),
         findings=[
             *findings(figures, found, retries, estimate, capacity_bytes),
             *(recorded_findings(recorded.summary) if recorded is not None else ()),
