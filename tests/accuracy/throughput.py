@@ -13,9 +13,11 @@ from typing import Any
 
 from tests.accuracy import measured, performance_recipes
 from tests.accuracy.outcomes import Speed, UnusableRowError, speed
+from trainfit.catalog.speed import clusters, stacks
 from trainfit.questions.estimate import MEMOS, plan_of
+from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
-from trainfit.steptime import Untimed, step_time
+from trainfit.steptime import Surroundings, Untimed, step_time, surroundings
 
 Row = dict[str, Any]
 
@@ -58,7 +60,8 @@ def price(row: Row, folder: Path) -> dict[str, Speed]:  # noqa: ARG001
     if row["trust"] == "C":
         raise UnusableRowError("too small a model: the host's launches are all that it measured")
     seconds = seconds_of(row)
-    timed = step_time(plan_of(job_of(row)), memo=MEMOS.current())
+    plan = plan_of(job_of(row))
+    timed = step_time(plan, memo=MEMOS.current(), on=surroundings_of(row, plan))
     if isinstance(timed, Untimed):
         raise UnusableRowError(timed.reason)
     return {"": speed(seconds, timed.seconds)}
@@ -108,7 +111,63 @@ def job_of(row: Row) -> Job:
     if row["framework"] == "megatron":
         overlaps = training.get("grad_reduce_overlap", not early)
         document["framework"] |= {"overlap_grad_reduce": overlaps, "overlap_param_gather": overlaps}
+    if row["family"] == "bridge" and row["model"]["experts"]:
+        _add_recipe(row, document)
     return Job.model_validate(document)
+
+
+STACKS = {
+    r"Megatron-DeepSpeed 2022|Megatron-LM 2022": "megatron-2022",
+    r"Megatron-DeepSpeed \(2023\)": "megatron-2023",
+    r"Megatron-Bridge 26.0[68]": "megatron-bridge-26.06",
+    r"Megatron-Bridge 25": "megatron-bridge-25",
+    r"Megatron-Bridge|NeMo": "megatron-bridge",
+}
+"""Software stacks of the catalogue by the words of a row's framework, where it is not the
+framework's own."""
+
+CLUSTERS = {r"4x100Gb/s Omni-Path": "omni-path-4x100", r"800 Gb/s per node": "infiniband-4x200"}
+"""Clusters whose NICs are not the usual ones of the GPU, by the words of a row."""
+
+
+def surroundings_of(row: Row, plan: Plan) -> Surroundings | None:
+    """The stack and the cluster that a row names."""
+    usual = surroundings(plan)
+    if usual is None:
+        return None
+    stack, cluster = usual.stack, usual.cluster
+    for words, name in reversed(STACKS.items()):
+        if re.search(words, row["framework"]):
+            stack = stacks()[name]
+    for words, name in CLUSTERS.items():
+        if re.search(words, row["gpu"]["interconnect"]):
+            cluster = clusters()[name]
+    return Surroundings(usual.gpu, stack, cluster)
+
+
+RECOMPUTED = {
+    "H100": ("mla_up_proj", "mlp"),
+    "B200": ("mla_up_proj",),
+    "B300": ("mla_up_proj",),
+    "GB200": ("mla_up_proj",),
+}
+"""What Megatron-Bridge's recipes of DeepSeek-V3 run again, by GPU."""
+
+
+def _add_recipe(row: Row, document: Row) -> None:
+    """What Megatron-Bridge's recipes say of experts and its tables do not: tokens travel by DeepEP
+    or HybridEP, but with Qwen3-235B on H100, where an all-to-all overlaps the computation. Source:
+    src/megatron/bridge/perf_recipes (deepseek, qwen, gpt_oss).
+    """
+    model, gpu = row["model"]["name"], row["gpu"]["type"]
+    training = document["training"]
+    moe = training.setdefault("moe", {})
+    if model.startswith("Qwen3-235B") and gpu == "H100":
+        document["framework"]["overlap_moe_expert_parallel_comm"] = True
+    else:
+        moe["token_dispatcher_type"] = "flex"
+    if model == "DeepSeek-V3" and gpu in RECOMPUTED and not training.get("recompute"):
+        training["recompute"] = {"granularity": "selective", "modules": RECOMPUTED[gpu]}
 
 
 def _card(row: Row) -> str:

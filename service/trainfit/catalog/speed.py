@@ -19,13 +19,15 @@ from trainfit.catalog.gpus import find_gpu
 @dataclass(frozen=True, slots=True)
 class Reach:
     """What kernels reach of a GPU's dense peaks and of its memory's bandwidth, as ratios: products
-    in bf16 and in fp8, attention (of the bf16 peak), and what only reads and writes memory.
+    in bf16 and in fp8, attention (of the bf16 peak) by the fastest kernel and by FlashAttention-2,
+    and what only reads and writes memory.
     """
 
     name: str
     bf16: float
     fp8: float | None
     attention: float
+    flash2: float
     memory: float
 
 
@@ -39,6 +41,7 @@ class GpuSpeed:
     bf16_flops: int
     fp8_flops: int | None
     memory_bytes_per_second: int
+    multiprocessors: int
     link_bytes_per_second: int
     domain: int
     nic_bytes_per_second: int
@@ -50,13 +53,19 @@ class GpuSpeed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stack:
-    """A framework as it runs: seconds of the host for each operation of a layer, and the shares of
-    exchanges that it hides behind arithmetic. Of what data-parallel ranks exchange a `floor` stays
-    exposed, and no more is hidden than that share of the passes beside it: gradients once a step
-    (`data`), weights that are gathered for every pass (`gathered`).
+    """A framework as it runs: what its products, its grouped products of experts, and its kernels
+    that only move memory reach of what the GPU's best do, and whether FlashAttention-2 is its kernel; seconds of the host for each
+    operation of a layer, and the shares of exchanges that it hides behind arithmetic. Of what
+    data-parallel ranks exchange a `floor` stays exposed, and no more is hidden than that share of
+    the passes beside it: gradients once a step (`data`), weights that are gathered for every pass
+    (`gathered`).
     """
 
     name: str
+    products: float
+    grouped: float
+    memory: float
+    flash2: bool
     host_seconds: float
     tensor_hidden: float
     expert_hidden: float
@@ -72,7 +81,8 @@ class Stack:
 @dataclass(frozen=True, slots=True, eq=False)
 class Cluster:
     """What collectives reach of links and NICs, the latency of one step of them, and how much the
-    slowest of all ranks adds with every doubling of their number beyond a node.
+    slowest of all ranks adds with every doubling of their number beyond a node. Where its NICs are
+    not the GPU's usual ones, it says how much each GPU has of them.
     """
 
     name: str
@@ -80,6 +90,7 @@ class Cluster:
     nic_efficiency: float
     latency_seconds: float
     jitter_per_doubling: float
+    nic_bytes_per_second: int | None
     sources: tuple[str, ...]
 
 
@@ -113,6 +124,7 @@ def _gpu(name: str, facts: dict[str, Any], reaches: dict[str, Reach]) -> GpuSpee
         bf16_flops=card.bf16_flops,
         fp8_flops=card.fp8_flops,
         memory_bytes_per_second=card.memory_bandwidth_bytes_per_second,
+        multiprocessors=facts["multiprocessors"],
         link_bytes_per_second=facts["link_bytes_per_second"],
         domain=facts["domain"],
         nic_bytes_per_second=facts["nic_bytes_per_second"],

@@ -50,6 +50,9 @@ LOSSES: Mapping[str, Frameworks] = {
 }
 
 
+Fp8Recipe = Literal["delayed", "tensorwise", "rowwise", "blockwise", "mxfp8"]
+
+
 class Precision(Part):
     """Data types of the states of a parameter and of the arithmetic on it."""
 
@@ -57,7 +60,7 @@ class Precision(Part):
     compute: Dtype = Field("bf16", description="Activations.")
     gradients: Dtype = Field("fp32", description="Main gradients, in which they accumulate.")
     main_params: Dtype = Field("fp32", description="Master weights of the optimizer.")
-    fp8_recipe: Literal["delayed", "tensorwise", "rowwise", "blockwise", "mxfp8"] | None = Field(
+    fp8_recipe: Fp8Recipe | None = Field(
         None, description="How linears multiply in fp8. Unset: they do not."
     )
     fp8_param_gather: bool = Field(

@@ -1,57 +1,124 @@
 """Seconds of kernels on one GPU: products, attention, what only moves memory.
 
 A product takes the longer of its arithmetic and its memory; arithmetic reaches less of the peak
-where a side of it is short, as tiles and waves are left half empty.
+where tiles, or the last wave of them, are left half empty.
 """
 
-from trainfit.catalog.speed import GpuSpeed
-from trainfit.estimator.demands import Attention, Product
+from collections.abc import Mapping
+from math import ceil
+from typing import NamedTuple
 
-SHORT_SIDE = 128
-"""Elements of a side at which a product takes as long again for what its tiles leave empty."""
+from trainfit.catalog.speed import GpuSpeed, Stack
+from trainfit.estimator.demands import Attention, Product
+from trainfit.specs.training import Fp8Recipe
+
+TILES = ((256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 64, 0.6))
+"""Tiles of an output that a multiprocessor makes at once, and what each reaches of the best."""
+DEPTH = 128
+"""Depth of a product at which filling and emptying a tile takes as long as running it."""
 BF16 = 2
+FP32 = 4
 BYTE = 1
-CAST = 2 * BF16 + BYTE
-"""Bytes that casting an element to fp8 moves: it is read for its scale, and again, and written."""
+CASTS: Mapping[Fp8Recipe, int] = {
+    "delayed": BF16 + 2 * BYTE,
+    "tensorwise": 2 * BF16 + 2 * BYTE,
+    "rowwise": 4 * BF16 + 2 * BYTE,
+    "blockwise": BF16 + 2 * BYTE,
+    "mxfp8": BF16 + 2 * BYTE,
+}
+"""Bytes that casting an element to fp8 moves: it is read, for some recipes before that for its
+scale, for rowwise scales once more each way, and written as it is and transposed."""
+ROWWISE = 0.75
+"""What products with a scale for each row reach of those with one for a matrix."""
 BACKWARD_OF_ATTENTION = 2.5
 """Products of attention's backward to those of its forward: five to two (2205.14135)."""
+SOFTMAX_WIDTH = 128
+"""Features of a head whose products take as long as the softmax of their scores."""
 SCORE_PASSES = 5
 """Times that unfused attention reads or writes its scores, one way; in backward, as often again."""
 
 
-def product_seconds(product: Product, gpu: GpuSpeed, *, fp8: bool, ep: int) -> float:
-    """One product, of forward or of backward, with the cast of what it reads where that is fp8."""
+class Rates(NamedTuple):
+    """What kernels reach: FLOP per second of products in bf16 and in fp8, where that is another,
+    and of attention, bytes per second of memory. Casting an element to fp8 moves `cast` bytes;
+    products of experts reach `grouped` of others.
+    """
+
+    bf16: float
+    fp8: float | None
+    cast: int
+    attention: float
+    memory: float
+    multiprocessors: int
+    grouped: float
+
+
+def rates(gpu: GpuSpeed, stack: Stack, fp8: Fp8Recipe | None) -> Rates:
+    """Those of a GPU under a stack, whose linears may be in fp8 by a recipe."""
+    reach = gpu.reach
+    narrow = None
+    if fp8 is not None and gpu.fp8_flops is not None and reach.fp8 is not None:
+        narrow = gpu.fp8_flops * reach.fp8 * stack.products
+        narrow *= ROWWISE if fp8 == "rowwise" else 1
+    return Rates(
+        gpu.bf16_flops * reach.bf16 * stack.products,
+        narrow,
+        0 if fp8 is None else CASTS[fp8],
+        gpu.bf16_flops * (reach.flash2 if stack.flash2 else reach.attention),
+        gpu.memory_bytes_per_second * reach.memory * stack.memory,
+        gpu.multiprocessors,
+        stack.grouped,
+    )
+
+
+def product_seconds(product: Product, rates: Rates, ep: int) -> tuple[float, float, float]:
+    """The product of forward, the gradient of its input, and that of its weight, which is added up
+    in fp32. In fp8 what they read is cast.
+    """
     rows, inputs, features, experts, _, narrow = product
-    matrices = max(1.0, experts / ep)
-    narrow = narrow and fp8 and gpu.fp8_flops is not None and gpu.reach.fp8 is not None
-    if narrow:
-        assert gpu.fp8_flops is not None
-        assert gpu.reach.fp8 is not None
-        peak, width = gpu.fp8_flops * gpu.reach.fp8, BYTE
-    else:
-        peak, width = gpu.bf16_flops * gpu.reach.bf16, BF16
-    short = 1 + SHORT_SIDE * (matrices / rows + 1 / inputs + 1 / features)
-    arithmetic = 2 * rows * inputs * features * short / peak
-    moved = width * (rows * inputs + matrices * inputs * features) + BF16 * rows * features
-    cast = moved_seconds(CAST * rows * inputs, gpu) if narrow else 0.0
-    return max(arithmetic, moved_seconds(moved, gpu)) + cast
+    matrices = max(1, experts // ep)
+    each = rows / matrices
+    peak, width, cast = rates.bf16, BF16, 0.0
+    if narrow and rates.fp8 is not None:
+        peak, width, cast = rates.fp8, BYTE, rates.cast / rates.memory
+    if experts:
+        peak *= rates.grouped
+    flops = 2 * rows * inputs * features / peak
+    weights = width * matrices * inputs * features
+    units = rates.multiprocessors
+    forward = flops / filled(each, features, inputs, matrices, units)
+    of_input = flops / filled(each, inputs, features, matrices, units)
+    of_weight = flops / filled(features, inputs, each, matrices, units)
+    read, written = width * rows * inputs, BF16 * rows * features
+    back, whole = width * rows * features + BF16 * rows * inputs, weights * 2 * FP32 / width
+    return (
+        max(forward, (read + weights + written) / rates.memory) + cast * rows * inputs,
+        max(of_input, (back + weights) / rates.memory) + cast * rows * features,
+        max(of_weight, (read + width * rows * features + whole) / rates.memory),
+    )
 
 
-def attention_seconds(attention: Attention, gpu: GpuSpeed) -> float:
+def filled(m: float, n: float, k: float, matrices: int, units: int) -> float:
+    """The share of a GPU that [m, n] tiles over depth k keep busy, at best: tiles at the edges are
+    not full, nor is the last wave of tiles over the multiprocessors.
+    """
+    best = 0.0
+    for height, width, reach in TILES:
+        tiles = ceil(m / height) * ceil(n / width) * matrices
+        waves = ceil(tiles / units)
+        best = max(best, reach * matrices * m * n / (waves * units * height * width))
+    return best * k / (k + DEPTH)
+
+
+def attention_seconds(attention: Attention, rates: Rates) -> float:
     """Attention's forward. Unfused, its scores go to memory and back, those of later keys too."""
     queries, heads, widths, keys, _, score_bytes = attention
     if not score_bytes:
-        flops = 2 * queries * heads * widths * attention.span
-        return flops / (gpu.bf16_flops * gpu.reach.attention)
-    flops = 2 * queries * heads * widths * keys
+        scores = queries * heads * attention.span
+        return 2 * scores * (widths + SOFTMAX_WIDTH) / rates.attention
     scores = score_bytes * queries * heads * keys
-    moved = moved_seconds(SCORE_PASSES * scores, gpu)
-    return flops / (gpu.bf16_flops * gpu.reach.bf16) + moved
-
-
-def moved_seconds(size: float, gpu: GpuSpeed) -> float:
-    """So many bytes read or written."""
-    return size / (gpu.memory_bytes_per_second * gpu.reach.memory)
+    moved = SCORE_PASSES * scores / rates.memory
+    return 2 * queries * heads * widths * keys / rates.bf16 + moved
 
 
 def model_flops(product: Product) -> int:

@@ -43,7 +43,8 @@ class Links:
         self.gpu = gpu
         self._cluster = cluster
         self._link = gpu.link_bytes_per_second * cluster.link_efficiency
-        self._nic = gpu.nic_bytes_per_second * cluster.nic_efficiency
+        nic = cluster.nic_bytes_per_second or gpu.nic_bytes_per_second
+        self._nic = nic * cluster.nic_efficiency
         tp, cp, ep, etp, dp, expert_dp = sizes
         self.groups: dict[GroupName, Group] = {
             "tp": Group(tp, 1),

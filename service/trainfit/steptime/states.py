@@ -5,7 +5,6 @@ from typing import NamedTuple
 from trainfit.catalog.speed import Stack
 from trainfit.estimator.frameworks.framework import StateTraffic
 from trainfit.estimator.local_parameters import Local
-from trainfit.steptime.kernels import moved_seconds
 from trainfit.steptime.links import Links
 
 
@@ -36,9 +35,10 @@ def state_seconds(
     once = (not traffic.gathers) * gathered + (not traffic.reduces_each) * reduced
     shard = local.dense / shards[0] + local.expert / shards[1]
     moved = shard * traffic.optimizer
-    optimizer = (1 - traffic.on_host) * moved_seconds(moved, links.gpu)
+    memory = links.gpu.memory_bytes_per_second * links.gpu.reach.memory
+    optimizer = (1 - traffic.on_host) * moved / memory
     optimizer += traffic.on_host * moved / links.gpu.host_bytes_per_second
-    zeroed = moved_seconds(traffic.gradient * (local.dense + local.expert), links.gpu)
+    zeroed = traffic.gradient * (local.dense + local.expert) / memory
     return StateSeconds(each, once, optimizer + zeroed)
 
 

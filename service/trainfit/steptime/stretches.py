@@ -16,8 +16,8 @@ from trainfit.steptime.kernels import (
     attention_flops,
     attention_seconds,
     model_flops,
-    moved_seconds,
     product_seconds,
+    rates,
 )
 from trainfit.steptime.links import Links
 
@@ -74,9 +74,8 @@ class Timer:
     """Times operations on a GPU, under a stack, over links, as the plan has them run."""
 
     def __init__(self, stack: Stack, links: Links, execution: Execution) -> None:
-        self._gpu = links.gpu
+        self._rates = rates(links.gpu, stack, execution.fp8)
         self._links = links
-        self._fp8 = execution.fp8
         self._ep = links.groups["ep"].size
         self._launch = stack.host_seconds
         if links.groups["tp"].size > 1:
@@ -108,7 +107,7 @@ class Timer:
             if operation in rerun or not dropped.isdisjoint(operation.again):
                 again = again.plus(ahead)
             fetched += _fetched(operation, dropped)
-        moved = Cost(compute=moved_seconds(residual, self._gpu))
+        moved = Cost(compute=residual / self._rates.memory)
         return Stretch(forward.plus(moved), backward.plus(moved), again, weights, flops, fetched)
 
     def _operation(self, operation: Operation) -> tuple[Cost, Cost, float, float]:
@@ -121,14 +120,15 @@ class Timer:
         for demand in operation.demands:
             match demand:
                 case Product():
-                    one = product_seconds(demand, self._gpu, fp8=self._fp8, ep=self._ep)
+                    one, of_input, of_weight = product_seconds(demand, self._rates, self._ep)
                     compute += one
-                    compute_back += demand.gradients * one
-                    weights += (demand.gradients > 1) * one
+                    of_weight *= demand.gradients - 1
+                    compute_back += of_input + of_weight
+                    weights += of_weight
                     useful += model_flops(demand)
                     computes = True
                 case Attention():
-                    attention = attention_seconds(demand, self._gpu)
+                    attention = attention_seconds(demand, self._rates)
                     attention_back = BACKWARD_OF_ATTENTION * attention
                     useful += attention_flops(demand)
                     computes = True
@@ -144,8 +144,8 @@ class Timer:
                         into[1] += behind * self._shown[demand.group]
         if not computes:
             ahead_bytes, behind_bytes = _moved(operation)
-            compute = moved_seconds(ahead_bytes, self._gpu)
-            compute_back = moved_seconds(behind_bytes, self._gpu)
+            compute = ahead_bytes / self._rates.memory
+            compute_back = behind_bytes / self._rates.memory
         return (
             Cost(compute + attention, tensor[0], context[0], expert[0], self._launch),
             Cost(compute_back + attention_back, tensor[1], context[1], expert[1], self._launch),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from trainfit.estimator.peak import Segments
 from trainfit.resolve.plan import Plan
+from trainfit.specs.training import Fp8Recipe
 
 if TYPE_CHECKING:
     from trainfit.estimator.ledger import Group, Operation
@@ -57,11 +58,11 @@ class StateTraffic(NamedTuple):
 
 
 class Execution(NamedTuple):
-    """How a plan's operations run: linears in `fp8`; the tokens of one micro-batch exchanged while
-    another is computed (`overlaps_experts`).
+    """How a plan's operations run: linears in fp8, by which recipe; the tokens of one micro-batch
+    exchanged while another is computed (`overlaps_experts`).
     """
 
-    fp8: bool
+    fp8: Fp8Recipe | None
     overlaps_experts: bool
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Megatron
+from trainfit.specs.training import Fp8Recipe
 
 OFFLOADED = "offload:"
 """What stands before the name of a module whose tensors are offloaded, not recomputed."""
@@ -54,6 +55,8 @@ class Step:
     activation_bytes: int
     linear_input_bytes: Fraction
     """Bytes of an element that a linear keeps of its input: less than an activation's in fp8."""
+    fp8_recipe: Fp8Recipe | None
+    """How linears multiply in fp8, if they do."""
     states: StateBytes
     optimizer_offload_ratio: float
     recompute: RecomputePolicy

@@ -297,6 +297,7 @@ def resolve_step(
         linear_input_bytes=FP8_INPUT[precision.fp8_recipe]
         if precision.fp8_recipe is not None
         else Fraction(BYTES[precision.compute]),
+        fp8_recipe=precision.fp8_recipe,
         states=state_bytes(precision, training.optimizer, gpu),
         optimizer_offload_ratio=float(training.optimizer.cpu_offload_fraction),
         recompute=resolve_recompute(training, layout, layers, findings),

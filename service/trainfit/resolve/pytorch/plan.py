@@ -7,6 +7,7 @@ from typing import Literal
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.optimizers import Implementation, OptimizerName
+from trainfit.specs.training import Fp8Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,7 @@ class PytorchStep:
     compiled: bool
     float8: bool
     """Linears of layers multiply in fp8, as torchao has them do."""
+    fp8_recipe: Fp8Recipe | None
     repeats_kv: bool
     scales_by_sinks: bool
     """The kernel of attention takes no sinks: its output is scaled by what they leave of it."""

@@ -9,7 +9,15 @@ from trainfit.resolve.pytorch.plan import Adapters, Engine, PytorchStates
 from trainfit.specs.framework import Torchtitan
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
-from trainfit.specs.training import BaseDtype, Lora, Optimizer, Peft, Precision, PrecisionPreset
+from trainfit.specs.training import (
+    BaseDtype,
+    Fp8Recipe,
+    Lora,
+    Optimizer,
+    Peft,
+    Precision,
+    PrecisionPreset,
+)
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
@@ -90,7 +98,14 @@ def computes_in_half(precision: PrecisionPreset | Precision) -> bool:
 
 
 def is_float8(given: PrecisionPreset | Precision) -> bool:
-    return given == "fp8" if isinstance(given, str) else given.fp8_recipe is not None
+    return fp8_recipe_of(given) is not None
+
+
+def fp8_recipe_of(given: PrecisionPreset | Precision) -> Fp8Recipe | None:
+    """That of the preset is torchao's default."""
+    if isinstance(given, str):
+        return "tensorwise" if given == "fp8" else None
+    return given.fp8_recipe
 
 
 def gathers_fp8(given: PrecisionPreset | Precision) -> bool:

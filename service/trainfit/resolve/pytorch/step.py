@@ -19,6 +19,7 @@ from trainfit.resolve.pytorch.plan import (
 from trainfit.resolve.pytorch.precision import (
     computes_in_half,
     dtypes_of,
+    fp8_recipe_of,
     gathers_fp8,
     is_float8,
     states_of,
@@ -66,6 +67,7 @@ def resolve_pytorch_step(
         kernels="fused" if _is_fused(framework) else "eager",
         compiled=framework.compile,
         float8=is_float8(training.precision),
+        fp8_recipe=fp8_recipe_of(training.precision),
         repeats_kv=training.attention.repeats_kv or _repeats_kv(framework),
         scales_by_sinks=isinstance(framework, Torchtitan),  # models/gpt_oss/model.py
         attention_backend=attention_backend(job, model),

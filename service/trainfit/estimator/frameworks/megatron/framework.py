@@ -44,10 +44,9 @@ def ledger(plan: MegatronPlan, *, symbolic: bool = False) -> MegatronLedger:
 
 
 def execution(plan: MegatronPlan) -> Execution:
-    """Linears keep their input narrower than an activation where they read it in fp8."""
-    step = plan.step
+    """Tokens are exchanged beside the computation where that is asked for."""
     return Execution(
-        fp8=step.linear_input_bytes < step.activation_bytes,
+        fp8=plan.step.fp8_recipe,
         overlaps_experts=plan.framework.overlap_moe_expert_parallel_comm,
     )
 

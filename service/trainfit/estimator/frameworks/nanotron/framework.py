@@ -40,7 +40,7 @@ def ledger(plan: NanotronPlan, *, symbolic: bool = False) -> NanotronLedger:
 
 def execution(plan: NanotronPlan) -> Execution:  # noqa: ARG001
     """Linears multiply in bf16."""
-    return Execution(fp8=False, overlaps_experts=False)
+    return Execution(fp8=None, overlaps_experts=False)
 
 
 def shared_ledger(plan: NanotronPlan, memo: Memo) -> NanotronLedger:

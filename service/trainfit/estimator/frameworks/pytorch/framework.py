@@ -50,7 +50,7 @@ def ledger(plan: PytorchPlan, *, symbolic: bool = False) -> PytorchLedger:
 
 def execution(plan: PytorchPlan) -> Execution:
     """torchao's float8 linears."""
-    return Execution(fp8=plan.step.float8, overlaps_experts=False)
+    return Execution(fp8=plan.step.fp8_recipe, overlaps_experts=False)
 
 
 def shared_ledger(plan: PytorchPlan, memo: Memo) -> PytorchLedger:
