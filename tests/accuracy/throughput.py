@@ -156,7 +156,7 @@ RECOMPUTED = {
 
 def _add_recipe(row: Row, document: Row) -> None:
     """What Megatron-Bridge's recipes say of experts and its tables do not: tokens travel by DeepEP
-    or HybridEP, but with Qwen3-235B on H100, where an all-to-all overlaps the computation. Source:
+    or HybridEP, which send the same, but with Qwen3-235B on H100, where an all-to-all overlaps the computation. Source:
     src/megatron/bridge/perf_recipes (deepseek, qwen, gpt_oss).
     """
     model, gpu = row["model"]["name"], row["gpu"]["type"]
@@ -165,7 +165,7 @@ def _add_recipe(row: Row, document: Row) -> None:
     if model.startswith("Qwen3-235B") and gpu == "H100":
         document["framework"]["overlap_moe_expert_parallel_comm"] = True
     else:
-        moe["token_dispatcher_type"] = "flex"
+        moe |= {"token_dispatcher_type": "flex", "flex_dispatcher_backend": "hybridep"}
     if model == "DeepSeek-V3" and gpu in RECOMPUTED and not training.get("recompute"):
         training["recompute"] = {"granularity": "selective", "modules": RECOMPUTED[gpu]}
 
