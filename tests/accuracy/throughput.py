@@ -156,8 +156,8 @@ RECOMPUTED = {
 
 def _add_recipe(row: Row, document: Row) -> None:
     """What Megatron-Bridge's recipes say of experts and its tables do not: tokens travel by DeepEP
-    or HybridEP, which send the same, but with Qwen3-235B on H100, where an all-to-all overlaps the computation. Source:
-    src/megatron/bridge/perf_recipes (deepseek, qwen, gpt_oss).
+    or HybridEP, which send the same; but with Qwen3-235B on H100 an all-to-all overlaps the
+    computation. Source: src/megatron/bridge/perf_recipes (deepseek, qwen, gpt_oss).
     """
     model, gpu = row["model"]["name"], row["gpu"]["type"]
     training = document["training"]

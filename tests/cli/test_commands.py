@@ -105,6 +105,8 @@ def test_the_line_that_megatron_logs(run: Run) -> None:
     states, activation, total = (float(part) for part in parts.groups())
     assert states + activation == pytest.approx(total, abs=0.02)
     assert f"total={total / 1024:.2f} GB" in run(f"{DEEPSEEK_V3} --summary gb").out
+    timed = run(f"{DEEPSEEK_V3} --summary gb --gpu H100-80GB").out
+    assert re.search(r"GB, step=[\d.]+ s, tokens/s/GPU=\d+\n$", timed)
     states_only = run(f"{DEEPSEEK_V3} --summary gb --no-activations").out
     assert re.fullmatch(
         f"Theoretical memory footprints: weight and optimizer={number} GB\n", states_only

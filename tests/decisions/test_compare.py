@@ -25,7 +25,7 @@ ONE_STAGE = needs(pp=1)
 
 
 def compared(*jobs: Needs, baseline: Needs | None = PLAIN) -> list[Comparison]:
-    candidates = [Candidate(str(index), each, None) for index, each in enumerate(jobs)]
+    candidates = [Candidate(str(index), each, None, None) for index, each in enumerate(jobs)]
     return compare(candidates, baseline)
 
 

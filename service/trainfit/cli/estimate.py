@@ -78,7 +78,7 @@ def estimate(
     elif summary is not None:
         from trainfit.cli.summary import summary_line
 
-        print(summary_line(result, summary, activations=activations))
+        print(summary_line(result, plan, summary, activations=activations))
     elif tree:
         from trainfit.cli.modules import print_modules
 

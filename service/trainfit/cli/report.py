@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +17,7 @@ from trainfit.launch.reading import ReadLaunch
 from trainfit.questions.launches import Asked
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
+from trainfit.steptime import StepTime, Untimed, step_time
 
 WORDS = ("stage", "layers")
 NUMBERS = (
@@ -145,6 +147,8 @@ def _conclusions(
         if asked.job.gpu is not None:
             yield "GPU", Text(own_card(result, asked.job.gpu, plan.gpu), "bold")
         yield "GPUs (GiB)", usual_cards(result, plan.gpu)
+    if plan.gpu.name:
+        yield "Step", _step(step_time(plan))
     for warning in result.warnings:
         yield "Warning", Text(warning, "yellow")
     for unread in asked.reading.unread() if asked.reading is not None else ():
@@ -153,6 +157,25 @@ def _conclusions(
         yield "Bounded", f"{bounded.where}: {reach(bounded)}; {bounded.why}"
     names = ", ".join(assumption.id for assumption in result.assumptions)
     yield "Assumes", f"{names} (--verbose explains)"
+
+
+def _step(timed: StepTime | Untimed) -> str:
+    """Seconds, tokens, and the largest parts."""
+    if isinstance(timed, Untimed):
+        return timed.reason
+    seconds, parts = timed.seconds, timed.parts
+    shares = {field.name: getattr(parts, field.name) for field in fields(parts)}
+    largest = sorted(shares, key=lambda name: -shares[name])[:3]
+    made_of = ", ".join(
+        f"{plain(name.removesuffix('_seconds'))} {shares[name] / seconds.expected:.0%}"
+        for name in largest
+        if shares[name]
+    )
+    return (
+        f"{seconds.expected:.3g} s ({seconds.low:.3g} to {seconds.high:.3g}), "
+        f"{timed.tokens_per_second_per_gpu:,.0f} tokens/s on each GPU, "
+        f"{timed.model_flops_utilization_ratio:.0%} of its bf16 peak: {made_of}"
+    )
 
 
 def _binding(result: Estimate, *, activations: bool) -> str:

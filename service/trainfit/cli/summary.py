@@ -1,4 +1,4 @@
-"""The one line that Megatron logs of the memory it expects."""
+"""The one line that Megatron logs of the memory it expects, and the time of a step."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import Literal
 
 from trainfit.decisions.quantities import GIB, MIB
 from trainfit.estimator.results import Estimate
+from trainfit.resolve.plan import Plan
+from trainfit.steptime import StepTime, Untimed, step_time
 
 Unit = Literal["mb", "gb"]
 STATES = ("weights", "gradients", "optimizer_states")
 
 
-def summary_line(result: Estimate, unit: Unit, *, activations: bool) -> str:
+def summary_line(result: Estimate, plan: Plan, unit: Unit, *, activations: bool) -> str:
     """The stage that binds. Whatever is allocated beside the model states counts as activation,
     so that the two add up to the total.
 
@@ -25,4 +27,12 @@ def summary_line(result: Estimate, unit: Unit, *, activations: bool) -> str:
         parts |= {"activation": total - states, "total": total}
     size, name = (MIB, "MB") if unit == "mb" else (GIB, "GB")
     shown = ", ".join(f"{part}={number / size:.2f} {name}" for part, number in parts.items())
-    return f"Theoretical memory footprints: {shown}"
+    return f"Theoretical memory footprints: {shown}{_speed(step_time(plan))}"
+
+
+def _speed(timed: StepTime | Untimed) -> str:
+    """The time of a step, where it is known, which Megatron does not log beside."""
+    if isinstance(timed, Untimed):
+        return ""
+    seconds, tokens = timed.seconds.expected, timed.tokens_per_second_per_gpu
+    return f", step={seconds:.3g} s, tokens/s/GPU={tokens:.0f}"

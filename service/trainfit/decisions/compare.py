@@ -17,15 +17,19 @@ from trainfit.estimator.results import (
     Needs,
     StageNeeds,
 )
+from trainfit.steptime import Seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What a job needs under a name, with the verdict on its card if one is named."""
+    """What a job needs under a name, with the verdict on its card if one is named, and the time of
+    its step if that is known.
+    """
 
     id: str
     needs: Needs
     verdict: Verdict | None
+    step_seconds: Seconds | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +63,14 @@ class Comparison:
 
     `difference_bytes` compares what is expected on the device of the rank that needs most. A job
     dominates another of as many stages when on no stage it is expected to need more of the device,
-    and on one less.
+    and on one less. `step_seconds` are null where the time of its step is not known.
     """
 
     verdict: Verdict | None
     parallelism: DataParallelism
     binding: Binding
     difference_bytes: int | None
+    step_seconds: Seconds | None
     stages: list[StageComparison]
     dominates: list[str]
     warnings: list[str]
@@ -108,6 +113,7 @@ def _comparison(
             if baseline is not None
             else None
         ),
+        step_seconds=profile.candidate.step_seconds,
         stages=[
             _stage(rank, stage, base_stages[rank] if rank < len(base_stages) else None)
             for rank, stage in enumerate(needs.stages)

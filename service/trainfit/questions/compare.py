@@ -32,6 +32,7 @@ from trainfit.specs.several import (
     CompareRequest,
     NamedChange,
 )
+from trainfit.steptime import Seconds, StepTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,12 @@ def compare_jobs(
     names = list(opened)
     baseline = request.baseline or names[0]
     priced = [
-        Candidate(name, needs, _verdict(opened[name], needs, request.policy))
+        Candidate(
+            name,
+            needs,
+            _verdict(opened[name], needs, request.policy),
+            _step_seconds(opened[name], pricing),
+        )
         for name, needs in results.items()
         if isinstance(needs, Needs)
     ]
@@ -138,6 +144,14 @@ def _verdict(asked: Asked[Job] | Problem, needs: Needs, policy: Headroom) -> Ver
     if isinstance(asked, Problem) or asked.job.gpu is None:
         return None
     return standing(room_on(asked.job.gpu, policy).verdict(needs), asked.unread)
+
+
+def _step_seconds(asked: Asked[Job] | Problem, pricing: Pricing) -> Seconds | None:
+    """How long a step of the job takes, as it was sent."""
+    if isinstance(asked, Problem):
+        return None
+    timed = pricing.step_time(asked.job)
+    return timed.seconds if isinstance(timed, StepTime) else None
 
 
 def _changed(base: Asked[Job] | Problem, change: NamedChange) -> Asked[Job] | Problem:

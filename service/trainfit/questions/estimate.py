@@ -20,6 +20,7 @@ from trainfit.resolve.gpu import gpu_of
 from trainfit.resolve.job import resolve
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import AS_JOB, Job
+from trainfit.steptime import Seconds, Step, StepTime, Untimed, step_time
 
 MEMOS = Memos(max_results=2048)
 """What jobs that were asked about lately have in common: some 15 kB for each result."""
@@ -39,7 +40,14 @@ class EstimateAnswer(Estimate, Sent):
     `request_digest` is a SHA-256 of what was asked of the normalised `job`, the source of its
     model and both versions; `job` is the request with every default in its place. `launch` tells
     how it was read, where a launch stood in its place.
+
+    `step_seconds` is how long a step takes, and `step` what that is made of; both are null where
+    `untimed` says why it is not known.
     """
+
+    step_seconds: Seconds | None
+    step: Step | None
+    untimed: str | None
 
     catalogue_version: str
     request_digest: str
@@ -108,6 +116,7 @@ def signed(
 ) -> EstimateAnswer:
     """An estimate, as it is sent. It warns of what a launch says and nobody models."""
     document = normalised(job, plan)
+    timed = step_time(plan, memo=MEMOS.current())
     options: dict[str, Any] = {"activations": activations}
     launch = reading.launch if reading is not None else None
     if reading is not None:
@@ -116,6 +125,9 @@ def signed(
         result = replace(result, warnings=[*result.warnings, *unread])
     return EstimateAnswer(
         **fields_of(result),
+        step_seconds=timed.seconds if isinstance(timed, StepTime) else None,
+        step=timed.step if isinstance(timed, StepTime) else None,
+        untimed=timed.reason if isinstance(timed, Untimed) else None,
         catalogue_version=catalogue_version(),
         request_digest=request_digest("estimate", document, options, plan.source),
         job=document,

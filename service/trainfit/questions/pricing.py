@@ -11,6 +11,7 @@ from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
+from trainfit.steptime import StepTime, Untimed, step_time
 
 
 class Pricing:
@@ -41,6 +42,9 @@ class Pricing:
 
     def needs(self, job: Job) -> Needs:
         return needs(self.plan_of(job), self._memo)
+
+    def step_time(self, job: Job) -> StepTime | Untimed:
+        return step_time(self.plan_of(job), memo=self._memo)
 
     def plan_of(self, job: Job) -> Plan:
         """The plan of a job, made once for the first, which the question is about."""

@@ -1,10 +1,11 @@
 """The time of a step: Plan -> seconds, from the ledger's own operations."""
 
-from trainfit.steptime.results import Seconds, StepParts, StepTime, Untimed
+from trainfit.steptime.results import Seconds, Step, StepParts, StepTime, Untimed
 from trainfit.steptime.step import Surroundings, step_time, surroundings
 
 __all__ = [
     "Seconds",
+    "Step",
     "StepParts",
     "StepTime",
     "Surroundings",

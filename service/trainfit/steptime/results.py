@@ -1,6 +1,6 @@
 """What the time of a step is said as. Frozen dataclasses, serialised as they stand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 Basis = Literal["known_stack", "extrapolated"]
@@ -41,20 +41,32 @@ class StepParts:
 
 
 @dataclass(frozen=True, slots=True)
-class StepTime:
-    """The time of one step, of all its micro-batches, on GPUs that do nothing else.
+class Step:
+    """One step, of all its micro-batches, on GPUs that do nothing else: what its time is made of,
+    and what it comes to.
 
     `model_flops_utilization_ratio` counts the products of forward and backward once, causal
     attention half, nothing that is recomputed, against the dense bf16 peak.
     """
 
-    seconds: Seconds
     parts: StepParts
     tokens_per_second: float
     tokens_per_second_per_gpu: float
     model_flops_per_gpu: float
     model_flops_utilization_ratio: float
     basis: Basis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTime(Step):
+    """A step with its seconds."""
+
+    seconds: Seconds
+
+    @property
+    def step(self) -> Step:
+        """The same without them."""
+        return Step(**{field.name: getattr(self, field.name) for field in fields(Step)})
 
 
 @dataclass(frozen=True, slots=True)

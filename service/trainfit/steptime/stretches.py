@@ -111,12 +111,14 @@ class Timer:
         return Stretch(forward.plus(moved), backward.plus(moved), again, weights, flops, fetched)
 
     def _operation(self, operation: Operation) -> tuple[Cost, Cost, float, float]:
-        """Forward, backward, of that the gradients of weights, and the arithmetic of both."""
+        """Forward, backward, of that the gradients of weights, and the arithmetic of both. The host
+        launches the products of experts one by one.
+        """
         compute = compute_back = attention = attention_back = weights = useful = 0.0
         tensor = [0.0, 0.0]
         expert = [0.0, 0.0]
         context = [0.0, 0.0]
-        computes = False
+        computes, launches = False, 1
         for demand in operation.demands:
             match demand:
                 case Product():
@@ -125,6 +127,7 @@ class Timer:
                     of_weight *= demand.gradients - 1
                     compute_back += of_input + of_weight
                     weights += of_weight
+                    launches = max(launches, demand.experts // self._ep)
                     useful += model_flops(demand)
                     computes = True
                 case Attention():
@@ -146,9 +149,10 @@ class Timer:
             ahead_bytes, behind_bytes = _moved(operation)
             compute = ahead_bytes / self._rates.memory
             compute_back = behind_bytes / self._rates.memory
+        launch = launches * self._launch
         return (
-            Cost(compute + attention, tensor[0], context[0], expert[0], self._launch),
-            Cost(compute_back + attention_back, tensor[1], context[1], expert[1], self._launch),
+            Cost(compute + attention, tensor[0], context[0], expert[0], launch),
+            Cost(compute_back + attention_back, tensor[1], context[1], expert[1], launch),
             weights,
             useful,
         )

@@ -1,0 +1,115 @@
+"""One knob at a time, and which way the time of a step goes.
+
+The directions of Megatron-Bridge's guide of fine-tuning Llama-3-70B on 32 H100, and of papers.
+"""
+
+from typing import Any
+
+import pytest
+
+from tests.steptime.test_step_time import timed
+from trainfit.steptime import StepTime
+
+SFT = {
+    "parallelism": {"num_gpus": 32, "tp": 4, "pp": 4, "vpp": 5},
+    "training": {
+        "global_batch_size": 32,
+        "seq_length": 4096,
+        "precision": {"fp8_recipe": "tensorwise"},
+    },
+}
+MOE = {
+    "parallelism": {"num_gpus": 32, "ep": 32, "etp": 1},
+    "training": {"micro_batch_size": 2, "global_batch_size": 512, "seq_length": 4096},
+}
+EXPERTS = {"hf_id": "Qwen/Qwen3-30B-A3B"}
+
+
+def llama(**changes: Any) -> StepTime:
+    """Llama-3-70B fine-tuned on 32 H100, but for what is changed of each part."""
+    return _changed({"hf_id": "meta-llama/Llama-3.1-70B"}, SFT, changes)
+
+
+def qwen(**changes: Any) -> StepTime:
+    """Qwen3-30B-A3B on 32 H100, its experts on four nodes."""
+    return _changed(EXPERTS, MOE, changes)
+
+
+def _changed(model: Any, job: dict[str, Any], changes: dict[str, Any]) -> StepTime:
+    parts = {name: {**job.get(name, {}), **changes.get(name, {})} for name in {*job, *changes}}
+    return timed(model, **parts)
+
+
+@pytest.mark.parametrize(
+    ("changes", "least", "most"),
+    [
+        ({"parallelism": {"tp": 8}}, 1.10, 1.60),
+        ({"parallelism": {"pp": 8}}, 1.01, 1.20),
+        ({"training": {"recompute": {"granularity": "selective", "modules": ["mlp"]}}}, 1.08, 1.30),
+        (
+            {
+                "training": {
+                    "recompute": {
+                        "granularity": "full",
+                        "method": "uniform",
+                        "num_layers": 1,
+                    }
+                }
+            },
+            1.20,
+            1.40,
+        ),
+        ({"parallelism": {"vpp": None}}, 1.01, 1.40),
+        ({"training": {"precision": "bf16"}}, 1.10, 2.00),
+        ({"training": {"attention": {"backend": "unfused"}}}, 1.02, 1.80),
+    ],
+    ids=["tp", "pp", "mlp", "full", "vpp", "bf16", "unfused"],
+)
+def test_what_takes_longer(changes: dict[str, Any], least: float, most: float) -> None:
+    ratio = llama(**changes).seconds.expected / llama().seconds.expected
+    assert least < ratio < most
+
+
+def test_exchanging_tokens_beside_the_computation_is_faster() -> None:
+    overlapped = qwen(framework={"overlap_moe_expert_parallel_comm": True})
+    apart = qwen()
+    assert overlapped.seconds.expected < apart.seconds.expected
+    assert overlapped.parts.expert_parallel_seconds < apart.parts.expert_parallel_seconds
+
+
+def test_experts_within_a_node_exchange_faster() -> None:
+    within = qwen(parallelism={"ep": 8})
+    assert within.parts.expert_parallel_seconds < qwen().parts.expert_parallel_seconds
+
+
+def test_gradients_that_are_not_overlapped_show() -> None:
+    apart = llama(framework={"overlap_grad_reduce": False, "overlap_param_gather": False})
+    assert apart.parts.data_parallel_seconds > llama().parts.data_parallel_seconds
+
+
+def test_fsdp_gathers_for_every_micro_batch() -> None:
+    job: dict[str, Any] = {"framework": {"name": "torchtitan"}, "parallelism": {"num_gpus": 64}}
+    one, several = (
+        timed(**job, training={"micro_batch_size": 1, "global_batch_size": size})
+        for size in (64, 512)
+    )
+    assert several.parts.data_parallel_seconds > 4 * one.parts.data_parallel_seconds
+
+
+def test_optimizer_states_on_the_host_take_longer() -> None:
+    on_host = llama(
+        training={
+            "optimizer": {"name": "adam", "cpu_offload_fraction": 1.0, "precision_aware": True}
+        }
+    )
+    assert on_host.parts.optimizer_seconds > 5 * llama().parts.optimizer_seconds
+
+
+@pytest.mark.parametrize(
+    ("schedule", "share"),
+    [("1f1b", 1.0), ("zb-h1", 0.75), ("zb-h2", 0.0)],
+)
+def test_schedules_idle_as_their_papers_say(schedule: str, share: float) -> None:
+    answer = llama(parallelism={"vpp": None, "pipeline_schedule": schedule})
+    plain = llama(parallelism={"vpp": None, "pipeline_schedule": "1f1b"})
+    assert answer.parts.bubble_seconds <= share * plain.parts.bubble_seconds + 1e-9
