@@ -197,3 +197,37 @@ def test_what_openrlhf_does_besides_is_unsupported() -> None:
         "--model.model_name_or_path meta-llama/Llama-3.1-8B --ds.ring_attn_size 2"
     )
     assert of_command(words).unsupported == {"optim", "ds.ring_attn_size"}
+
+
+def test_deepspeed_chats_own_adapters_train_the_embedding_too() -> None:
+    words = (
+        "deepspeed --num_gpus 8 main.py --model_name_or_path facebook/opt-1.3b --zero_stage 2 "
+        "--max_seq_len 512 --lora_dim 128 --lora_module_name decoder.layers. --deepspeed"
+    )
+    found = of_command(words)
+    assert found.field("/training/peft/r") == 128
+    assert found.field("/training/peft/target_modules") == "all-linear"
+    assert found.field("/training/peft/modules_to_save") == ["embed_tokens"]
+    assert [each.bytes for each in found.account.bounded] == [2**30]
+    alone = of_command(f"{words} --only_optimize_lora")
+    assert alone.field("/training/peft/modules_to_save") is None
+    assert not alone.left_out
+
+
+def test_a_head_that_is_a_unit_of_its_own_lowers_the_peak() -> None:
+    text = "loss: {_component_: torchtune.modules.loss.CEWithChunkedOutputLoss}\n"
+    text += "model: {_component_: torchtune.models.llama3.llama3_70b}\nbatch_size: 1\n"
+    text += "tokenizer: {max_seq_len: 2048}\ncustom_sharded_layers: [tok_embeddings, output]\n"
+    (told,) = [
+        each
+        for each in of_file("full.yaml", text).account.unsupported
+        if each.key == "custom_sharded_layers"
+    ]
+    assert told.direction == "lowers"
+
+
+def test_rows_that_axolotl_adds_are_bounded() -> None:
+    text = f"base_model: {LLAMA}\nmicro_batch_size: 2\nsequence_len: 1024\n"
+    found = of_file("tokens.yaml", text + "tokens: ['[A]', '[B]', '[C]']\n")
+    (told,) = [each for each in found.account.bounded if each.key == "tokens"]
+    assert (told.direction, told.bytes) == ("raises", 3 * (2 * 4096 * 20 + 2 * 1024 * 12))

@@ -407,5 +407,5 @@ def test_a_loop_of_deepspeed_chat_is_told_of_by_what_its_script_makes_of_it() ->
     found = read(launch_of(argv=command.split()))
     assert found.field("/training/seq_length") == 512
     assert found.field("/parallelism/data_parallel_sharding_strategy") == "optim_grads"
-    assert found.unsupported == {"lora_dim"}
+    assert found.bounded == {"lora_dim"}
     assert {"data_path", "data_split", "num_warmup_steps"} <= found.irrelevant

@@ -80,7 +80,8 @@ def translated(script: Script, arguments: Arguments, draft: Draft) -> Arguments:
         if name in given:
             given |= dict(_meant(given.pop(name), values, draft))
     for name, effect in script.effects.items():
-        if (setting := written.get(name) or given.get(name)) is not None:
+        setting = written.get(name) or given.get(name)
+        if setting is not None and setting.value is not None:
             told = replace(setting, whose=None)
             draft.leave_out(told, Effect(source=script.source, **effect))
     _put_config(given, draft)
