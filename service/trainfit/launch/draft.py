@@ -44,6 +44,8 @@ class Draft:
         self.fork = Fork() if fork is None else fork
         self.releases = ""
         """Which releases this reading is of, where the launch leaves several open."""
+        self.unnamed: list[Setting] = []
+        """Arguments that name files which were sent, and which nothing else names."""
         self.job: dict[str, Any] = {}
         self.origins: dict[str, Setting] = {}
         self._accepted = accepted

@@ -24,3 +24,8 @@ def asked_for(message: str) -> Iterator[str]:
         yield ARGUMENTS
     for field in IN_OVERRIDES.finditer(message):
         yield OVERRIDES + field["pointer"]
+
+
+def not_read(key: str) -> str:
+    """Why a file is not read that nothing names."""
+    return f"nothing names this file, so it is not read; name it as {key}, or do not send it"

@@ -60,6 +60,8 @@ class Program:
     doubt: str | None = None
     allocation: Allocation = Allocation()
     stdin: Word | None = None
+    named: Mapping[str, Setting] = field(default_factory=dict)
+    """Arguments that a command may give besides: each names a file that nothing else names."""
 
     def file(self, path: str) -> LaunchFile | None:
         """The file under this path, or the only one under its last name.

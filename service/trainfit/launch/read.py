@@ -11,17 +11,18 @@ from trainfit.catalog.gpus import UnknownGpuError, find_gpu
 from trainfit.launch.account import Account, Defaulted, with_unsupported
 from trainfit.launch.commands.unwrap import Unwrapped, programs_of
 from trainfit.launch.draft import Draft
+from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.fork import Fork, every_way
 from trainfit.launch.formats import FORMATS, Format
-from trainfit.launch.missing import ARGUMENTS
+from trainfit.launch.missing import ARGUMENTS, not_read
 from trainfit.launch.open_facts import OpenFact, Values, cases_of, open_facts
 from trainfit.launch.overriding import overridden
 from trainfit.launch.program import Program
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.launch.settings import Setting
 from trainfit.launch.shell.builtins import ENDS
-from trainfit.launch.variants import variants
+from trainfit.launch.variants import differences, variants
 from trainfit.specs.gpu import CustomGpu, JobGpu
 from trainfit.specs.launch import Launch, LaunchFormat
 
@@ -124,6 +125,8 @@ def _one_way(launch: Launch, found: Format, program: Program, fork: Fork) -> Rea
         program = _without_unknown_gpus(program)
     _put_gpu(program, draft)
     found.read(program, draft, launch.framework_version)
+    for setting in draft.unnamed:
+        draft.leave_out(setting, _either_way(launch, found, program, draft, setting))
     for setting in program.irrelevant:
         draft.ignore(setting)
     for setting, why in program.unsupported:
@@ -134,6 +137,31 @@ def _one_way(launch: Launch, found: Format, program: Program, fork: Fork) -> Rea
     if (gpu := _gpu(launch.gpu, draft.job.get("gpu"), job.get("gpu"))) is not None:
         job["gpu"] = gpu
     return Read(draft, account, job)
+
+
+def _either_way(
+    launch: Launch, found: Format, program: Program, draft: Draft, setting: Setting
+) -> Effect | str:
+    """What it does that a command may name this file, which nothing else does: the job is then
+    another, as far as that can be read.
+    """
+    other = Draft(launch.accept_unsupported, launch.overrides)
+    try:
+        named = replace(program, named={setting.key: setting})
+        found.read(named, other, launch.framework_version)
+        account = other.close()
+    except LaunchError:
+        return not_read(setting.key)
+    within = dict(differences(draft.job, other.job))
+    if any(not each.accepted for each in account.unsupported) or not within:
+        return not_read(setting.key)
+    return Effect(
+        "nothing names this file: the run is the job without it, or where its command names it, "
+        "one with it",
+        "either",
+        "the files of the launch",
+        within=within,
+    )
 
 
 def _refuse_other_vocabulary(draft: Draft) -> None:

@@ -83,6 +83,16 @@ def _differences(base: Document, other: Document, pointer: str) -> Iterator[Diff
             yield Difference(place, value, otherwise)
 
 
+def differences(base: Document, other: Document, pointer: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields of another job that this one does not have so, by their pointers."""
+    for name, value in other.items():
+        place, before = f"{pointer}/{name}", base.get(name)
+        if isinstance(value, dict) and (before is None or isinstance(before, dict)):
+            yield from differences(before or {}, value, place)
+        elif value != before:
+            yield place, value
+
+
 def _place(document: Document, pointer: str) -> tuple[Document | None, str]:
     *parents, name = pointer.strip("/").split("/")
     place: Any = document

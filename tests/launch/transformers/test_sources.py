@@ -165,14 +165,25 @@ def test_one_key_in_two_files_is_asked_about() -> None:
 
 
 @pytest.mark.parametrize("config", [SFT, LLAMA_FACTORY, AXOLOTL])
-def test_a_config_of_deepspeed_that_nothing_names_is_not_read(config: str) -> None:
+def test_the_bounds_span_a_config_of_deepspeed_that_nothing_names(config: str) -> None:
     alone = run({"a.yaml": config})
     beside = run({"a.yaml": config, "ds.json": DEEPSPEED})
     assert beside.fields() == alone.fields()
-    assert beside.unsupported == {"deepspeed"}
     named = run({"a.yaml": f"{config}deepspeed: configs/ds.json\n", "ds.json": DEEPSPEED})
     assert named.field(ENGINE) == "deepspeed"
     assert not named.unsupported
+    assert not beside.unsupported
+    (told,) = [each for each in beside.account.bounded if each.key == "deepspeed"]
+    within = {each.pointer: each.value for each in told.within}
+    assert told.direction == "either"
+    assert within == {
+        pointer: value for pointer, value in named.fields().items() if alone.field(pointer) != value
+    }
+
+
+def test_a_config_of_deepspeed_that_nothing_names_and_that_cannot_run_is_not_read() -> None:
+    adapters = f"{AXOLOTL}adapter: lora\nlora_r: 8\nlora_target_linear: true\nload_in_8bit: true\n"
+    assert "deepspeed" in run({"a.yaml": adapters, "ds.json": DEEPSPEED}).unsupported
 
 
 def test_of_two_configs_of_deepspeed_the_one_that_is_named_counts() -> None:

@@ -10,6 +10,7 @@ from trainfit.launch.accelerate.config import by_flag
 from trainfit.launch.deepspeed.zero import is_config
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.missing import not_read
 from trainfit.launch.models import is_model_config
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
@@ -73,14 +74,10 @@ def leave_out_unnamed(program: Program, draft: Draft, *, deepspeed: bool, accele
         except LaunchError:
             continue
         if deepspeed and is_config(keys):
-            _leave_out(draft, "deepspeed", path)
+            draft.unnamed.append(Setting("deepspeed", path, path, 1))
         elif accelerate and any(mark in keys for mark in ACCELERATES):
-            _leave_out(draft, "config_file", path)
-
-
-def _leave_out(draft: Draft, key: str, path: str) -> None:
-    why = f"nothing names this file, so it is not read; name it as {key}, or do not send it"
-    draft.leave_out(Setting(key, path, path, 1), why)
+            setting = Setting("config_file", path, path, 1)
+            draft.leave_out(setting, not_read("config_file"))
 
 
 def _documents(program: Program) -> Iterator[tuple[str, dict[str, object]]]:

@@ -140,7 +140,7 @@ def gathered(
     deepspeed: dict[str, Setting] | None = None
     if program.name is None:
         files = sent_files(program)
-        arguments |= files.arguments
+        arguments |= {**files.arguments, **program.named}
         accelerate |= files.accelerate
         _put_configs(draft, program, files.models, arguments)
         if files.deepspeed and not arguments and not accelerate:
