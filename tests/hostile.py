@@ -247,6 +247,35 @@ HOSTILE: Mapping[str, Request] = {
         "/v1/reconcile",
         LONG | {"run": log(f"{REPORT % 5}\n" * 20_000)[1]},
     ),
+    "layouts of many cards and alternatives": (
+        "/v1/search",
+        {
+            "model": {"hf_id": "deepseek-ai/DeepSeek-V3"},
+            "training": {"global_batch_size": 6_720_000},
+            "gpus": [
+                "H100-80GB",
+                "H200",
+                "B200",
+                "B300",
+                "A100-80GB",
+                "A100-40GB",
+                "GB200",
+                "GB300",
+            ],
+            "max_gpus": 131_072,
+            "alternatives": {"/training/seq_length": [1024 * n for n in range(1, 17)]},
+        },
+    ),
+    "the longest sequence of two thousand layers": (
+        "/v1/search",
+        {
+            "model": LONGEST["model"],
+            "framework": {"name": "torchtitan"},
+            "gpu": "B300",
+            "objective": "longest_sequence",
+            "max_gpus": 131_072,
+        },
+    ),
     "many figures beside the longest job": ("/v1/reconcile", LONGEST | {"run": FIGURES}),
     "many of the longest jobs to calibrate by": (
         "/v1/calibrations:fit",

@@ -1,6 +1,7 @@
 """How much memory every rank of an LLM training run will need, answered before it starts.
 
-    from trainfit import Job, TrainfitError, calibrate, compare, estimate, fit_check, reconcile
+    from trainfit import Job, TrainfitError
+    from trainfit import calibrate, compare, estimate, fit_check, reconcile, search
 
 Each name is loaded when it is first used, so that to import the package costs nothing.
 """
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         estimate,
         fit_check,
         reconcile,
+        search,
     )
     from trainfit.specs.job import Job
 
@@ -33,6 +35,7 @@ __all__ = [
     "estimate",
     "fit_check",
     "reconcile",
+    "search",
 ]
 
 _HOMES = {
@@ -44,6 +47,7 @@ _HOMES = {
     "estimate": "trainfit.questions.python",
     "fit_check": "trainfit.questions.python",
     "reconcile": "trainfit.questions.python",
+    "search": "trainfit.questions.python",
 }
 
 

@@ -19,6 +19,7 @@ OPERATIONS = {
     "estimateBatch": ("post", "/v1/estimate:batch"),
     "fitCheck": ("post", "/v1/fit-check"),
     "compare": ("post", "/v1/compare"),
+    "search": ("post", "/v1/search"),
     "jobFromLaunch": ("post", "/v1/jobs:from-launch"),
     "jobDraft": ("post", "/v1/jobs:draft"),
     "jobToLaunch": ("post", "/v1/jobs:to-launch"),

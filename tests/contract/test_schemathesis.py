@@ -30,7 +30,7 @@ OPERATIONS = {
     for operation in path.values()
 }
 """Whether each takes a body."""
-READ_A_JOB = {"fitCheck", "compare", "estimateBatch", "ledger", "jobToLaunch"}
+READ_A_JOB = {"fitCheck", "compare", "estimateBatch", "ledger", "jobToLaunch", "search"}
 """Read the same job as `estimate`, where each of its fields is given each kind of wrong value."""
 CASES = 60
 """At least so many are sent where there is a body, which can be wrong in more ways than these."""

@@ -31,6 +31,7 @@ from trainfit.api.routes import (
     models,
     operations,
     reconcile,
+    search,
 )
 from trainfit.api.settings import Settings
 from trainfit.api.traces import telemetry
@@ -94,6 +95,7 @@ def _routes(settings: Settings) -> list[BaseRoute]:
         *estimate.router.routes,
         *fit_check.router.routes,
         *compare.router.routes,
+        *search.router.routes,
         *launches.router.routes,
         *ledger.router.routes,
         *measurements.router.routes,

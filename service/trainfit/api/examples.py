@@ -295,3 +295,25 @@ MODEL_EXAMPLES: dict[str, Example] = {
         "value": {"model": {"hf_id": "meta-llama/Llama-3.1-8B", "revision": "main"}},
     },
 }
+
+SEARCH_EXAMPLES: dict[str, Example] = {
+    "fastest": {
+        "summary": "The fastest layout of Llama 3.1 70B on 64 H100",
+        "value": {
+            "model": {"hf_id": "meta-llama/Llama-3.1-70B"},
+            "parallelism": {"num_gpus": 64},
+            "training": {"global_batch_size": 128, "seq_length": 8192},
+            "gpu": "H100-80GB",
+            "objective": "fastest",
+        },
+    },
+    "fewest-gpus": {
+        "summary": "The fewest A100 that Mixtral 8x7B fits on",
+        "value": {
+            "model": {"hf_id": "mistralai/Mixtral-8x7B-v0.1"},
+            "training": {"global_batch_size": 256, "seq_length": 4096},
+            "gpu": "A100-80GB",
+            "objective": "fewest_gpus",
+        },
+    },
+}

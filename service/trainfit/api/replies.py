@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from trainfit.api.kinds import TOO_COSTLY
 from trainfit.decisions.reconcile.comparison import Quantity
+from trainfit.decisions.search.search import Standing
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.estimator.work import is_cheap
@@ -30,6 +31,7 @@ from trainfit.questions.measurements import measured
 from trainfit.questions.model_summary import summarise
 from trainfit.questions.problems import ANSWER_ERRORS, Problem, problem, within
 from trainfit.questions.reconcile import ReconcileAnswer, reconciled
+from trainfit.questions.search import concluded, next_portion
 from trainfit.questions.several import Opened
 from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
@@ -40,6 +42,7 @@ from trainfit.specs.ledger import LedgerRequest
 from trainfit.specs.model import ModelRequest
 from trainfit.specs.policy import FitCheckRequest
 from trainfit.specs.reconcile import CalibrationRequest, ReconcileRequest
+from trainfit.specs.search import SearchRequest
 from trainfit.specs.several import CompareRequest
 
 
@@ -209,6 +212,20 @@ def calibration_reply(
 ) -> Reply:
     """What runs of a cluster tell for the next one there."""
     return _reply(calibrated(question, runs, find))
+
+
+def search_portion(
+    question: SearchRequest, find: Find, standing: Standing | None
+) -> Standing | Problem:
+    """A search one portion further on."""
+    return answered(question, lambda asked: next_portion(asked, find, standing))
+
+
+def search_reply(question: SearchRequest, standing: Standing, find: Find) -> Reply:
+    """What a search has found."""
+    result = concluded(question, standing, find)
+    tally = Tally(question.framework.name, "answered")
+    return Reply(to_json(result), (tally,), digest=result.request_digest)
 
 
 def model_reply(question: ModelRequest, find: Find) -> Reply:

@@ -27,6 +27,7 @@ MEASUREMENTS = "Print what logs of runs say of their memory and speed."
 CALIBRATE = "Print what runs of a cluster took beyond their tensors, for --calibration."
 RECONCILE = "Put what a run took beside what was predicted."
 SNAPSHOT = "Reduce recordings of PyTorch's allocator to what can be sent."
+SEARCH = "Find the layout that is fastest, takes the fewest GPUs, or leaves most free."
 ON_THE_HUB = "Models are looked up on the Hugging Face Hub, too, unless HF_HUB_OFFLINE is 1."
 
 app = App(
@@ -48,6 +49,7 @@ app.command(
 )
 app.command("trainfit.cli.measurements:measurements", help=MEASUREMENTS)
 app.command("trainfit.cli.reconcile:reconcile", help=f"{RECONCILE}\n\n{ON_THE_HUB}")
+app.command("trainfit.cli.search:search", help=f"{SEARCH}\n\n{ON_THE_HUB}")
 app.command("trainfit.cli.calibrate:calibrate", help=f"{CALIBRATE}\n\n{ON_THE_HUB}")
 app.command("trainfit.cli.snapshot:app", name="snapshot", help=SNAPSHOT)
 app.command("trainfit.cli.models:app", name="models", help="List models, and fetch them ahead.")

@@ -49,7 +49,7 @@ def largest(
     training, wanted = request.training, request.limits
     micro_batch = length = None
     if wanted.micro_batch_size:
-        sizes = _micro_batch_sizes(training.global_batch_size, estimate.parallelism.dp)
+        sizes = micro_batch_sizes(training.global_batch_size, estimate.parallelism.dp)
         micro_batch = search(MICRO_BATCH_SIZE, sizes, training.micro_batch_size)
     if wanted.seq_length:
         multiple = sequence_multiple(request.parallelism, conventions_of(request))
@@ -58,7 +58,7 @@ def largest(
     return Largest(micro_batch, length)
 
 
-def _micro_batch_sizes(global_batch_size: int | None, dp: int) -> Sequence[int]:
+def micro_batch_sizes(global_batch_size: int | None, dp: int) -> Sequence[int]:
     """Sizes that make up a rank's share of the global batch; any where there is none."""
     if global_batch_size is None:
         return range(1, LARGEST_MICRO_BATCH + 1)

@@ -70,6 +70,24 @@ def needs(plan: Plan, memo: Memo) -> Needs:
     )
 
 
+def least_bytes(plan: Plan, memo: Memo) -> Interval:
+    """Bounds that those of the stage that needs most on the device cannot be below: without what
+    the allocator holds beyond the tensors, which is never negative. A plan for which this is too
+    much needs no more of an estimate.
+    """
+    framework, table, outside = framework_of(plan), parameters_of(plan, memo), outside_of(plan)
+    stray = framework.stray_permille(plan)
+    stages = [
+        overhead.allocated(sum(rank.tensors), rank.routed, stray)
+        for rank in framework.ranks(plan, table, memo, activations=True)
+    ]
+    return Interval(
+        max([stage.low for stage in stages]) + outside.low,
+        max([stage.expected for stage in stages]) + outside.expected,
+        max([stage.high for stage in stages]) + outside.high,
+    )
+
+
 def _data_parallelism(plan: Plan) -> DataParallelism:
     return DataParallelism(
         num_gpus=plan.layout.num_gpus,
@@ -146,12 +164,7 @@ def _stage_needs(
     rank: Rank, outside: Interval, stray: int, reserved: Reservation | None, plan: Plan
 ) -> StageNeeds:
     """The rank's tensors, and what the card holds beyond them."""
-    tensors = (
-        *[state.bytes for state in rank.states],
-        rank.activations,
-        rank.workspace,
-        rank.framework_buffers,
-    )
+    tensors = rank.tensors
     allocated = overhead.allocated(sum(tensors), rank.routed, stray)
     allocated = replace(allocated, high=allocated.high + rank.towers)
     slack = overhead.slack(allocated, rank.cached, plan)

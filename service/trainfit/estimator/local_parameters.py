@@ -111,6 +111,7 @@ class ParameterTable:
     ) -> None:
         self._divided = divided
         self._wanted = wanted
+        self._chunks: dict[Content, ChunkParameters] = {}
         spec = divided.model
         self._weights = weights_by_kind(spec)
         self._kinds = [self.local(weights) for weights in self._weights]
@@ -131,6 +132,11 @@ class ParameterTable:
 
     def chunk(self, content: Content) -> ChunkParameters:
         """Parameters of a chunk, those of a stretch once for each time that it stands there."""
+        if content not in self._chunks:
+            self._chunks[content] = self._counted(content)
+        return self._chunks[content]
+
+    def _counted(self, content: Content) -> ChunkParameters:
         total = Local()
         for kind in set(content.kinds):
             total += self._kinds[kind].times(content.kinds.count(kind))

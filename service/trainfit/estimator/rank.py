@@ -29,3 +29,9 @@ class Rank(NamedTuple):
     """Bytes that activations of a tower take at most; it may make none."""
     cached: int = 0
     """Bytes that the allocator keeps and cannot give out at the peak."""
+
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        """Bytes of each component that PyTorch has allocated at the peak, in their order."""
+        states = [state.bytes for state in self.states]
+        return *states, self.activations, self.workspace, self.framework_buffers

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from trainfit.estimator.estimate import estimate, needs
+from trainfit.estimator.memo import Memos
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.estimator.work import work
 from trainfit.questions.dimensions import Find, ResolvedModel, from_package
@@ -17,14 +18,14 @@ from trainfit.steptime import StepTime, Untimed, step_time
 class Pricing:
     """Prices the jobs of one question as if each were alone. Errors are those of `plan_of`."""
 
-    def __init__(self, find: Find = from_package) -> None:
+    def __init__(self, find: Find = from_package, memos: Memos = MEMOS) -> None:
         self._find = find
         self._found: list[tuple[Model, ResolvedModel]] = []
-        self._memo = MEMOS.current()
+        self.memo = memos.current()
         self._first: tuple[Job, Plan] | None = None
 
     def estimate(self, job: Job) -> Estimate:
-        return estimate(self.plan_of(job), memo=self._memo)
+        return estimate(self.plan_of(job), memo=self.memo)
 
     def within(self, units: int) -> Callable[[Job], Estimate]:
         """Prices as many jobs as come to this work in all, and refuses the others."""
@@ -36,26 +37,26 @@ class Pricing:
             left -= work(plan)
             if left < 0:
                 raise RefusedError(())
-            return estimate(plan, memo=self._memo)
+            return estimate(plan, memo=self.memo)
 
         return priced
 
     def needs(self, job: Job) -> Needs:
-        return needs(self.plan_of(job), self._memo)
+        return needs(self.plan_of(job), self.memo)
 
     def step_time(self, job: Job) -> StepTime | Untimed:
-        return step_time(self.plan_of(job), memo=self._memo)
+        return step_time(self.plan_of(job), memo=self.memo)
 
     def plan_of(self, job: Job) -> Plan:
         """The plan of a job, made once for the first, which the question is about."""
         if self._first is not None and self._first[0] is job:
             return self._first[1]
-        plan = plan_of(job, self._found_once)
+        plan = plan_of(job, self.model_of)
         if self._first is None:
             self._first = job, plan
         return plan
 
-    def _found_once(self, model: Model) -> ResolvedModel:
+    def model_of(self, model: Model) -> ResolvedModel:
         """Equal models are read once; a config.json cannot be hashed, so they are compared."""
         for known, found in self._found:
             if known == model:

@@ -17,14 +17,16 @@ from trainfit.questions.compare import SideBySide, compare_jobs, read_comparison
 from trainfit.questions.dimensions import from_package
 from trainfit.questions.estimate import EstimateAnswer, answer
 from trainfit.questions.fit_check import FitCheckAnswer, check_fit
-from trainfit.questions.jobs import AnyJob, not_a_job
+from trainfit.questions.jobs import AnyJob, answered, not_a_job, read_job
 from trainfit.questions.launches import read_asked
 from trainfit.questions.problems import Problem
 from trainfit.questions.reconcile import ReconcileAnswer, reconciled
+from trainfit.questions.search import SearchAnswer, searched
 from trainfit.resolve.findings import Finding
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
 from trainfit.specs.reconcile import CalibrationRequest, ReconcileRequest
+from trainfit.specs.search import Objective, SearchRequest
 from trainfit.specs.several import CompareRequest
 
 Answer = TypeVar("Answer")
@@ -91,6 +93,17 @@ def compare(
     except ValidationError as error:
         raise QuestionError(not_a_job(error, CompareRequest)) from None
     return compare_jobs(request, read_comparison(request), _unheard, find=from_package)
+
+
+def search(job: AsJob, objective: Objective = "fastest", **options: Any) -> SearchAnswer:
+    """The best layouts of a job, of which every field given is kept and every absent field of the
+    layout is sought. The options are those of HTTP: `max_gpus`, `gpus`, `accept`, `alternatives` ..
+
+    Raises QuestionError where the job is wrong, or nobody can say what is sought.
+    """
+    document = document_of(job, SearchRequest) | {"objective": objective, **options}
+    request = _given(read_job(document, SearchRequest))
+    return _given(answered(request, searched))
 
 
 def reconcile(job: AsJob, *logs: str, **run: Any) -> ReconcileAnswer:

@@ -52,6 +52,8 @@ class Stages:
         self._ledger, self._model, self._timer = ledger, model, timer
         self._mtp_layers = mtp_layers
         self._layers: dict[tuple[int, bool], Stage] = {}
+        self._chunks: dict[Content, Stage] = {}
+        self._ranks: dict[tuple[Content, ...], Stage] = {}
         self._residual = RESIDUAL_PASSES * ledger.sizes.act
         self._embedding = self._stage(ledger.embedding())
         self._final_norm = self._stage(ledger.final_norm())
@@ -60,9 +62,16 @@ class Stages:
 
     def of(self, contents: tuple[Content, ...]) -> Stage:
         """All chunks of a rank."""
-        return reduce(Stage.plus, map(self._chunk, contents))
+        if contents not in self._ranks:
+            self._ranks[contents] = reduce(Stage.plus, map(self._chunk, contents))
+        return self._ranks[contents]
 
     def _chunk(self, content: Content) -> Stage:
+        if content not in self._chunks:
+            self._chunks[content] = self._added_up(content)
+        return self._chunks[content]
+
+    def _added_up(self, content: Content) -> Stage:
         ledger, whole = self._ledger, Stage()
         layers = Counter(
             [(kind, ledger.is_recomputed(place, kind)) for place, kind in enumerate(content.kinds)]

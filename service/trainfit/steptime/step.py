@@ -79,8 +79,11 @@ class Placed:
 
 def _step_time(plan: Plan, memo: Memo, on: Surroundings) -> StepTime:
     layout, framework = plan.layout, framework_of(plan)
-    links = memo(Links, on.gpu, on.cluster, sizes_of(layout))
-    timer = memo(Timer, on.stack, links, framework.execution(plan))
+    sizes = sizes_of(layout)
+    links = memo(Links, on.gpu, on.cluster, sizes)
+    # Blocks exchange among ranks of one replica, however many of it there are.
+    within = memo(Links, on.gpu, on.cluster, sizes._replace(dp=1, expert_dp=1))
+    timer = memo(Timer, on.stack, within, framework.execution(plan))
     ledger = framework.shared_ledger(plan, memo)
     timed = memo(Stages, ledger, plan.model, plan.mtp_layers, timer)
     placed = memo(Placed, layout.pipeline, plan.model.pattern, plan.mtp_layers)

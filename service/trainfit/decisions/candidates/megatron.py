@@ -113,7 +113,7 @@ def _recompute(job: Job, framework: Megatron) -> Iterator[Candidate]:
     given = job.training.recompute
     if given.granularity != "full":
         chosen = given.modules or ("core_attn",) if given.granularity == "selective" else ()
-        excluded = {*chosen, *_not_remade(job, framework)}
+        excluded = {*chosen, *not_remade(job, framework)}
         for module, (price, cost) in REMADE.items():
             if module in excluded:
                 continue
@@ -125,7 +125,7 @@ def _recompute(job: Job, framework: Megatron) -> Iterator[Candidate]:
         yield Candidate({RECOMPUTE: whole}, Price.RECOMPUTATION, cost)
 
 
-def _not_remade(job: Job, framework: Megatron) -> Iterator[RecomputeModule]:
+def not_remade(job: Job, framework: Megatron) -> Iterator[RecomputeModule]:
     """Modules that Megatron refuses to recompute in this job, or that fused kernels remake anyway.
 
     Source: megatron/core/transformer/transformer_config.py.

@@ -1,0 +1,255 @@
+"""The fastest layouts of a number of GPUs that fit.
+
+One line, by seconds for a token. What waits in it has the least that it can take; what comes first
+is looked at more closely, and waits anew if that is longer. So no more is priced than could be
+first, and what fits is found in the order of its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from heapq import heapify, heappop, heappush
+from itertools import count
+from math import inf
+from typing import NamedTuple
+
+from trainfit.decisions.search.ground import Ground
+from trainfit.decisions.search.results import Option, Tally
+from trainfit.decisions.search.scouting import Prospect, laid_out, prospect
+from trainfit.decisions.search.space import Sizes, micro_batches, stepped
+from trainfit.decisions.search.splits import SAYS_SPLIT, leaves_split_open
+from trainfit.resolve.findings import RefusedError
+from trainfit.specs.job import Job
+
+TIE = 1.05
+"""Times that are no further apart are a tie: by so much the predicted best of a group of published
+runs is slower than the measured one, at the 90th percentile.
+"""
+
+
+class Seen(IntEnum):
+    """How closely something in the line was looked at, each closer than the one before."""
+
+    LARGEST_BATCH = 0
+    """Its least time is that of the largest micro-batch."""
+    OWN_BATCH = 1
+    """That of its own, where nothing is recomputed."""
+    TIMED = 2
+    """Its time is known where nothing is recomputed, whether it fits so is not."""
+    FITTING = 3
+    """Its time is known on the lowest rung on which its tensors fit."""
+
+
+class Step(NamedTuple):
+    """A layout, a size of its micro-batch, and a rung of the ladder."""
+
+    sizes: Sizes
+    micro_batch: int
+    seen: Seen = Seen.LARGEST_BATCH
+    rung: int = 0
+
+
+class Rivals(NamedTuple):
+    """What was found before, on other numbers of GPUs and cards: seconds for a token, ascending;
+    how many are wanted in all; and how slow they may be.
+    """
+
+    paces: Sequence[float]
+    wanted: int
+    slowest: float
+
+    def last(self, found: Sequence[Option]) -> float:
+        """What is slower is not among the wanted; of what ties with the first more may be told."""
+        paces = sorted([*self.paces, *(each.pace for each in found)])
+        return min(self.slowest, paces[self.wanted - 1] if len(paces) >= self.wanted else inf)
+
+
+def fastest(
+    ground: Ground, num_gpus: int, rivals: Rivals, most: int, too_large: set[Sizes], tally: Tally
+) -> list[Option]:
+    """Of layouts on so many GPUs those that are among the fastest of all, the first of them in any
+    case, and of those that tie with it such as leave more free; each on the lowest rung that fits.
+    """
+    line = _Line(ground, num_gpus, most, too_large, tally)
+    found: list[Option] = []
+    while (first := line.next(_longest(found, rivals))) is not None:
+        pace, step = first
+        roomiest = max((each.headroom_bytes for each in found), default=0)
+        counts = pace <= rivals.last(found) or not found
+        if step.seen < Seen.FITTING:
+            line.look_closer(step, roomiest=None if counts else roomiest)
+            continue
+        option = ground.option(line.job(step), tally)
+        if option is None:
+            line.look_closer(step._replace(seen=Seen.TIMED, rung=step.rung + 1), roomiest=None)
+        elif counts or option.headroom_bytes > roomiest:
+            found.append(option)
+    line.close()
+    return found
+
+
+def _longest(found: Sequence[Option], rivals: Rivals) -> float:
+    """Seconds for a token up to which something may be found that is told."""
+    if not found:
+        return rivals.slowest
+    ties = TIE * found[0].pace if found[0].pace <= min(rivals.paces, default=inf) else 0.0
+    return min(rivals.slowest, max(ties, rivals.last(found)))
+
+
+class _Line:
+    """What waits on a ground, by the least seconds for a token."""
+
+    def __init__(
+        self, ground: Ground, num_gpus: int, most: int, too_large: set[Sizes], tally: Tally
+    ) -> None:
+        self._ground, self._num_gpus, self._too_large, self._tally = (
+            ground,
+            num_gpus,
+            too_large,
+            tally,
+        )
+        self._on = ground.on(num_gpus)
+        self._order = count()
+        self._prospects: dict[Sizes, Prospect | None] = {}
+        self._last_rung = 0
+        self._waiting = [
+            (least, next(self._order), step)
+            for least, step in self._steps(laid_out(ground, num_gpus, most, tally))
+        ]
+        heapify(self._waiting)
+
+    def next(self, longest: float) -> tuple[float, Step] | None:
+        """The first, None where it takes longer than so much or there is none."""
+        if not self._waiting or self._waiting[0][0] > longest:
+            return None
+        least, _, step = heappop(self._waiting)
+        return least, step
+
+    def job(self, step: Step) -> Job:
+        job = stepped(step.sizes.of(self._on), {"micro_batch_size": step.micro_batch})
+        return stepped(job, self._ground.ladder[step.rung])
+
+    def look_closer(self, step: Step, *, roomiest: int | None) -> None:
+        """Have it wait anew with a longer time, unless it cannot fit, or leave more free than so
+        much.
+        """
+        match step.seen:
+            case Seen.LARGEST_BATCH:
+                whole = _whole(self._ground, step.sizes, step.micro_batch)
+                self._join(self._at_least(step, whole), step._replace(seen=Seen.OWN_BATCH))
+            case Seen.OWN_BATCH:
+                known = self._prospect(step.sizes)
+                if known is None:
+                    return
+                if roomiest is None or known.leaves_more(self._ground, roomiest):
+                    self._join_timed(step._replace(seen=Seen.TIMED))
+            case _:
+                rung = self._lowest_rung(step)
+                if rung is not None:
+                    self._join_timed(step._replace(seen=Seen.FITTING, rung=rung))
+
+    def _join_timed(self, step: Step) -> None:
+        try:
+            time = self._ground.time(self._ground.plan_of(self.job(step)))
+        except RefusedError as error:
+            self._tally.fell("refused", error.findings[0].message)
+            return
+        assert time is not None
+        self._join(1 / time.tokens_per_second, step)
+
+    def close(self) -> None:
+        """Count what was not looked at."""
+        waiting = {step.sizes for _, _, step in self._waiting} - self._prospects.keys()
+        self._tally.fell("behind", count=len(waiting))
+
+    def _join(self, least: float, step: Step) -> None:
+        heappush(self._waiting, (least, next(self._order), step))
+
+    def _steps(self, sizes: Iterator[Sizes]) -> Iterator[tuple[float, Step]]:
+        for each in sizes:
+            counts = micro_batches(self._on, each.dp(self._num_gpus))
+            whole = _whole(self._ground, each, counts[-1])
+            for size in counts:
+                step = Step(each, size)
+                yield self._at_least(step, whole), step
+
+    def _prospect(self, sizes: Sizes) -> Prospect | None:
+        if sizes not in self._prospects:
+            self._prospects[sizes] = prospect(
+                self._ground, self._num_gpus, sizes, self._too_large, self._tally
+            )
+        return self._prospects[sizes]
+
+    def _lowest_rung(self, step: Step) -> int | None:
+        """The lowest rung, from that of the step on, on which it can fit: each keeps less than the
+        one before. None where there is none. What came before fitted on the one to try first.
+        """
+        low, high = step.rung, len(self._ground.ladder)
+        middle = min(max(low, self._last_rung), high - 1)
+        while low < high:
+            if self._can_fit(step._replace(rung=middle)):
+                high = middle
+                middle = max(low, high - 1)
+            else:
+                low = middle + 1
+                middle = low
+        if low == len(self._ground.ladder):
+            return None
+        self._last_rung = low
+        return low
+
+    def _can_fit(self, step: Step) -> bool:
+        try:
+            return self._ground.fits(self._ground.least(self._ground.plan_of(self.job(step))))
+        except RefusedError:
+            return False
+
+    def _at_least(self, step: Step, whole: float) -> float:
+        """Seconds for a token that a layout takes at least: the slowest stage has no less than its
+        share of the model for every micro-batch, and waits for the others once, between chunks.
+        """
+        job, sizes, dp = self._on, step.sizes, step.sizes.dp(self._num_gpus)
+        training, samples = job.training, step.micro_batch * dp
+        m = training.num_microbatches or (training.global_batch_size or 0) // samples
+        share = whole * step.micro_batch / sizes.pp
+        chunks = dict(sizes.others).get("vpp", 1) if leaves_split_open(job) else inf
+        fills = job.parallelism.pipeline_schedule in (None, "1f1b", "interleaved", "gpipe")
+        idle = share * (sizes.pp - 1) / chunks if fills else 0.0
+        return (m * share + idle) / (m * samples * training.seq_length)
+
+
+def _whole(ground: Ground, sizes: Sizes, micro_batch: int) -> float:
+    """Seconds for which a sample keeps the ranks of one stage that held the whole model busy, in
+    micro-batches of this size: in smaller ones no less. 0 where no such stage holds together.
+    """
+    etp = dict(sizes.others).get("etp")
+    return ground.memo(_busy_seconds, ground, sizes.tp, sizes.cp, sizes.ep, etp, micro_batch)
+
+
+ONE_STAGE = {
+    "num_gpus": None,
+    "pp": 1,
+    "vpp": None,
+    "pipeline_schedule": None,
+    **dict.fromkeys(SAYS_SPLIT[:4]),
+    **dict.fromkeys(SAYS_SPLIT[4:], False),
+}
+
+
+def _busy_seconds(
+    ground: Ground, tp: int, cp: int, ep: int, etp: int | None, micro_batch: int
+) -> float:
+    divided = {"tp": tp, "cp": cp, "ep": ep, "etp": etp}
+    layout = ground.job.parallelism.model_copy(update={**ONE_STAGE, **divided})
+    job = ground.job.model_copy(update={"parallelism": layout})
+    step = {"micro_batch_size": micro_batch, "global_batch_size": None, "num_microbatches": 1}
+    try:
+        plan = ground.plan_of(stepped(job, step))
+    except RefusedError:
+        return 0.0
+    time = ground.time(plan)
+    assert time is not None
+    parts = time.parts
+    busy = parts.compute_seconds + parts.host_seconds + parts.tensor_parallel_seconds
+    return (busy + parts.context_parallel_seconds + parts.expert_parallel_seconds) / micro_batch

@@ -1,0 +1,143 @@
+"""Where is searched: a job on a card, of which all is given but its layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from trainfit.catalog.speed import gpu_speeds
+from trainfit.decisions.patch import apply, patch
+from trainfit.decisions.room import Room, room_on
+from trainfit.decisions.search.ladders import Rung, ladder
+from trainfit.decisions.search.results import Option, Tally
+from trainfit.decisions.search.space import Axes, axes
+from trainfit.decisions.verdict import Verdict
+from trainfit.estimator.estimate import least_bytes, needs
+from trainfit.estimator.memo import Memo
+from trainfit.estimator.results import Interval
+from trainfit.estimator.work import work
+from trainfit.resolve.gpu import gpu_of
+from trainfit.resolve.plan import Plan
+from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.gpu import JobGpu
+from trainfit.specs.job import Job
+from trainfit.specs.search import SearchRequest
+from trainfit.steptime import StepTime, step_time
+
+PlanOf = Callable[[Job], Plan]
+
+NODE = 8
+"""GPUs of the usual node, which tensor parallelism stays within where a card is not sold in one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ground:
+    """A job on a card, with what is tried of its layout and of its step, and verdicts that are
+    accepted.
+    """
+
+    job: Job
+    gpu: str
+    model: ModelSpec
+    axes: Axes
+    ladder: Sequence[Rung]
+    room: Room
+    accepted: Sequence[Verdict]
+    plan_of: PlanOf
+    memo: Memo
+    price_per_gpu_hour: float | None
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the card's speed is known."""
+        return self.gpu in gpu_speeds()
+
+    def on(self, num_gpus: int) -> Job:
+        """The job on so many GPUs."""
+        within = self.job.parallelism.model_copy(update={"num_gpus": num_gpus})
+        return self.job.model_copy(update={"parallelism": within})
+
+    def fits(self, needed: Interval) -> bool:
+        """Whether bounds of the stage that needs most are such as are accepted."""
+        if "tight" in self.accepted:
+            return needed.low <= self.room.usable_bytes
+        return needed.high <= self.room.usable_bytes - self.room.headroom_bytes
+
+    def least(self, plan: Plan) -> Interval:
+        """What a plan needs, without what the allocator holds beyond the tensors."""
+        return least_bytes(plan, self.memo)
+
+    def option(self, job: Job, tally: Tally) -> Option | None:
+        """The job with all that it needs; None where it has no verdict that is accepted. Raises
+        RefusedError.
+        """
+        plan = self.plan_of(job)
+        if not self.fits(self.least(plan)):
+            return None
+        tally.work_left -= work(plan)
+        if tally.work_left < 0:
+            tally.fell("not_tried")
+            return None
+        tally.jobs += 1
+        found = needs(plan, self.memo)
+        verdict = self.room.verdict(found)
+        if verdict not in self.accepted:
+            return None
+        most = max(stage.device_bytes.high for stage in found.stages)
+        headroom, time = self.room.usable_bytes - most, self.time(plan)
+        price = self.price_per_gpu_hour
+        return Option(job, plan.layout.num_gpus, self.gpu, verdict, found, headroom, time, price)
+
+    def time(self, plan: Plan) -> StepTime | None:
+        """The time of a step; None where the card's speed is not known."""
+        found = step_time(plan, memo=self.memo)
+        return found if isinstance(found, StepTime) else None
+
+
+def grounds(
+    request: SearchRequest, model: ModelSpec, plan_of: PlanOf, memo: Memo
+) -> Iterator[Ground]:
+    """Each of the request's cards with each of its alternatives. Raises UnknownGpuError, and
+    pydantic's ValidationError where a listed value makes no job.
+    """
+    accepted: Sequence[Verdict] = ("fits",) if request.accept == "fits" else ("fits", "tight")
+    any_length = request.objective == "longest_sequence"
+    for card in request.gpus or (request.gpu,):
+        assert card is not None
+        known = gpu_of(card)
+        for job in alternatives(request):
+            placed = job.model_copy(update={"gpu": card})
+            yield Ground(
+                job=placed,
+                gpu=known.name,
+                model=model,
+                axes=axes(placed, model, request.max_tp or NODE, any_cp=any_length),
+                ladder=ladder(placed, model),
+                room=room_on(card, request.policy),
+                accepted=accepted,
+                plan_of=plan_of,
+                memo=memo,
+                price_per_gpu_hour=_price(request, card, known.name),
+            )
+
+
+def _price(request: SearchRequest, card: JobGpu, name: str) -> float | None:
+    """That of a card, by the name that the caller gave it or that of the catalogue."""
+    price = request.price_per_gpu_hour
+    if isinstance(price, Mapping):
+        return price.get(card if isinstance(card, str) else name, price.get(name))
+    return price
+
+
+def alternatives(request: SearchRequest) -> Iterable[Job]:
+    """The job, with every combination of the values that are listed of further fields."""
+    job = Job.model_validate(
+        {
+            name: getattr(request, name)
+            for name in request.model_fields_set & Job.model_fields.keys()
+        }
+    )
+    listed = request.alternatives
+    for values in product(*listed.values()):
+        yield apply(job, patch(job, dict(zip(listed, values, strict=True)))) if values else job

@@ -1,0 +1,102 @@
+"""Which layouts can fit at all: each with the step that keeps least, priced without what the
+allocator holds beyond the tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from trainfit.decisions.search.ground import Ground
+from trainfit.decisions.search.results import Tally
+from trainfit.decisions.search.space import Sizes, layouts, micro_batches, stepped
+from trainfit.estimator.assumptions import not_followed, warnings_of
+from trainfit.estimator.results import Interval
+from trainfit.resolve.findings import RefusedError
+from trainfit.resolve.plan import Plan
+from trainfit.specs.job import Job
+
+
+class Prospect(NamedTuple):
+    """A layout of so many GPUs that can fit, with what it takes at least, and the sizes of a
+    micro-batch that make up a global batch in it.
+    """
+
+    least: Interval
+    num_gpus: int
+    sizes: Sizes
+    micro_batches: Sequence[int]
+
+    def jobs(self, ground: Ground, micro_batch: int) -> list[Job]:
+        """With a size of the micro-batch, on every rung of the ladder."""
+        job = stepped(self.sizes.of(ground.on(self.num_gpus)), {"micro_batch_size": micro_batch})
+        return [stepped(job, rung) for rung in ground.ladder]
+
+    def leaves_more(self, ground: Ground, headroom_bytes: int) -> bool:
+        """Whether more than so much may stay free."""
+        return ground.room.usable_bytes - self.least.high > headroom_bytes
+
+
+def scout(
+    ground: Ground, num_gpus: int, most: int, too_large: set[Sizes], tally: Tally
+) -> Iterator[Prospect]:
+    """The layouts of so many GPUs that can fit, `most` of them looked at."""
+    for sizes in laid_out(ground, num_gpus, most, tally):
+        found = prospect(ground, num_gpus, sizes, too_large, tally)
+        if found is not None:
+            yield found
+
+
+def laid_out(ground: Ground, num_gpus: int, most: int, tally: Tally) -> Iterator[Sizes]:
+    """`most` layouts of so many GPUs, those alone that a global batch divides over."""
+    job = ground.on(num_gpus)
+    for number, sizes in enumerate(layouts(job, ground.model, ground.axes)):
+        if number >= most:
+            tally.fell("not_tried")
+            continue
+        tally.layouts += 1
+        dp = sizes.dp(num_gpus)
+        if micro_batches(job, dp):
+            yield sizes
+        else:
+            total = job.training.global_batch_size
+            tally.fell("refused", f"{total} samples do not divide over {dp} data-parallel ranks")
+
+
+def prospect(
+    ground: Ground, num_gpus: int, sizes: Sizes, too_large: set[Sizes], tally: Tally
+) -> Prospect | None:
+    """A layout that can fit; None where it does not hold together, or cannot. `too_large` are those
+    that did not fit on more GPUs: fewer ranks share their states out.
+    """
+    if sizes in too_large:
+        tally.fell("does_not_fit")
+        return None
+    job = ground.on(num_gpus)
+    counts = micro_batches(job, sizes.dp(num_gpus))
+    try:
+        plan = _leanest(ground, stepped(sizes.of(job), {"micro_batch_size": counts[0]}))
+    except RefusedError as error:
+        tally.fell("refused", error.findings[0].message)
+        return None
+    least = ground.least(plan)
+    if not ground.fits(least):
+        too_large.add(sizes)
+        tally.fell("does_not_fit")
+        return None
+    if uncounted := warnings_of(plan, not_followed(plan)):
+        tally.fell("unknown", uncounted[0])
+        return None
+    return Prospect(least, num_gpus, sizes, counts)
+
+
+def _leanest(ground: Ground, job: Job) -> Plan:
+    """The plan of the highest rung that holds together. Raises RefusedError where none does."""
+    refused: RefusedError | None = None
+    for rung in reversed(ground.ladder):
+        try:
+            return ground.plan_of(stepped(job, rung))
+        except RefusedError as error:
+            refused = error
+    assert refused is not None
+    raise refused

@@ -1,0 +1,151 @@
+"""Which layout: what a search tries, in portions, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Literal, NamedTuple
+
+from trainfit.decisions.search.fastest import Rivals, fastest
+from trainfit.decisions.search.ground import Ground
+from trainfit.decisions.search.memory import largest_micro_batch, longest_sequence, most_headroom
+from trainfit.decisions.search.results import Option, Tally
+from trainfit.decisions.search.scouting import Prospect, scout
+from trainfit.decisions.search.space import Sizes, worlds
+from trainfit.specs.framework import FrameworkName
+from trainfit.specs.search import BY_TIME, Objective, SearchRequest
+
+MAX_LAYOUTS: Mapping[FrameworkName, int] = {
+    "megatron": 12_000,
+    "nanotron": 12_000,
+    "torchtitan": 2_000,
+    "transformers": 2_000,
+}
+"""Layouts that one search looks at, some seconds of processor time: a few tenths of a millisecond
+each where layers are alike on every rank, ten times as long where a schedule is run through.
+"""
+MAX_AT_ONCE = 3_000
+"""The same of one portion, which a worker has to do in its time."""
+MAX_PORTIONS = 256
+
+
+class Portion(NamedTuple):
+    """A part of a search that is done at once: which layouts of so many GPUs can fit on a ground,
+    which of those are best, or which of all are fastest.
+    """
+
+    what: Literal["scout", "settle", "time"]
+    ground: int
+    num_gpus: int
+
+
+@dataclass(slots=True)
+class Standing:
+    """How far a search is; it can be handed from one process to another between its portions."""
+
+    portions: list[Portion]
+    done: int = 0
+    tally: Tally = field(default_factory=Tally)
+    prospects: dict[tuple[int, int], list[Prospect]] = field(default_factory=dict)
+    too_large: dict[int, set[Sizes]] = field(default_factory=dict)
+    options: list[Option] = field(default_factory=list)
+
+    @property
+    def is_over(self) -> bool:
+        return self.done == len(self.portions)
+
+
+Settle = Callable[[Ground, Iterable[Prospect], int, Tally], list[Option]]
+SETTLES: Mapping[Objective, Settle] = {
+    "fewest_gpus": most_headroom,
+    "most_headroom": most_headroom,
+    "longest_sequence": longest_sequence,
+    "largest_micro_batch": largest_micro_batch,
+}
+
+
+def begin(request: SearchRequest, grounds: Sequence[Ground]) -> Standing:
+    """A search of which nothing is done. Numbers of GPUs are tried ascending where the fewest are
+    sought; else descending, since what does not fit on many fits on no fewer.
+    """
+    ascends = request.objective == "fewest_gpus"
+    sizes = worlds(grounds[0].job, request.max_gpus, finely=ascends)
+    by_time = request.objective in BY_TIME and all(each.is_timed for each in grounds)
+    whats: Sequence[Literal["scout", "settle", "time"]]
+    whats = ("time",) if by_time else ("scout", "settle")
+    places = [
+        (ground, size)
+        for size in (sizes if ascends else reversed(sizes))
+        for ground in range(len(grounds))
+    ]
+    if ascends:
+        return Standing([Portion(what, *place) for place in places for what in whats])
+    return Standing([Portion(what, *place) for what in whats for place in places])
+
+
+def advance(request: SearchRequest, grounds: Sequence[Ground], standing: Standing) -> None:
+    """Do the next portion."""
+    what, number, num_gpus = standing.portions[standing.done]
+    ground, place, tally = grounds[number], (number, num_gpus), standing.tally
+    ascends = request.objective == "fewest_gpus"
+    left = min(MAX_AT_ONCE, MAX_LAYOUTS[ground.job.framework.name] - tally.layouts)
+    too_large = set[Sizes]() if ascends else standing.too_large.setdefault(number, set())
+    match what:
+        case "scout":
+            standing.prospects[place] = list(scout(ground, num_gpus, left, too_large, tally))
+        case "settle":
+            settle = SETTLES[request.objective]
+            standing.options += settle(ground, standing.prospects.pop(place), request.best, tally)
+        case "time":
+            rivals = _rivals(request, standing.options)
+            standing.options += fastest(ground, num_gpus, rivals, left, too_large, tally)
+    standing.done += 1
+    if ascends and standing.options:
+        standing.portions = [
+            each
+            for number, each in enumerate(standing.portions)
+            if number < standing.done or each.num_gpus == num_gpus
+        ]
+
+
+def _rivals(request: SearchRequest, options: Iterable[Option]) -> Rivals:
+    floor = request.min_tokens_per_second
+    paces = sorted(each.pace for each in options)
+    return Rivals(paces, request.best, inf if floor is None else 1 / floor)
+
+
+def ranked(request: SearchRequest, options: Iterable[Option]) -> list[Option]:
+    """The best first; where two are alike, the faster one, the one that leaves more free, and then
+    in the order in which they were tried.
+    """
+
+    def order(each: Option) -> tuple[float, float, int]:
+        return value(each, request), each.pace, -each.headroom_bytes
+
+    return sorted(options, key=order)[: request.best]
+
+
+def value(option: Option, request: SearchRequest) -> float:
+    """What the objective asks for: the less the better."""
+    match request.objective:
+        case "fastest":
+            return option.pace
+        case "cheapest":
+            return option.cost
+        case "fewest_gpus":
+            return option.num_gpus
+        case "most_headroom":
+            return -option.headroom_bytes
+        case "longest_sequence":
+            return -option.job.training.seq_length
+        case "largest_micro_batch":
+            return -option.job.training.micro_batch_size
+
+
+def search(request: SearchRequest, grounds: Sequence[Ground]) -> Standing:
+    """A search from its beginning to its end."""
+    standing = begin(request, grounds)
+    while not standing.is_over:
+        advance(request, grounds, standing)
+    return standing

@@ -1,0 +1,267 @@
+"""Which layout: from a job that leaves some of it open to the layouts that are sent. The one path,
+for HTTP, which takes it portion by portion, for the terminal and for Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Annotated, Any
+
+from pydantic import ValidationError
+
+from trainfit import __version__
+from trainfit.architectures.config import ConfigError
+from trainfit.decisions.patch import PatchError
+from trainfit.decisions.quantities import gib, plain
+from trainfit.decisions.search.fastest import TIE
+from trainfit.decisions.search.ground import Ground, grounds
+from trainfit.decisions.search.results import Option, Tried, pareto
+from trainfit.decisions.search.search import MAX_PORTIONS, Standing, advance, begin, ranked, value
+from trainfit.decisions.search.space import worlds
+from trainfit.decisions.verdict import Verdict
+from trainfit.estimator.memo import Memos
+from trainfit.estimator.results import Binding, Interval
+from trainfit.launch.convert.targets import WrittenLaunch
+from trainfit.questions.answers import Sent, html_table
+from trainfit.questions.convert import written
+from trainfit.questions.digest import catalogue_version, request_digest
+from trainfit.questions.dimensions import Find, from_package
+from trainfit.questions.pricing import Pricing
+from trainfit.resolve.findings import Finding, RefusedError
+from trainfit.specs.framework import Megatron, Torchtitan, Transformers
+from trainfit.specs.job import AS_JOB, Job
+from trainfit.specs.launch import LaunchTarget
+from trainfit.specs.search import BY_TIME, Objective, SearchRequest
+from trainfit.steptime import Seconds, StepParts
+
+MEMOS = Memos(max_results=50_000)
+"""What the layouts of the last searches have in common: some kB for each result."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLayout:
+    """A whole job that fits, what it needs and how fast it is; null where the speed of its card is
+    not known. `tie` says that what is known does not tell it from the best. `device_bytes` are
+    those of the stage that binds, `headroom_bytes` what stays free by the highest of all bounds.
+    """
+
+    job: Annotated[dict[str, Any], AS_JOB]
+    num_gpus: int
+    gpu: str
+    verdict: Verdict
+    device_bytes: Interval
+    headroom_bytes: int
+    binding: Binding
+    step_seconds: Seconds | None
+    parts: StepParts | None
+    tokens_per_second: float | None
+    tokens_per_second_per_gpu: float | None
+    model_flops_utilization_ratio: float | None
+    cost_per_million_tokens: float | None
+    tie: bool
+    launch: WrittenLaunch | None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer(Sent):
+    """The best layouts, each with the keys of its launch where its framework's can say it; of all
+    that were priced those that no other beats in time, GPUs and headroom together; and what became
+    of the rest. Equal digests have equal answers.
+    """
+
+    objective: Objective
+    best: list[FoundLayout]
+    pareto: list[FoundLayout]
+    tried: Tried
+    estimator_version: str
+    catalogue_version: str
+    request_digest: str
+
+    def _repr_html_(self) -> str:
+        """A row for each of the best, for a notebook."""
+        header = ["GPUs", "layout", "seconds a step", "tokens/s", "GiB free", "verdict"]
+        rows = [
+            [
+                str(each.num_gpus),
+                in_words(each.job),
+                "" if each.step_seconds is None else f"{each.step_seconds.expected:.3g}",
+                "" if each.tokens_per_second is None else f"{each.tokens_per_second:,.0f}",
+                gib(each.headroom_bytes),
+                plain(each.verdict),
+            ]
+            for each in self.best
+        ]
+        return html_table(plain(self.objective), header, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a search is: portions that are done, of so many; layouts that were looked at, and how
+    many were found that fit.
+    """
+
+    done: int
+    portions: int
+    layouts: int
+    found: int
+
+
+def searched(request: SearchRequest, find: Find = from_package) -> SearchAnswer:
+    """The best layouts of a job, as they are sent. Errors are those of `plan_of`."""
+    standing = next_portion(request, find)
+    while not standing.is_over:
+        standing = next_portion(request, find, standing)
+    return concluded(request, standing, find)
+
+
+def next_portion(request: SearchRequest, find: Find, standing: Standing | None = None) -> Standing:
+    """A search one portion further on. Raises RefusedError where it cannot be begun."""
+    places = _grounds(request, find)
+    if standing is None:
+        _check(request, places)
+        standing = begin(request, places)
+    if not standing.is_over:
+        advance(request, places, standing)
+    return standing
+
+
+def progress(standing: Standing) -> Progress:
+    return Progress(
+        standing.done, len(standing.portions), standing.tally.layouts, len(standing.options)
+    )
+
+
+def _grounds(request: SearchRequest, find: Find) -> list[Ground]:
+    pricing = Pricing(find, MEMOS)
+    try:
+        model = pricing.model_of(request.model).spec
+        return list(grounds(request, model, pricing.plan_of, pricing.memo))
+    except PatchError as error:
+        raise _refused("/alternatives", "no_such_path", str(error)) from None
+    except ValidationError as error:
+        message = "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors()[:3])
+        raise _refused("/alternatives", "invalid", message) from None
+
+
+def _check(request: SearchRequest, places: Sequence[Ground]) -> None:
+    """Raise RefusedError where what is sought cannot be told."""
+    training, objective = request.training, request.objective
+    portions = len(places) * len(worlds(places[0].job, request.max_gpus, finely=True))
+    if portions > MAX_PORTIONS:
+        message = (
+            f"{len(places)} cards and alternatives on so many numbers of GPUs are {portions} "
+            f"searches, and at most {MAX_PORTIONS} are made at once; give num_gpus, or fewer"
+        )
+        raise _refused("/alternatives" if request.alternatives else "/gpus", "too_many", message)
+    if objective not in BY_TIME:
+        return
+    untimed = [each.gpu for each in places if not each.is_timed]
+    timed = objective != "fewest_gpus" or request.min_tokens_per_second is not None
+    if untimed and timed:
+        message = f"the links between GPUs are not known: {untimed[0]}; nobody can say what is fast"
+        raise _refused("/gpu", "not_timed", message)
+    if training.global_batch_size is None and training.num_microbatches is None and not untimed:
+        message = "layouts are compared by the time of a step: say how many samples it has"
+        raise _refused("/training/global_batch_size", "missing", message)
+    unpriced = [each.gpu for each in places if each.price_per_gpu_hour is None]
+    if unpriced and objective == "cheapest":
+        message = f"has no price of {unpriced[0]}"
+        raise _refused("/price_per_gpu_hour", "missing", message)
+
+
+def _refused(pointer: str, code: str, message: str) -> RefusedError:
+    return RefusedError((Finding(pointer, code, message),))
+
+
+def concluded(request: SearchRequest, standing: Standing, find: Find) -> SearchAnswer:
+    """What a search has found, as it is sent."""
+    options = standing.options
+    best = ranked(request, options)
+    asked = request.model_dump(mode="json", exclude_unset=True)
+    source = find(request.model).source
+    return SearchAnswer(
+        objective=request.objective,
+        best=[_found(request, each, best[0], find) for each in best],
+        pareto=[_found(request, each, each, None) for each in pareto(options)],
+        tried=standing.tally.told(),
+        estimator_version=__version__,
+        catalogue_version=catalogue_version(),
+        request_digest=request_digest("search", {}, asked, source),
+    )
+
+
+def _found(request: SearchRequest, option: Option, best: Option, find: Find | None) -> FoundLayout:
+    """An option beside the best; with `find` also the keys of its launch."""
+    time = option.time
+    return FoundLayout(
+        job=option.job.model_dump(mode="json", exclude_unset=True),
+        num_gpus=option.num_gpus,
+        gpu=option.gpu,
+        verdict=option.verdict,
+        device_bytes=option.needs.binding.device_bytes,
+        headroom_bytes=option.headroom_bytes,
+        binding=option.needs.binding,
+        step_seconds=None if time is None else time.seconds,
+        parts=None if time is None else time.parts,
+        tokens_per_second=None if time is None else time.tokens_per_second,
+        tokens_per_second_per_gpu=None if time is None else time.tokens_per_second_per_gpu,
+        model_flops_utilization_ratio=None if time is None else time.model_flops_utilization_ratio,
+        cost_per_million_tokens=1e6 * option.cost if option.cost < inf else None,
+        tie=_ties(request, option, best),
+        launch=None if find is None else _launch(option.job, find),
+    )
+
+
+def _ties(request: SearchRequest, option: Option, best: Option) -> bool:
+    """Whether an option is as good as the best, as far as times can tell."""
+    one, other = value(option, request), value(best, request)
+    if request.objective in ("fastest", "cheapest"):
+        return one <= TIE * other
+    return one == other and (request.objective not in BY_TIME or option.pace <= TIE * best.pace)
+
+
+def _launch(job: Job, find: Find) -> WrittenLaunch | None:
+    """The keys that say a job; None where its framework's cannot."""
+    target = _target(job)
+    try:
+        return None if target is None else written(job, target, find)
+    except (RefusedError, ConfigError):
+        return None
+
+
+def _target(job: Job) -> LaunchTarget | None:
+    match job.framework:
+        case Megatron():
+            return "megatron-args"
+        case Torchtitan():
+            return "torchtitan"
+        case Transformers(data_parallel_engine="deepspeed"):
+            return "deepspeed"
+        case Transformers():
+            return "accelerate"
+        case _:
+            return None
+
+
+def in_words(job: dict[str, Any]) -> str:
+    """A layout in a line: tp 4, pp 4, vpp 5, micro-batch 1."""
+    layout, training = job["parallelism"], job["training"]
+    said = [
+        f"{name} {layout[name]}"
+        for name in ("tp", "pp", "vpp", "cp", "ep", "etp")
+        if layout.get(name, 1) not in (1, None)
+    ]
+    said.append(f"micro-batch {training['micro_batch_size']}")
+    recompute = training.get("recompute", {})
+    if granularity := recompute.get("granularity"):
+        modules = recompute.get("modules")
+        said.append(f"recompute {', '.join(modules) if modules else granularity}")
+    if sharding := layout.get("data_parallel_sharding_strategy"):
+        said.append(f"share {plain(sharding)}")
+    if training.get("optimizer", {}).get("cpu_offload_fraction"):
+        said.append("optimizer on the host")
+    if training.get("offload_activations"):
+        said.append("activations on the host")
+    return ", ".join(said)

@@ -1,0 +1,41 @@
+"""POST /v1/search."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from httpx import AsyncClient
+
+ASKED: dict[str, Any] = {
+    "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+    "parallelism": {"tp": 2, "pp": 1, "cp": 1},
+    "training": {"global_batch_size": 64, "seq_length": 4096, "micro_batch_size": 1},
+    "gpu": "H100-80GB",
+    "max_gpus": 8,
+}
+
+
+async def test_progress_is_told_before_the_answer_and_the_answer_is_the_same(
+    client: AsyncClient,
+) -> None:
+    plain = await client.post("/v1/search", json=ASKED)
+    assert plain.status_code == 200, plain.text
+    assert plain.headers["etag"] == f'"{plain.json()["request_digest"]}"'
+    streamed = await client.post("/v1/search", json=ASKED, headers={"accept": "text/event-stream"})
+    assert streamed.headers["content-type"].startswith("text/event-stream")
+    *told, last = [each.split("\n") for each in streamed.text.strip().split("\n\n")]
+    assert {name for name, _ in told} == {"event: progress"}
+    steps = [json.loads(data.removeprefix("data: ")) for _, data in told]
+    assert [each["done"] for each in steps] == list(range(1, steps[0]["portions"] + 1))
+    assert last[0] == "event: answer"
+    assert json.loads(last[1].removeprefix("data: ")) == plain.json()
+
+
+async def test_what_is_wrong_is_a_problem_in_either_way(client: AsyncClient) -> None:
+    wrong = {**ASKED, "training": {"seq_length": 4096}}
+    plain = await client.post("/v1/search", json=wrong)
+    assert plain.status_code == 422
+    assert plain.json()["errors"][0]["pointer"] == "/training/global_batch_size"
+    streamed = await client.post("/v1/search", json=wrong, headers={"accept": "text/event-stream"})
+    assert streamed.text.startswith("event: problem\n")
