@@ -37,10 +37,18 @@ def job_of(row: Row) -> Job:
             "model": {"spec": model_of(model, training["seq_len"])},
             "parallelism": parallelism_of(layout),
             "training": training_of(training, row["notes"], _of_recipe(row["source"])),
-            "framework": {"name": "megatron"},
+            "framework": {"name": "megatron"} | _reduction(row),
             "gpu": gpu_of(row),
         }
     )
+
+
+def _reduction(row: Row) -> Row:
+    """Megatron-LM reduces gradients behind the backward unless it is told otherwise."""
+    told = row["training"].get("grad_reduce_overlap")
+    if told is None and "Megatron-LM" not in row["framework"]:
+        return {}
+    return {"overlap_grad_reduce": bool(told)}
 
 
 def _of_recipe(source: str) -> Row:

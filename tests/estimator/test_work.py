@@ -132,14 +132,17 @@ def test_no_estimate_takes_more_steps_than_its_work_says(
 
 def test_common_jobs_are_cheap_and_large_ones_are_not() -> None:
     layers = {"num_layers": 64}
-    assert is_cheap(plan("megatron", 16, 2, spec=layers))
+    rerun = {"recompute": {"granularity": "full"}}
+    assert is_cheap(plan("megatron", 16, 2, spec=layers, training=rerun))
     assert is_cheap(plan("torchtitan", 8, spec=layers))
     assert is_cheap(plan("nanotron", spec=layers))
     assert not is_cheap(plan("torchtitan", 64, 4))
     assert work(plan("torchtitan", 512)) > 10 * CHEAP
 
 
-def test_jobs_whose_requests_are_replayed_are_not_cheap() -> None:
-    made = plan("transformers", spec={"num_layers": 64})
+@pytest.mark.parametrize("framework", ["transformers", "megatron"])
+@pytest.mark.parametrize("layers", [64, 256])
+def test_jobs_whose_requests_are_replayed_are_not_cheap(framework: str, layers: int) -> None:
+    made = plan(framework, spec={"num_layers": layers})
     assert not is_cheap(made)
     assert steps(made) < 10 * work(made)

@@ -1,10 +1,10 @@
 """What an estimate takes for granted, by an id that the documentation explains."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from trainfit.estimator.frameworks.registry import all_frameworks, framework_of
 from trainfit.estimator.overhead import calibration_of
-from trainfit.estimator.results import Assumption
+from trainfit.estimator.results import Assumption, Basis
 from trainfit.resolve.plan import Plan
 from trainfit.specs.blocks import Opaque, Recurrence, making
 
@@ -73,10 +73,10 @@ def all_assumptions() -> dict[str, str]:
 
 
 def assumptions_of(
-    plan: Plan, uncounted: Sequence[str], *, replayed: bool, released: bool
+    plan: Plan, uncounted: Sequence[str], *, bases: Set[Basis], released: bool
 ) -> list[Assumption]:
     """The assumptions that bear on this plan, in the order of `all_assumptions`: which parts' sizes
-    are `uncounted`, whether its allocator was `replayed`, and had to have its cache `released`.
+    are `uncounted`, what reserved bytes rest on, and whether the cache has to be `released`.
     """
     blocks, experts = plan.model.blocks, plan.model.has_experts
     framework = framework_of(plan)
@@ -91,8 +91,8 @@ def assumptions_of(
         "first-order-recurrence": any(isinstance(b, Recurrence) for b in blocks),
         "weights-only-blocks": bool(uncounted),
         "encoder-on-first-stage": plan.model.encoder_parameters > 0,
-        "allocator-slack": not (replayed or (calibrated and calibrated.slack_ratio)),
-        "allocator-replayed": replayed,
+        "allocator-slack": "ratio" in bases and not (calibrated and calibrated.slack_ratio),
+        "allocator-replayed": "replayed" in bases,
         "cache-released": released,
         "communicators": plan.layout.num_gpus > 1 and not (calibrated and calibrated.outside),
         "nccl-user-buffers": "nccl-user-buffers" in of_framework,

@@ -32,7 +32,7 @@ from trainfit.estimator.results import (
 from trainfit.resolve.plan import Plan
 
 if TYPE_CHECKING:
-    from trainfit.estimator.reserved import Reservation
+    from trainfit.estimator.reserved import Replayed
 
 
 def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) -> Estimate:
@@ -45,7 +45,7 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
     table = parameters_of(plan, memo)
     ranks = list(framework_of(plan).ranks(plan, table, memo, activations=activations))
     stages = _needs(ranks, plan, memo, activations=activations)
-    replayed = all(stage.reserved_basis == "replayed" for stage in stages)
+    bases = {stage.reserved_basis for stage in stages}
     released = any(stage.cache_releases != "none" for stage in stages)
     uncounted = not_followed(plan)
     return Estimate(
@@ -55,7 +55,7 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
         stages=[_stage(number, rank, stages[number]) for number, rank in enumerate(ranks)],
         binding=_binding(stages),
         defaults=list(plan.defaults),
-        assumptions=assumptions_of(plan, uncounted, replayed=replayed, released=released),
+        assumptions=assumptions_of(plan, uncounted, bases=bases, released=released),
         warnings=warnings_of(plan, uncounted),
     )
 
@@ -121,17 +121,21 @@ def _trainable(plan: Plan, counts: ParameterCounts, table: ParameterTable, memo:
 def _needs(ranks: Sequence[Rank], plan: Plan, memo: Memo, *, activations: bool) -> list[StageNeeds]:
     framework = framework_of(plan)
     stray = framework.stray_permille(plan)
-    reserved = memo(_replayed, plan, memo) if activations and len(ranks) == 1 else None
-    outside = outside_of(plan)
-    stages = [_stage_needs(rank, outside, stray, reserved, plan) for rank in ranks]
+    allocated = [_allocated(rank, stray) for rank in ranks]
+    replayed = memo(_replayed, plan, memo, tuple(allocated)) if activations else {}
+
+    def needed(plan: Plan) -> list[StageNeeds]:
+        outside = outside_of(plan)
+        return [
+            _stage_needs(number, rank, outside, allocated, replayed.get(number), plan)
+            for number, rank in enumerate(ranks)
+        ]
+
     if overhead.calibration_of(plan) is None:
-        return stages
-    bare = replace(plan, calibration=None)
-    outside = outside_of(bare)
-    without = [_stage_needs(rank, outside, stray, reserved, bare) for rank in ranks]
+        return needed(plan)
     return [
         stage._replace(uncalibrated_device_bytes=each.device_bytes)
-        for stage, each in zip(stages, without, strict=True)
+        for stage, each in zip(needed(plan), needed(replace(plan, calibration=None)), strict=True)
     ]
 
 
@@ -148,32 +152,42 @@ def links_of(plan: Plan) -> tuple[int, Interval]:
     return overhead.communicators(plan, framework.expert_groups(plan)), framework.exchange(plan)
 
 
-def _replayed(plan: Plan, memo: Memo) -> Reservation | None:
-    """What the allocator reserves for the requests of the one rank that there is, where they are
-    known; it is loaded where there are any.
+def _replayed(plan: Plan, memo: Memo, allocated: tuple[Interval, ...]) -> dict[int, Replayed]:
+    """What the allocator reserves for the requests of ranks, where they are known; it is loaded
+    where there are any.
     """
-    recorded = framework_of(plan).trace(plan, memo)
-    if recorded is None:
-        return None
-    from trainfit.estimator.reserved import reservation
+    traces = framework_of(plan).traces(plan, memo)
+    if not traces:
+        return {}
+    from trainfit.estimator.reserved import reservations
 
-    return reservation(recorded, plan)
+    return reservations(traces, plan, allocated)
+
+
+def _allocated(rank: Rank, stray: int) -> Interval:
+    """The rank's tensors, within the bounds of measured runs; towers may need more."""
+    allocated = overhead.allocated(sum(rank.tensors), rank.routed, stray)
+    return replace(allocated, high=allocated.high + rank.towers)
 
 
 def _stage_needs(
-    rank: Rank, outside: Interval, stray: int, reserved: Reservation | None, plan: Plan
+    number: int,
+    rank: Rank,
+    outside: Interval,
+    of_ranks: Sequence[Interval],
+    replayed: Replayed | None,
+    plan: Plan,
 ) -> StageNeeds:
     """The rank's tensors, and what the card holds beyond them."""
-    tensors = rank.tensors
-    allocated = overhead.allocated(sum(tensors), rank.routed, stray)
-    allocated = replace(allocated, high=allocated.high + rank.towers)
+    allocated = of_ranks[number]
     slack = overhead.slack(allocated, rank.cached, plan)
     basis: Basis = "ratio"
     releases: CacheReleases = "none"
-    if reserved is not None:
-        slack, basis, releases = reserved.beyond(allocated), "replayed", reserved.releases
+    if replayed is not None:
+        slack, basis = replayed.beyond(of_ranks, number), "replayed"
+        releases = replayed.reservation.releases
     held = overhead.added(allocated, slack)
-    sizes = (*tensors, slack.expected, outside.expected)
+    sizes = (*rank.tensors, slack.expected, outside.expected)
     device = overhead.added(held, outside)
     return StageNeeds(rank.peak, sizes, allocated, held, basis, device, releases)
 

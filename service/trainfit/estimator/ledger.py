@@ -23,6 +23,13 @@ class Split(Enum):
     REPLICATED = "whole on every rank"
 
 
+class Networks(NamedTuple):
+    """Feed-forward networks whose first matrix is so many times as large as their second."""
+
+    number: int
+    inputs: int
+
+
 class Weight(NamedTuple):
     """A parameter that a block owns: `numel` elements before any split."""
 
@@ -33,6 +40,10 @@ class Weight(NamedTuple):
     trainable: bool = True
     vector: bool = False
     """No matrix that a linear multiplies with: a bias, say."""
+    packed: bool = False
+    """One with the other packed ones of its block, where these are projected at once."""
+    networks: Networks | None = None
+    """The matrices that it stands for."""
 
 
 class Lifetime(Enum):

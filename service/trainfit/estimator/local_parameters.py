@@ -109,7 +109,7 @@ class ParameterTable:
     def __init__(
         self, divided: DividedModel, wanted: Callable[[Weight], bool] | None = None
     ) -> None:
-        self._divided = divided
+        self.divided = divided
         self._wanted = wanted
         self._chunks: dict[Content, ChunkParameters] = {}
         spec = divided.model
@@ -128,7 +128,7 @@ class ParameterTable:
     @cached_property
     def counts(self) -> ParameterCounts:
         """Those of the whole model, before any split."""
-        return count_parameters(self._divided.model, self._weights)
+        return count_parameters(self.divided.model, self._weights)
 
     def chunk(self, content: Content) -> ChunkParameters:
         """Parameters of a chunk, those of a stretch once for each time that it stands there."""
@@ -148,8 +148,8 @@ class ParameterTable:
             total += self._extras
         if content.output_layer:
             weights = head.weights(
-                self._divided.model.output_layer,
-                self._divided.vocabulary_rows,
+                self.divided.model.output_layer,
+                self.divided.vocabulary_rows,
                 copy_of_embedding=content.head_copy,
             )
             output = self.local(weights)
@@ -191,7 +191,7 @@ class ParameterTable:
 
     def local(self, weights: Iterable[Weight]) -> Local:
         """Parameters of these weights, over all ranks and on one GPU."""
-        divided = self._divided
+        divided = self.divided
         whole = dense = expert = linear = 0
         buckets: dict[Bucket, int] = {"router": 0, "norm": 0}
         for weight in weights if self._wanted is None else filter(self._wanted, weights):

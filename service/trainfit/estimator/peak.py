@@ -97,7 +97,9 @@ def optimizer_step(borrowed: int) -> Activations:
 
 
 def chunk_activations(ledger: Segments, content: Content) -> ChunkActivations:
-    """Sum a chunk's segments and find its highest forward and backward moments."""
+    """Sum a chunk's segments and find its highest forward and backward moments. An output that is
+    kept is there until the backward returns.
+    """
     live = 0
     forward = backward = NOTHING
     for placed in ledger.segments(content):
@@ -109,7 +111,9 @@ def chunk_activations(ledger: Segments, content: Content) -> ChunkActivations:
         live += segment.saved
     data = ledger.batch_bytes(content)
     forward = forward._replace(borrowed=forward.borrowed + data, total=forward.total + data)
-    return ChunkActivations(live + ledger.sent_bytes(content), forward, backward)
+    sent = ledger.sent_bytes(content)
+    backward = backward._replace(borrowed=backward.borrowed + sent, total=backward.total + sent)
+    return ChunkActivations(live + sent, forward, backward)
 
 
 def highest_of(placed: PlacedSegment, live: int, *, backward: bool) -> Highest:
@@ -146,21 +150,19 @@ def stage_peak(
     rank holds one [n', h] tensor for each neighbour. During a backward the received one is that
     which flows along the residual stream.
     """
-    received = act if rank < pipeline.pp - 1 else 0
-    sent = act if rank > 0 else 0
     forwards = m * pipeline.vpp
     best, most = None, -1
     for turn in turns(pipeline, m, rank, [chunk.saved for chunk in chunks]):
         found = []
+        sent, received = act * turn.sent, act * turn.received
         following = turn.ordinal + 1
         before = turn.live + chunks[turn.forward].saved - chunks[turn.backward].saved
         if beside is None or turn.first:
-            between = 0 if turn.first else sent + received
             at = chunks[turn.forward].forward
-            found.append(_Candidate(turn.live, between, turn.forward, turn.ordinal, at))
+            found.append(_Candidate(turn.live, sent + received, turn.forward, turn.ordinal, at))
         if beside is None or following == forwards:
-            at, between = chunks[turn.backward].backward, 0 if turn.first else sent
-            found.append(_Candidate(before, between, turn.backward, turn.ordinal, at))
+            at = chunks[turn.backward].backward
+            found.append(_Candidate(before, sent, turn.backward, turn.ordinal, at))
         else:
             ahead = chunk_of(following, pipeline)
             at, is_backward = beside(ahead, turn.backward)

@@ -95,6 +95,10 @@ class Program:
             self._passed_back[of] = self.tensor(name, *of.shape)
         return self._passed_back[of]
 
+    def passes_back(self, of: Tensor, gradient: Tensor) -> None:
+        """It is this one."""
+        self._passed_back[of] = gradient
+
     def operation(
         self,
         name: str,

@@ -7,6 +7,7 @@ expected, and the bounds have them all.
 """
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from trainfit.estimator.allocator import (
@@ -17,11 +18,16 @@ from trainfit.estimator.allocator import (
     Settings,
     replay,
 )
+from trainfit.estimator.frameworks.framework import Alike
 from trainfit.estimator.overhead import CONTEXT
 from trainfit.estimator.results import CacheReleases, Interval
 from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.plan import Plan
 
+MOST_SHARES = 4
+"""Shares of states whose requests are replayed."""
+MOST_REQUESTS = 30_000
+"""Requests after which no other trace is replayed."""
 LOWEST_ADDRESS_FIRST = (2, 11)
 """The last release that takes the block at the lowest address, wherever CUDA has placed it."""
 
@@ -44,18 +50,79 @@ class Reservation(NamedTuple):
         return Interval(*[max(0, each - allocated.expected) for each in beside])
 
 
-def reservation(recorded: Trace, plan: Plan) -> Reservation:
+class Replayed(NamedTuple):
+    """What was found of a pipeline rank by replaying the requests of `rank`, which asks for as much
+    or more.
+    """
+
+    rank: int
+    reservation: Reservation
+
+    def beyond(self, allocated: Sequence[Interval], rank: int) -> Interval:
+        """What is reserved above what is allocated: nobody knows the least for a rank that asks
+        for less.
+        """
+        found = self.reservation.beyond(allocated[self.rank])
+        return found if rank == self.rank else Interval(0, found.expected, found.high)
+
+
+def reservations(
+    groups: Sequence[Alike], plan: Plan, allocated: Sequence[Interval]
+) -> dict[int, Replayed]:
+    """What pipeline ranks reserve, those first that allocate most: of the shares of states that are
+    asked the most is expected. No more are asked than what takes so many requests.
+    """
+    groups = sorted(groups, key=lambda group: -allocated[group.ranks[0]].expected)
+    latest = next(_ways(plan))
+    found: dict[int, list[Asked]] = {}
+    asked = 0
+    for turn in range(MOST_SHARES):
+        for number, group in enumerate(groups):
+            shares = _spread(group.shares)
+            if turn < len(shares) and asked < MOST_REQUESTS:
+                recorded = group.trace(shares[turn])
+                asked += sum(map(len, recorded.steps))
+                found.setdefault(number, []).append(_ask(recorded, latest))
+    result: dict[int, Replayed] = {}
+    for number, each in found.items():
+        most = _reservation(max(each, key=attrgetter("after_later")), plan)
+        low = min(most.low, *[one.after_later for one in each])
+        first, *_ = ranks = groups[number].ranks
+        result.update(dict.fromkeys(ranks, Replayed(first, most._replace(low=low))))
+    return result
+
+
+def _spread(shares: Sequence[int]) -> Sequence[int]:
+    """The last and the first, which have the largest parameters of a model, and some between."""
+    last = len(shares) - 1
+    places = [last, 0, *[last * part // (MOST_SHARES - 1) for part in range(1, MOST_SHARES - 1)]]
+    return [shares[place] for place in dict.fromkeys(places)]
+
+
+class Asked(NamedTuple):
+    """A trace, and what the latest release reserves at most up to its first step and in all."""
+
+    recorded: Trace
+    after_first: int
+    after_later: int
+
+
+def _ask(recorded: Trace, settings: Settings) -> Asked:
+    allocator = _asked(settings, recorded.loaded, recorded.first)
+    after_first = allocator.peak_reserved_bytes
+    replay(allocator, recorded.later)
+    return Asked(recorded, after_first, allocator.peak_reserved_bytes)
+
+
+def _reservation(asked: Asked, plan: Plan) -> Reservation:
     """What the requests reserve: as much as the allocator would cache, and on a card that has no
     room for that, what is left of it when it was given back and steps go on.
 
     Other releases are asked where a later step reserves more than the first, which chooses among
     the blocks of a whole step.
     """
+    recorded, after_first, expected = asked
     latest, *others = _ways(plan)
-    allocator = _asked(latest, recorded.loaded, recorded.first)
-    after_first = allocator.peak_reserved_bytes
-    replay(allocator, recorded.later)
-    expected = allocator.peak_reserved_bytes
     reserved = [expected]
     if expected > after_first:
         reserved += [_asked(each, *recorded.steps).peak_reserved_bytes for each in others]

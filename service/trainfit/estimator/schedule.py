@@ -21,7 +21,8 @@ class Turn(NamedTuple):
 
     `live` is what the chunk-forwards in flight keep when the forward of chunk `forward` starts;
     `backward` is the chunk whose oldest forward is undone next. `ordinal` counts the forwards of
-    the rank from 0. `first` marks the turn that no backward came before.
+    the rank from 0. `first` marks the turn that no backward came before. `sent` and `received` tell
+    of which gradients between stages the backward before it left one behind.
     """
 
     live: int
@@ -29,6 +30,8 @@ class Turn(NamedTuple):
     backward: int
     ordinal: int
     first: bool
+    sent: bool
+    received: bool
 
 
 def warm_up(pipeline: Pipeline, m: int, rank: int) -> int:
@@ -83,8 +86,9 @@ def turns(pipeline: Pipeline, m: int, rank: int, saved: Sequence[int]) -> list[T
         return _alternating(pipeline, m, rank, saved)
     most = bounds(pipeline, m, rank)
     everything = sum(map(mul, most, saved))
+    sent, received = rank > 0, rank < pipeline.pp - 1
     return [
-        Turn(everything - saved[chunk], chunk, chunk, count - 1, first=False)
+        Turn(everything - saved[chunk], chunk, chunk, count - 1, False, sent, received)
         for chunk, count in enumerate(most)
     ]
 
@@ -104,11 +108,24 @@ def _alternating(pipeline: Pipeline, m: int, rank: int, saved: Sequence[int]) ->
         forward, backward = (start + first) // group % v, v - 1 - first // group % v
         change = saved[forward] - saved[backward]
         turn = stop - 1 if change > 0 else first
-        found.append(
-            Turn(live + (turn - first) * change, forward, backward, start + turn, turn == 0)
-        )
+        at = live + (turn - first) * change
+        between = left_behind(pipeline, rank, turn)
+        found.append(Turn(at, forward, backward, start + turn, turn == 0, *between))
         live += (stop - first) * change
     return found
+
+
+def left_behind(pipeline: Pipeline, rank: int, backwards: int) -> tuple[bool, bool]:
+    """Whether the schedule still holds the gradient that was sent, and that which was received,
+    once a rank has run so many backwards: those of the last one, unless its chunk begins or ends
+    the model.
+    """
+    if not backwards:
+        return False, False
+    chunk = pipeline.vpp - 1 - chunk_of(backwards - 1, pipeline)
+    begins = rank == 0 and chunk == 0
+    ends = rank == pipeline.pp - 1 and chunk == pipeline.vpp - 1
+    return not begins, not ends
 
 
 def cycle(pipeline: Pipeline) -> int:
@@ -130,12 +147,12 @@ def microbatch_of(index: int, pipeline: Pipeline) -> int:
 
 
 def _runs(start: int, v: int, group: int, turns_left: int) -> list[int]:
-    """Where the runs of a cycle start, and its end. The first turn stands alone: no backward came
-    before it; the second shows the steady state.
+    """Where the runs of a cycle start, and its end. The first turn of each stands alone: another
+    chunk's backward came before it, or none; the second shows the steady state.
     """
     stop = min(group * v if v > 1 else 2, turns_left)
-    firsts = {0, min(1, stop), stop, *range(0, stop, group), *range(-start % group, stop, group)}
-    return sorted(firsts)
+    firsts = {0, *range(0, stop, group), *range(-start % group, stop, group)}
+    return sorted({stop, *firsts, *[min(first + 1, stop) for first in firsts]})
 
 
 def _counts(forwards: int, v: int, group: int) -> list[int]:

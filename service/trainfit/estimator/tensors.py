@@ -4,7 +4,7 @@ A program that is run with plain numbers makes tensors of so many bytes; run wit
 the same tensors with shapes that people read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from enum import Enum
 from fractions import Fraction
 from math import ceil, prod
@@ -92,7 +92,9 @@ class Tensor:
     it: recomputed ones, and offloaded ones. `role` is what it is to whoever saves it.
     """
 
-    __slots__ = ("bytes", "dropped_by", "name", "of", "role", "shape", "storages", "width")
+    __slots__ = (
+        *("bytes", "dropped_by", "name", "of", "role", "shape", "storages", "stream", "width"),
+    )
 
     def __init__(
         self,
@@ -103,6 +105,7 @@ class Tensor:
         role: Role | None = None,
         of: "Tensor | None" = None,
         storages: int = 1,
+        stream: Hashable = 0,
     ) -> None:
         self.name: Final = name
         self.shape: Final = shape
@@ -115,6 +118,8 @@ class Tensor:
         self.of: Final = of
         self.storages: Final = storages
         """Of how many blocks of memory it is made, which are of one size."""
+        self.stream: Final = stream
+        """On which it is made."""
 
     @property
     def formula(self) -> str:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from trainfit.estimator.peak import ChunkActivations, Segments, chunk_activations
 from trainfit.estimator.placement import Content, place
-from trainfit.estimator.schedule import chunk_of, cycle, microbatch_of, warm_up
+from trainfit.estimator.schedule import chunk_of, cycle, left_behind, microbatch_of, warm_up
 from trainfit.resolve.plan import Plan
 
 MAX_PASSES = 4096
@@ -108,19 +108,18 @@ def _passes(
     pipeline = plan.layout.pipeline
     placements = place(plan)[rank]
     chunks = [of_chunk(ledger, each.content) for each in placements]
-    received = act if rank < pipeline.pp - 1 else 0
-    sent = act if rank > 0 else 0
     live = 0
     backwards = 0
     for ordinal, phase, direction, index in order:
         vpp_rank = chunk_of(index, pipeline)
+        sent, received = left_behind(pipeline, rank, backwards)
         if direction == "forward":
-            between = sent + received if backwards else 0
+            between = act * (sent + received)
             highest = live + chunks[vpp_rank].forward.total + between
             live += chunks[vpp_rank].saved
         else:
             vpp_rank = pipeline.vpp - 1 - vpp_rank
-            between = sent if backwards else 0
+            between = act * sent
             live -= chunks[vpp_rank].saved
             highest = live + chunks[vpp_rank].backward.total + between
             backwards += 1

@@ -25,6 +25,7 @@ def work(plan: Plan) -> int:
     layout, costs = plan.layout, framework_of(plan).costs(plan)
     return (
         PLAN
+        + costs.once
         + costs.kind * len(plan.model.layer_kinds)
         + costs.layer * (plan.model.num_layers + plan.mtp_layers)
         + costs.rank * layout.pipeline.pp

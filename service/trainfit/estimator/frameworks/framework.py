@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -27,14 +27,25 @@ PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 
 
 class Costs(NamedTuple):
-    """Work of what a plan has several of, in the units of estimator.work. Chunks are counted where
-    there is a pipeline.
+    """Work of what a plan has several of, in the units of estimator.work, and of what it has once.
+    Chunks are counted where there is a pipeline.
     """
 
     kind: int
     layer: int
     rank: int
     chunk: int
+    once: int = 0
+
+
+class Alike(NamedTuple):
+    """Pipeline `ranks` that ask for the same, or for less than the first of them, and the trace of
+    that one. It rests on which of the `shares` of states a rank has.
+    """
+
+    ranks: tuple[int, ...]
+    shares: Sequence[int]
+    trace: Callable[[int], Trace]
 
 
 class StateTraffic(NamedTuple):
@@ -135,7 +146,12 @@ class Framework(Protocol[PlanOf]):
         """A step of a rank, None where it is not known pass by pass or is too long."""
 
     def trace(self, plan: PlanOf, memo: Memo) -> Trace | None:
-        """The requests of a rank, None where their order is not known."""
+        """The requests of the one rank that there is, which keeps parameters as it loads them; None
+        where it does not, or where their order is not known.
+        """
+
+    def traces(self, plan: PlanOf, memo: Memo) -> Sequence[Alike]:
+        """The requests of ranks; none where their order is not known."""
 
     def trained_parameters(self, plan: PlanOf, table: ParameterTable, memo: Memo) -> int | None:
         """How many parameters are trained, None where all are that the model would train."""

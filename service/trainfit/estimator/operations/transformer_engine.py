@@ -10,8 +10,14 @@ from collections.abc import Iterable
 from typing import Literal
 
 from trainfit.estimator.demands import Attention, Demand, Exchange, Product
+from trainfit.estimator.ledger import Tensors
 from trainfit.estimator.legend import Legend
-from trainfit.estimator.program import Program
+from trainfit.estimator.operations.context_parallel import (
+    before_attention,
+    behind_attention,
+    on_stream,
+)
+from trainfit.estimator.program import Program, highest
 from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
@@ -21,6 +27,8 @@ FP32 = 4
 INT32 = 4
 INT64 = 8
 BYTE = 1
+INPUT_GRADIENT = "input gradient"
+"""What the gradient of a norm's output is called."""
 CORE = "core_attn"
 """Recomputed, all that the kernel itself keeps is made again; offloaded, q, k and v leave."""
 PROJECTED = (OFFLOADED + "attn_proj",)
@@ -50,8 +58,10 @@ class TransformerEngine(Program):
         """A norm keeps its input and statistics, and its `output` for whoever reads that, unless
         nobody's backward does.
         """
-        saves = (x, self.statistics(kind, x), *(() if output is None else (output,)))
-        self.operation(name, saves=saves, backward=(self.gradient(x),), again=again)
+        made = () if output is None else (output,)
+        saves = (x, *made, self.statistics(kind, x))
+        incoming = [self.passed_back(each, INPUT_GRADIENT) for each in made]
+        self.operation(name, saves=saves, backward=(*incoming, self.gradient(x)), again=again)
 
     def statistics(self, kind: NormKind, x: Tensor) -> Tensor:
         """rstd of every row in fp32, and the mean for LayerNorm."""
@@ -67,16 +77,19 @@ class TransformerEngine(Program):
         sizes, inputs = self.sizes, x.shape[-1]
         y = self.tensor(output, sizes.n, features)
         gathered = self.tensor("gathered input", sizes.n_gathered, inputs)
+        of_x, of_y = self.passed_back(x, INPUT_GRADIENT), self.of_output(y)
+        whole = self.tensor("input gradient of all", sizes.n, inputs) if sizes.n_gathered else of_x
+        both = (whole, of_x) if sizes.n_gathered else (of_x,)
+        weights = self.weight_gradient(rows or features, inputs)
         self.operation(
             name,
             makes=(y,),
             saves=self.reads(x),
             borrows=(gathered,),
-            backward=(
-                gathered,
-                self.tensor("input gradient", sizes.n, inputs),
-                self.gradient(y),
-                *self.weight_gradient(rows or features, inputs),
+            backward=highest(
+                (of_y, gathered),
+                (of_y, gathered, whole),
+                (of_y, gathered, *both, *weights),
             ),
             weight=(rows or features, inputs),
             demands=(Product(sizes.n, inputs, features), *self.into_columns(inputs)),
@@ -101,27 +114,39 @@ class TransformerEngine(Program):
         return y
 
     def row_linear(
-        self, name: str, x: Tensor, features: int, *, holds: tuple[Tensor, ...] = ()
+        self,
+        name: str,
+        x: Tensor,
+        features: int,
+        *,
+        holds: Tensors = (),
+        beside: Tensors = (),
     ) -> Tensor:
         """A product [n, features] with a matrix whose columns ranks share out, before the ranks'
-        products are added up; its gradient is gathered where they share out the sequence.
+        products are added up; its gradient is gathered where they share out the sequence. What is
+        `beside` it is a local of its caller.
         """
         sizes, inputs = self.sizes, x.shape[-1]
         y = self.tensor("output before its reduction", sizes.n, features)
+        reduced = self.tensor("output", sizes.n_gathered and sizes.n_shard, features)
+        gathered = self.tensor("gathered gradient", sizes.n_gathered, features)
+        of_x = self.of_output(x)
         self.operation(
             name,
-            makes=(y,),
             saves=self.reads(x),
             holds=holds,
-            backward=(
-                self.tensor("gathered gradient", sizes.n_gathered, features),
-                self.tensor("input gradient", sizes.n, inputs),
-                *self.weight_gradient(features, inputs),
+            borrows=highest((*beside, y), (*beside, y, reduced)),
+            backward=highest(
+                (gathered,), (gathered, of_x, *self.weight_gradient(features, inputs))
             ),
             weight=(features, inputs),
             demands=(Product(sizes.n, inputs, features), *self.out_of_rows(features)),
         )
         return y
+
+    def of_output(self, y: Tensor) -> Tensor:
+        """The gradient of what one operation makes and another reads."""
+        return self.passed_back(y, f"gradient of {y.name}")
 
     def reads(self, x: Tensor) -> Iterable[Tensor]:
         """What a linear saves of its input: that, or a copy in fp8, one for all who read it."""
@@ -145,7 +170,7 @@ class TransformerEngine(Program):
         offset added, and the half that was clamped for the activation.
         Source: megatron/core/transformer/mlp.py and moe/experts.py (glu).
         """
-        saves, backward = [x, *weights], [self.gradient(x), self.gradient(y)]
+        saves, backward = [x, *weights], [self.of_output(y), self.of_output(x)]
         if gated and not self.run.framework.bias_activation_fusion:
             factors = self.tensor("factors of the gate", 2, *y.shape, dropped_by=y.dropped_by)
             saves.append(factors)
@@ -166,6 +191,29 @@ class TransformerEngine(Program):
         statistics = [self.statistics(kind, each) for each in heads]
         self.operation("qk_layernorm", saves=(*heads, *statistics))
 
+    def split_heads(
+        self, packed: Tensor, q: Tensor, k: Tensor, v: Tensor, *, rotates: bool
+    ) -> None:
+        """Queries, keys and values out of what was projected as one. Queries of several heads a
+        group are copied out of it before they turn by position; values are a copy, and backward
+        joins the gradients again.
+        """
+        grouped = rotates and q.shape[1] != k.shape[1]
+        copied = (self.tensor("q before it is rotated", *q.shape),) if grouped else ()
+        of_q, of_k, of_v = map(self.of_output, (q, k, v))
+        turned_q, turned_k = (self.gradient(each) for each in (q, k)) if rotates else (of_q, of_k)
+        self.operation(
+            "split_heads",
+            borrows=highest(
+                (packed, *copied), (packed, *copied, q), (packed, q, k), (packed, q, k, v)
+            ),
+            backward=highest(
+                (of_q, of_k, of_v, turned_k),
+                (of_q, turned_k, of_v, turned_q),
+                (turned_q, turned_k, of_v, self.of_output(packed)),
+            ),
+        )
+
     def attention(
         self,
         q: Tensor,
@@ -175,6 +223,7 @@ class TransformerEngine(Program):
         *,
         sinks: bool = False,
         window: int | None = None,
+        beside: Tensors = (),
     ) -> Tensor:
         """Softmax attention of q [n, a / t, d] to k [n, g / t, d] and v [n, g / t, d_v]; its
         output is [n, a d_v / t].
@@ -190,6 +239,8 @@ class TransformerEngine(Program):
         out = self.tensor("attention output", n, heads * width, dropped_by=dropped_by)
         keys_and_values = k.shape[1] * (k.shape[2] + width)
         demands = self._attends(heads, k.shape[2] + width, keys_and_values, window)
+        if self.run.step.attention_backend != "unfused" and self.exchanges_heads:
+            return self._attention_between_exchanges(q, k, v, out, beside, demands)
         if self.run.step.attention_backend == "unfused":
             k = self.tensor("k of every head", n, heads, k.shape[2], dropped_by=k.dropped_by)
             v = self.tensor("v of every head", n, heads, width, dropped_by=v.dropped_by)
@@ -200,8 +251,54 @@ class TransformerEngine(Program):
             "core_attention",
             makes=(out,),
             saves=(q, k, v, *saves),
-            borrows=borrows,
-            backward=(*map(self.gradient, (q, k, v, out)), *backward),
+            borrows=(*beside, *borrows),
+            backward=(*map(self.of_output, (out, q, k, v)), *backward),
+            demands=demands,
+            again=(CORE,),
+        )
+        return out
+
+    @property
+    def exchanges_heads(self) -> bool:
+        """Whether context-parallel ranks exchange sequences for heads, all at once."""
+        return self.sizes.c > 1 and self.run.cp_comm_type == "a2a"
+
+    def _attention_between_exchanges(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        out: Tensor,
+        beside: Tensors,
+        demands: tuple[Demand, ...],
+    ) -> Tensor:
+        """The kernel keeps what it reads and its own output; what it read of comes and its output
+        goes by an all-to-all, and so do the gradients.
+        """
+        out = on_stream(out)
+        result = self.tensor("output in the kernel's layout", *out.shape, dropped_by=(CORE,))
+        lse = self.tensor("logsumexp", q.shape[1], self.sizes.n, width=FP32, dropped_by=(CORE,))
+        arrived, sent = before_attention(q, k, v), behind_attention(result, into=(out,))
+        saved, local = (*arrived.made, result, lse), (*beside, q, k, v)
+        of_out, of_heads = self.of_output(out), [self.gradient(each) for each in arrived.made]
+        incoming, outgoing = before_attention(of_out), behind_attention(*of_heads)
+        for each, gradient in zip((q, k, v), outgoing.made, strict=True):
+            self.passes_back(each, gradient)
+        gradients = (of_out, *incoming.made, *of_heads)
+        self.operation(
+            "core_attention",
+            saves=saved,
+            borrows=highest(
+                *[(*local, *moment) for moment in arrived.moments],
+                (*local, *saved),
+                *[(*local, *saved, *moment) for moment in sent.moments],
+                saved=saved,
+            ),
+            backward=highest(
+                *[(of_out, *moment) for moment in incoming.moments],
+                *[(*gradients, *moment) for moment in outgoing.moments],
+            ),
+            output=out,
             demands=demands,
             again=(CORE,),
         )
@@ -264,17 +361,17 @@ class TransformerEngine(Program):
 
     def _kernel(self, heads: int, out: Tensor, keys_and_values: int) -> Kept:
         sizes, run = self.sizes, self.run
-        saves = [self.tensor("logsumexp", heads, sizes.n, width=FP32, dropped_by=(CORE,))]
+        logsumexp = self.tensor("logsumexp", heads, sizes.n, width=FP32, dropped_by=(CORE,))
         borrows, backward = [], []
         copied = sizes.b > 1 and self.run.step.attention_backend == "flash"
         if sizes.c > 1:
-            exchanged = run.cp_comm_type in ("a2a", "a2a+p2p")
+            exchanged = run.cp_comm_type == "a2a+p2p"
             copied = copied or exchanged or (run.cp_comm_type == "p2p" and sizes.b > 1)
         if copied:
             name = "output in the kernel's layout"
-            saves.append(self.tensor(name, *out.shape, dropped_by=(CORE,)))
+            saves = (self.tensor(name, *out.shape, dropped_by=(CORE,)), logsumexp)
         else:
-            saves.append(out)
+            saves = (out, logsumexp)
         if run.cp_ring > 1:
             name = "outputs, keys and values of every step of the ring"
             width = out.shape[-1] + keys_and_values
@@ -283,4 +380,4 @@ class TransformerEngine(Program):
             shape = (2, sizes.c * sizes.n, keys_and_values)
             borrows.append(self.tensor("keys and values of all ranks, in two orders", *shape))
             backward.append(self.tensor("keys and values of all ranks with gradients", *shape))
-        return tuple(saves), tuple(borrows), tuple(backward)
+        return saves, tuple(borrows), tuple(backward)

@@ -25,12 +25,11 @@ def forward(groups: Iterable[Group]) -> list[Moment]:
     """The moments of operations that run forward."""
     moments: list[Moment] = []
     for group in groups:
-        begin = len(moments)
+        held: Moment = ()
         for operation in group:
-            moments.extend(_forward(operation))
-        held = _with(group, Lifetime.HELD)
-        if held:
-            moments[begin:] = [(*moment, *held) for moment in moments[begin:]]
+            moments.extend([(*held, *moment) for moment in _forward(operation)])
+            held += tuple(_of(operation, Lifetime.HELD))
+            moments[-1] = (*held, *moments[-1])
     return moments
 
 
@@ -79,12 +78,12 @@ def turns(
 
 
 def _forward(operation: Operation) -> list[Moment]:
-    """What it saves and some moments do not name is made late."""
+    """What it saves and some moments do not name is made late, what it makes last."""
     reads, course = _storages(operation.reads), operation.forward.course
     early = tuple([each for each in reads if each not in operation.forward.saved])
     moments = [(*early, *_storages(moment)) for moment in course]
-    output = () if operation.output is None else _storages((operation.output,))
-    moments.append((*reads, *_storages(course[-1]), *output))
+    made = operation.makes if operation.output is None else (operation.output,)
+    moments.append((*reads, *_storages(course[-1]), *_storages(made)))
     return moments
 
 

@@ -9,10 +9,11 @@ from trainfit.estimator.trace.moments import Turn
 
 
 class Held(NamedTuple):
-    """A tensor that is there: the names of its blocks, and the bytes of each."""
+    """A tensor that is there: the names of its blocks, the bytes of each, and their stream."""
 
     names: Sequence[Hashable]
     nbytes: int
+    stream: Hashable = 0
 
 
 class Trace(NamedTuple):
@@ -63,19 +64,19 @@ class Passage:
 
 
 class Recorder:
-    """Requests in order, with the most that was asked for at once."""
+    """Requests in order, with the most that was asked for at once. Names are numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_name: int = 0) -> None:
         self.requests: list[Request] = []
         self.bytes = 0
         self.peak_bytes = 0
         self.moment, self.peak_moment = "", ""
-        self._names = 0
+        self._names = first_name
 
     def make(self, nbytes: int, blocks: int = 1, stream: Hashable = 0) -> Held:
         """So many blocks, of so many bytes each, on a stream."""
-        held = self._named(nbytes, blocks)
-        self.requests.extend([Allocate(name, nbytes, stream) for name in held.names])
+        held = self._named(nbytes, blocks, stream)
+        self.requests.extend(_allocated(held))
         self.bytes += nbytes * blocks
         self._note(self.bytes)
         return held
@@ -103,7 +104,7 @@ class Recorder:
             done = index
             if comes:
                 blocks = tensor.storages
-                held = here[tensor] = self._named(tensor.bytes // blocks, blocks)
+                held = here[tensor] = self._named(tensor.bytes // blocks, blocks, tensor.stream)
                 self.requests.extend(_allocated(held))
             else:
                 self.requests.extend(_freed(here.pop(tensor)))
@@ -120,10 +121,10 @@ class Recorder:
         requests, self.requests = self.requests, []
         return requests
 
-    def _named(self, nbytes: int, blocks: int) -> Held:
+    def _named(self, nbytes: int, blocks: int, stream: Hashable) -> Held:
         names = range(self._names, self._names + blocks)
         self._names += blocks
-        return Held(names, nbytes)
+        return Held(names, nbytes, stream)
 
     def _note(self, nbytes: int) -> None:
         if nbytes > self.peak_bytes:
@@ -134,11 +135,11 @@ def _held(tensor: Tensor) -> Held:
     """A tensor under its own name."""
     blocks = tensor.storages
     names = [tensor] if blocks == 1 else [(tensor, number) for number in range(blocks)]
-    return Held(names, tensor.bytes // blocks)
+    return Held(names, tensor.bytes // blocks, tensor.stream)
 
 
 def _allocated(held: Held) -> list[Request]:
-    return [Allocate(name, held.nbytes) for name in held.names]
+    return [Allocate(name, held.nbytes, held.stream) for name in held.names]
 
 
 def _freed(held: Held) -> list[Request]:

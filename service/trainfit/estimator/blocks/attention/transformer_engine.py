@@ -24,7 +24,7 @@ def attention(step: TransformerEngine, x: Tensor, block: Attention) -> None:
     weight_rows = (a * d + g * keys_and_values + block.gate_width) // t
     a, g = a // t, max(g // t, 1)
     packed = a * d + g * keys_and_values + gate
-    step.column_linear("linear_qkv", x, packed, "packed qkv", rows=weight_rows)
+    projected = step.column_linear("linear_qkv", x, packed, "packed qkv", rows=weight_rows)
     if block.q_norm is not None:
         heads = [step.tensor("q before its norm", n, a, d)]
         if block.k_norm is not None:
@@ -33,9 +33,13 @@ def attention(step: TransformerEngine, x: Tensor, block: Attention) -> None:
     q = step.tensor("q", n, a, d, dropped_by=CORE)
     k = step.tensor("k", n, g, d, dropped_by=CORE)
     v = step.tensor("v", n, g, d_v, dropped_by=CORE)
+    step.split_heads(projected, q, k, v, rotates=block.rope)
+    beside = (projected, q, k, v) if step.exchanges_heads else (projected,)
     if gate:
-        out = step.attention(q, k, v, dropped_by=(), sinks=block.sinks, window=block.window)
+        out = step.attention(
+            q, k, v, dropped_by=(), sinks=block.sinks, window=block.window, beside=beside
+        )
         out = step.output_gate(out, gate)
     else:
-        out = step.attention(q, k, v, sinks=block.sinks, window=block.window)
-    step.row_linear("linear_proj", out, block.output_size or step.sizes.h)
+        out = step.attention(q, k, v, sinks=block.sinks, window=block.window, beside=beside)
+    step.row_linear("linear_proj", out, block.output_size or step.sizes.h, beside=beside)

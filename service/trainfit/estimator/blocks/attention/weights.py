@@ -22,8 +22,8 @@ def weights(block: Attention, hidden: int) -> Iterator[Weight]:
     if block.query_experts is None:
         yield from _query(block, a_d, h_in)
     keys, values = (g_d, 0 if block.key_is_value else g_dv) if block.owns_kv else (0, 0)
-    yield Weight("k", keys * h_in, block.bucket, Split.TENSOR)
-    yield Weight("v", values * h_in, block.bucket, Split.TENSOR)
+    yield Weight("k", keys * h_in, block.bucket, Split.TENSOR, packed=True)
+    yield Weight("v", values * h_in, block.bucket, Split.TENSOR, packed=True)
     if block.query_experts is None:
         yield from _output(block, block.heads * d_v, h_out)
     else:
@@ -35,7 +35,7 @@ def weights(block: Attention, hidden: int) -> Iterator[Weight]:
         yield Weight("proj_bias", h_out, block.bucket, Split.REPLICATED, vector=True)
     if block.gate_width:
         gate = block.gate_width * (h_in + int(block.gate_bias))
-        yield Weight("gate", gate, block.bucket, Split.TENSOR)
+        yield Weight("gate", gate, block.bucket, Split.TENSOR, packed=True)
     if block.sinks:
         yield Weight("sinks", block.heads, block.bucket, Split.TENSOR, vector=True)
     if block.q_norm is not None:
@@ -48,7 +48,7 @@ def _query(block: Attention, width: int, inputs: int) -> Iterator[Weight]:
     """One matrix, or a down and an up projection with a norm between them."""
     rank = block.q_lora_rank
     if rank is None:
-        yield Weight("q", width * inputs, block.bucket, Split.TENSOR)
+        yield Weight("q", width * inputs, block.bucket, Split.TENSOR, packed=True)
     else:
         yield Weight("q_down", rank * inputs, block.bucket, Split.REPLICATED)
         yield Weight("q_latent_norm", rank, "norm", Split.REPLICATED)

@@ -1,16 +1,24 @@
 """Token embedding in Megatron. Symbols: estimator.legend.
 
 Source: megatron/core/models/common/embeddings/language_model_embedding.py and
-tensor_parallel/layers.py (VocabParallelEmbedding).
+tensor_parallel/layers.py (VocabParallelEmbedding); its backward is PyTorch's
+(aten/src/ATen/native/cuda/Embedding.cu and EmbeddingBackwardKernel.cu).
 """
 
-from trainfit.estimator.operations.transformer_engine import BYTE, INT64, TransformerEngine
+from trainfit.estimator.operations.transformer_engine import BYTE, FP32, INT64, TransformerEngine
+from trainfit.estimator.program import highest
 from trainfit.specs.architecture import Embedding
+
+FEW_TOKENS = 3072
+"""Up to so many, backward adds each token's gradient to its row at once."""
+ROWS_PER_PARTIAL_SUM = 10
+"""Beyond, it adds up so many of a row's first (NROWS_PER_THREAD)."""
 
 
 def lookup(step: TransformerEngine, embedding: Embedding) -> None:
     """The lookup; its output is the first layer's input. Its weight gradient is dense: [V / t, h]
-    is made at the end of every backward.
+    is made at the end of every backward, from sums of the gradients of equal tokens, whose number
+    is the largest that it can be.
     """
     sizes = step.sizes
     n, (h,) = sizes.n, step.named(h=embedding.width)
@@ -20,13 +28,17 @@ def lookup(step: TransformerEngine, embedding: Embedding) -> None:
         saves.append(step.tensor("dropout mask", sizes.n_shard, h, width=BYTE))
     if embedding.position_rows:
         borrows.append(step.tensor("position embeddings and their sum", 2, n, h))
+    gathered = step.tensor("gathered gradient", sizes.n_gathered, h)
+    weight = step.tensor("weight gradient", sizes.V // sizes.t, h)
+    order = step.tensor("order of the tokens", 3, n, width=INT64)
+    sums = n // ROWS_PER_PARTIAL_SUM + min(n, sizes.V // sizes.t) if n > FEW_TOKENS else 0
+    partial = step.tensor("partial sums", sums, h, width=FP32)
     step.operation(
         "embedding",
         saves=saves,
         borrows=tuple(borrows),
-        backward=(
-            step.tensor("gathered gradient", sizes.n_gathered, h),
-            step.tensor("weight gradient", sizes.V // sizes.t, h),
+        backward=highest(
+            (gathered,), (gathered, order, weight), (gathered, order, weight, partial)
         ),
         demands=step.out_of_rows(h),
     )

@@ -7,6 +7,7 @@ triton/cross_entropy.py.
 
 from trainfit.estimator.demands import Product
 from trainfit.estimator.operations.transformer_engine import FP32, TransformerEngine
+from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Tensor
 
 
@@ -14,16 +15,18 @@ def head(step: TransformerEngine) -> None:
     """Logits [n, V / t] from the final norm's output, which that norm keeps, and their loss."""
     sizes = step.sizes
     logits = step.tensor("logits", sizes.n, sizes.V // sizes.t)
-    reduced = () if not sizes.n_gathered else (sizes.n_shard, sizes.h)
+    in_place = step.run.step.cross_entropy == "te_fused"
+    of_logits = logits if in_place else step.of_output(logits)
+    of_x = step.tensor("input gradient", sizes.n, sizes.h)
+    reduced = step.tensor("reduced input gradient", sizes.n_gathered and sizes.n_shard, sizes.h)
+    weights = step.weight_gradient(sizes.V // sizes.t, sizes.h)
     step.operation(
         "output_layer",
         makes=(logits,),
-        backward=(
-            step.gradient(logits),
-            step.tensor("input gradient", sizes.n, sizes.h),
-            *([step.tensor("reduced input gradient", *reduced)] if reduced else []),
-            *step.weight_gradient(sizes.V // sizes.t, sizes.h),
+        backward=highest(
+            (of_logits, of_x), (of_logits, of_x, reduced), (of_logits, *weights, of_x, reduced)
         ),
+        weight=(sizes.V // sizes.t, sizes.h),
         demands=(
             Product(sizes.n, sizes.h, sizes.V // sizes.t, narrow=False),
             *step.into_columns(sizes.h),
@@ -47,4 +50,4 @@ def cross_entropy(step: TransformerEngine, logits: Tensor) -> None:
     softmax = step.tensor("softmax", *logits.shape, width=FP32)
     exponential = step.tensor("exponential", *logits.shape, width=FP32)
     borrows = (logits, exponential) if kind == "native_fused" else (logits,)
-    step.operation("loss", saves=(softmax,), borrows=borrows, backward=(step.gradient(logits),))
+    step.operation("loss", saves=(softmax,), borrows=borrows, backward=(step.of_output(logits),))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainfit.estimator.ledger import Split, Weight
+from trainfit.estimator.ledger import Networks, Split, Weight
 from trainfit.specs.blocks import Experts
 
 
@@ -29,13 +29,21 @@ def weights(block: Experts, hidden: int) -> Iterator[Weight]:
             vector=True,
         )
     per_expert = (inputs + 1) * width * block.ffn
-    yield Weight("experts", block.experts * per_expert, "routed_experts", Split.EXPERT)
+    yield Weight(
+        "experts",
+        block.experts * per_expert,
+        "routed_experts",
+        Split.EXPERT,
+        networks=Networks(block.experts, inputs),
+    )
     if block.bias:
         biases = block.experts * (inputs * block.ffn + width)
         yield Weight("experts_bias", biases, "routed_experts", Split.EXPERT, vector=True)
     if block.latent is not None:
         latent = 2 * hidden * block.latent + int(block.latent_bias) * (hidden + block.latent)
-        yield Weight("latent", latent, block.latent_bucket, Split.REPLICATED)
+        yield Weight(
+            "latent", latent, block.latent_bucket, Split.REPLICATED, networks=Networks(1, 1)
+        )
     if block.shared_ffn is not None:
         yield from _shared(block, hidden, block.shared_ffn)
 
@@ -43,7 +51,9 @@ def weights(block: Experts, hidden: int) -> Iterator[Weight]:
 def _shared(block: Experts, hidden: int, width: int) -> Iterator[Weight]:
     inputs = 2 if block.shared_gated else 1
     numel = (inputs + 1) * hidden * width
-    yield Weight("shared_experts", numel, "shared_experts", Split.TENSOR)
+    yield Weight(
+        "shared_experts", numel, "shared_experts", Split.TENSOR, networks=Networks(1, inputs)
+    )
     if block.shared_bias:
         yield Weight("shared_fc1_bias", inputs * width, "shared_experts", Split.TENSOR, vector=True)
         yield Weight("shared_fc2_bias", hidden, "shared_experts", Split.REPLICATED, vector=True)

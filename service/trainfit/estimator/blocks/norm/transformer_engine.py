@@ -4,7 +4,7 @@ Source: TransformerEngine's layernorm_linear.py and rmsnorm.py.
 """
 
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
-from trainfit.estimator.tensors import Tensor
+from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import Norm
 
@@ -35,8 +35,9 @@ def before_blocks(step: TransformerEngine, x: Tensor, norm: Norm) -> Tensor:
 
 def final(step: TransformerEngine, norm: Norm) -> None:
     """The norm before the head, which keeps its output in full precision."""
-    x = step.tensor("norm input", step.sizes.n_shard, width(step, norm))
-    step.norm(norm.kind, x, output=step.tensor("norm output", *x.shape))
+    shape = step.sizes.n_shard, width(step, norm)
+    x = step.tensor("norm input", *shape, role=Role.BLOCK_INPUT)
+    step.norm(norm.kind, x, output=step.tensor("norm output", *shape))
 
 
 def after_blocks(step: TransformerEngine, norm: Norm) -> None:

@@ -96,13 +96,18 @@ def _workspaces(
     local = run.framework.transformer_impl == "local"
     total = 0
     if has_linears and not local:
-        streams = 1 + TE_GROUPED_STREAMS * (has_experts and run.routing.grouped_gemm)
-        older = is_before_hopper(compute_capability)
-        total += streams * (TE_WORKSPACE_BEFORE_HOPPER if older else TE_WORKSPACE_HOPPER)
+        total += sum(te_workspaces(run, compute_capability, has_experts))
     if has_head or local:
         deterministic = run.framework.deterministic_mode
         total += cublas.workspaces(compute_capability, deterministic=deterministic)
     return total
+
+
+def te_workspaces(run: MegatronRun, compute_capability: str, has_experts: bool) -> list[int]:
+    """TransformerEngine's, one by one."""
+    older = is_before_hopper(compute_capability)
+    streams = 1 + TE_GROUPED_STREAMS * (has_experts and run.routing.grouped_gemm)
+    return [TE_WORKSPACE_BEFORE_HOPPER if older else TE_WORKSPACE_HOPPER] * streams
 
 
 def _dummy_gradients(

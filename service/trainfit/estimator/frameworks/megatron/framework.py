@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from trainfit.estimator import timeline as turns
 from trainfit.estimator.blocks.moe import hybrid_ep
 from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
-from trainfit.estimator.frameworks.framework import Costs, Execution, StateTraffic
+from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.ranks import ranks as ranks
+from trainfit.estimator.frameworks.megatron.requests.known import is_traced
 from trainfit.estimator.legend import legend_of
 from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.memo import Memo
@@ -27,9 +27,6 @@ from trainfit.estimator.run import run_of
 from trainfit.estimator.timeline import Timeline
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.blocks import Experts, Recurrence
-
-if TYPE_CHECKING:
-    from trainfit.estimator.trace.recorder import Trace
 
 ASSUMPTIONS = {
     "interval-basis": f"Low and high are engineering bounds on the ledger's sum. All "
@@ -83,9 +80,19 @@ def timeline(plan: MegatronPlan, rank: int) -> Timeline | None:
     return turns.timeline(plan, own, rank, own.sizes.act)
 
 
-def trace(plan: MegatronPlan, memo: Memo) -> Trace | None:  # noqa: ARG001
-    """Not known."""
-    return None
+def trace(plan: MegatronPlan, memo: Memo) -> None:
+    """Buffers take parameters over."""
+
+
+def traces(plan: MegatronPlan, memo: Memo) -> Sequence[Alike]:
+    """By the chunks that ranks hold, where the order of requests is known; what writes them down
+    is loaded where it is.
+    """
+    if not is_traced(plan):
+        return []
+    from trainfit.estimator.frameworks.megatron.requests.traces import Traces
+
+    return list(Traces(plan, memo).alike())
 
 
 def trained_parameters(plan: MegatronPlan, table: ParameterTable, memo: Memo) -> None:
@@ -128,6 +135,10 @@ def assumptions(plan: MegatronPlan) -> frozenset[str]:
     return frozenset({"interval-basis", *user_buffers, *balanced})
 
 
-def costs(plan: MegatronPlan) -> Costs:  # noqa: ARG001
-    """Measured over the models of tests/bench."""
+def costs(plan: MegatronPlan) -> Costs:
+    """Measured over the models of tests/bench. Where requests are known, so many are replayed at
+    most and those of one trace more, which grow with its layers.
+    """
+    if is_traced(plan):
+        return Costs(kind=2_500, layer=600, rank=80, chunk=35, once=100_000)
     return Costs(kind=500, layer=20, rank=80, chunk=35)

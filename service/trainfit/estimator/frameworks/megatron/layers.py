@@ -19,7 +19,7 @@ from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import BYTE, TransformerEngine
 from trainfit.estimator.run import MegatronRun
-from trainfit.estimator.tensors import Tensor
+from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import (
     Attention,
@@ -66,9 +66,7 @@ def _inputs(step: TransformerEngine, sublayer: Sublayer) -> Tensor:
     before experts and latent attention, where several modules share its output.
     """
     sizes = step.sizes
-    apart = step.run.framework.transformer_impl == "local" or any(
-        isinstance(block, Experts | LatentAttention) for block in sublayer.blocks
-    )
+    apart = norms_stand_apart(sublayer, step.run)
     feeds_mlp = any(isinstance(block, Mlp | Experts) for block in sublayer.blocks)
     if sizes.streams > 1:
         streams = step.tensor("residual streams", sizes.streams, sizes.n_shard, sizes.h)
@@ -80,12 +78,21 @@ def _inputs(step: TransformerEngine, sublayer: Sublayer) -> Tensor:
     for each in sublayer.norms:
         if x is None or x.shape[-1] != each.width:
             width = norm.width(step, each)
-            x = step.tensor("norm input", sizes.n_shard, width, dropped_by=(place,))
+            x = step.tensor(
+                "norm input", sizes.n_shard, width, dropped_by=(place,), role=Role.BLOCK_INPUT
+            )
         if apart:
             y = norm.before_blocks(step, x, each)
         else:
             y = norm.fused_with_linear(step, x, each, feeds_mlp=feeds_mlp)
     return y
+
+
+def norms_stand_apart(sublayer: Sublayer, run: MegatronRun) -> bool:
+    """Whether the norms before a sublayer's blocks are modules of their own."""
+    return run.framework.transformer_impl == "local" or any(
+        isinstance(block, Experts | LatentAttention) for block in sublayer.blocks
+    )
 
 
 def _run(step: TransformerEngine, x: Tensor, block: Block) -> None:

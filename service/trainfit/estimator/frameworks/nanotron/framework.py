@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from trainfit.estimator import timeline as turns
-from trainfit.estimator.frameworks.framework import Costs, Execution, StateTraffic
+from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
 from trainfit.estimator.frameworks.nanotron.ledger import NanotronLedger
 from trainfit.estimator.frameworks.nanotron.ranks import activations_of
 from trainfit.estimator.frameworks.nanotron.ranks import ranks as ranks
@@ -17,9 +16,6 @@ from trainfit.estimator.overhead import NOTHING, UNMEASURED_PERMILLE
 from trainfit.estimator.results import Interval
 from trainfit.estimator.timeline import Timeline
 from trainfit.resolve.nanotron.plan import NanotronPlan
-
-if TYPE_CHECKING:
-    from trainfit.estimator.trace.recorder import Trace
 
 MEASURED_PEAKS, HELD_PEAKS = 17, 15
 """Reserved peaks of first stages in nanotron's benchmark, of revisions that it does not name, and
@@ -74,9 +70,13 @@ def timeline(plan: NanotronPlan, rank: int) -> Timeline | None:
     return turns.timeline(plan, NanotronLedger(plan), rank, 0, activations_of)
 
 
-def trace(plan: NanotronPlan, memo: Memo) -> Trace | None:  # noqa: ARG001
+def trace(plan: NanotronPlan, memo: Memo) -> None:
     """Not known."""
-    return None
+
+
+def traces(plan: NanotronPlan, memo: Memo) -> Sequence[Alike]:  # noqa: ARG001
+    """Not known."""
+    return ()
 
 
 def trained_parameters(plan: NanotronPlan, table: ParameterTable, memo: Memo) -> None:

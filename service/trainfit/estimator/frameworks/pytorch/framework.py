@@ -2,12 +2,12 @@
 them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from trainfit.estimator import timeline as turns
 from trainfit.estimator.blocks.encoder import bounded
-from trainfit.estimator.frameworks.framework import Costs, Execution, StateTraffic
+from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
 from trainfit.estimator.frameworks.pytorch import timeline as actions
 from trainfit.estimator.frameworks.pytorch.layers import tables_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
@@ -100,6 +100,12 @@ def trace(plan: PytorchPlan, memo: Memo) -> Trace | None:
     shares = shares_of(plan, parameters_of(plan, memo), memo)
     ((placement,),) = place(plan)
     return (_trace if alone else requests.trace)(shares, placement.content)
+
+
+def traces(plan: PytorchPlan, memo: Memo) -> Sequence[Alike]:
+    """That of the one rank that there is."""
+    recorded = trace(plan, memo)
+    return [] if recorded is None else [Alike((0,), range(1), lambda _: recorded)]
 
 
 def trained_parameters(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> int | None:

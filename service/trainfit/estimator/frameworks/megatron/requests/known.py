@@ -1,0 +1,83 @@
+"""Of which plans the order of requests is known."""
+
+from trainfit.estimator.schedule import cycle, warm_up
+from trainfit.resolve.megatron.plan import MegatronPlan
+from trainfit.specs.blocks import Attention, Experts, LatentAttention, Layer, Mlp
+
+MOST_PASSES = 1_024
+"""Layers that run forward in the longest trace that is replayed."""
+ADAM = 8
+"""Bytes of its two moments in fp32."""
+
+
+def is_traced(plan: MegatronPlan) -> bool:
+    """Whether the order of a plan's requests is known: TransformerEngine's layers without dropout
+    or recomputation, in 1F1B or interleaved, with Adam in fp32 on the card.
+    """
+    layout, step, framework = plan.layout, plan.step, plan.framework
+    states = step.states
+    return (
+        framework.transformer_impl == "transformer_engine"
+        and layout.pipeline.schedule in ("1f1b", "interleaved")
+        and layout.sharding in ("optim", "no_shard")
+        and layout.replicas == 1
+        and (layout.cp == 1 or layout.cp_comm_type == "a2a")
+        and states.linear_weights == 0
+        and step.linear_input_bytes == step.activation_bytes
+        and states.moments == states.matrix_moments == ADAM
+        and states.master == (0 if states.weights == 4 else 4)
+        and step.optimizer_offload_ratio == 0
+        and (step.recompute.full == "none" or step.recompute.num_layers == 0)
+        and not step.recompute.dropped
+        and not (step.hidden_dropout or step.attention_backend == "unfused")
+        and not framework.defer_embedding_wgrad_compute
+        and not framework.overlap_moe_expert_parallel_comm
+        and not framework.nccl_ub
+        and _is_plain(plan)
+        and _passes(plan) <= MOST_PASSES
+    )
+
+
+def _passes(plan: MegatronPlan) -> int:
+    """Layers that the first rank runs forward in a first step and a later one."""
+    pipeline, m = plan.layout.pipeline, plan.batch.num_microbatches
+    layers = -(-plan.model.num_layers // (pipeline.pp * pipeline.vpp))
+    return (2 * warm_up(pipeline, m, 0) + 2 + cycle(pipeline)) * layers
+
+
+def _is_plain(plan: MegatronPlan) -> bool:
+    """Whether a model has no stretches but those whose programs tell the order."""
+    model = plan.model
+    return (
+        model.residual_streams == 1
+        and plan.mtp_layers == 0
+        and not model.extras
+        and model.encoder_parameters == 0
+        and len(model.final_norms) == 1
+        and not model.embedding.norms
+        and not model.output_layer.scores_labels
+        and all(_tells_order(kind, plan) for kind in model.layer_kinds)
+    )
+
+
+def _tells_order(kind: Layer, plan: MegatronPlan) -> bool:
+    """Experts take as many rows in every step only where they are filled to their capacity, or
+    where a rank has all of them.
+    """
+    routing = plan.routing
+    fixed = routing.pad_to_capacity or plan.layout.ep == 1
+    exchanged = routing.dispatcher == "alltoall" and not routing.shared_expert_overlap
+    for sublayer in kind.sublayers:
+        if len(sublayer.blocks) != 1 or not sublayer.norms or sublayer.post_norms:
+            return False
+        (block,) = sublayer.blocks
+        match block:
+            case Attention() if block.reuses_weights or not block.owns_kv:
+                return False
+            case Experts() if not (fixed and exchanged and routing.grouped_gemm):
+                return False
+            case Attention() | LatentAttention() | Mlp() | Experts():
+                continue
+            case _:
+                return False
+    return True

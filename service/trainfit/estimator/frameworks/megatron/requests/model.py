@@ -1,0 +1,110 @@
+"""The requests by which a rank's model and its optimizer are made, and those of the optimizer.
+
+Parameters come one by one in the order of the modules, then the buffers that take them over, on a
+stream of their own. The optimizer's main parameters are copies of a rank's pieces, and its moments
+come at its first step. Sources: megatron/training/training.py (get_model),
+megatron/core/distributed/param_and_grad_buffer.py, megatron/core/optimizer/distrib_optimizer.py
+(_build_model_and_main_param_groups, _copy_model_grads_to_main_grads) and __init__.py
+(_get_param_groups), TransformerEngine's optimizers/fused_adam.py (initialize_state).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from trainfit.estimator.allocator import Request
+from trainfit.estimator.frameworks.megatron.requests.parameters import Parameter
+from trainfit.estimator.frameworks.megatron.requests.shards import Buffer
+from trainfit.estimator.trace.recorder import Recorder
+from trainfit.resolve.megatron.plan import MegatronPlan
+
+BUFFERS = "buffers"
+"""The stream on which DistributedDataParallel is set up."""
+MOMENTS = 2
+
+
+class Chunk(NamedTuple):
+    """A chunk's parameters in the order of its modules, and the buffers that have them."""
+
+    parameters: Sequence[Parameter]
+    buffers: Sequence[Buffer]
+
+
+class Stepped(NamedTuple):
+    """What the optimizer of a rank asks for: its main parameters, its moments, and what it borrows
+    in a step; and the bytes of these.
+    """
+
+    main: Sequence[Request]
+    moments: Sequence[Request]
+    borrowed: Sequence[Request]
+    kept_bytes: int
+    borrowed_bytes: int
+
+
+class Model:
+    """The chunks of a pipeline rank."""
+
+    def __init__(self, plan: MegatronPlan, chunks: Sequence[Chunk]) -> None:
+        self._plan, self._chunks, self._states = plan, chunks, plan.step.states
+        self._sharded = plan.layout.sharding != "no_shard"
+
+    def load(self, recorder: Recorder) -> Recorder:
+        """Parameters, and buffers that take their place."""
+        states = self._states
+        own = {
+            (number, index): recorder.make(states.weights * parameter.numel)
+            for number, chunk in enumerate(self._chunks)
+            for index, parameter in enumerate(chunk.parameters)
+        }
+        for number, chunk in enumerate(self._chunks):
+            for buffer in chunk.buffers:
+                if self._sharded:
+                    recorder.make(states.weights * buffer.numel, stream=BUFFERS)
+                recorder.make(states.gradients * buffer.numel, stream=BUFFERS)
+                for index in reversed(range(len(chunk.parameters))):
+                    if self._sharded and chunk.parameters[index].expert == buffer.expert:
+                        recorder.release(own.pop((number, index)))
+        return recorder
+
+    def stepped(self, share: int, recorder: Recorder) -> Stepped:
+        """What the optimizer of the rank with this share asks for."""
+        states, pieces = self._states, [*self._pieces(share)]
+        for piece in pieces if states.master else ():
+            copied = recorder.make(states.weights * piece.numel)
+            recorder.make(states.master * piece.numel)
+            recorder.release(copied)
+        main = recorder.cut()
+        for piece in pieces:
+            for _ in range(MOMENTS):
+                recorder.make(states.moments // MOMENTS * piece.numel)
+        moments, kept = recorder.cut(), recorder.bytes
+        narrow = [recorder.make(states.step * piece.numel) for piece in pieces if states.step]
+        borrowed_bytes = recorder.bytes - kept
+        recorder.release(*narrow)
+        return Stepped(main, moments, recorder.cut(), kept, borrowed_bytes)
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """Those of all chunks, whole."""
+        return [each for chunk in self._chunks for each in chunk.parameters]
+
+    def _pieces(self, share: int) -> Iterator[Parameter]:
+        """A rank's pieces as optimizers step them: dense ones and those of experts, in groups with
+        and without weight decay.
+        """
+        for expert in (False, True):
+            own = [each.vector for each in self.parameters if each.expert == expert]
+            vectors = dict.fromkeys(own)
+            for vector in vectors:
+                for piece in self._each(share):
+                    if piece.expert == expert and piece.vector == vector:
+                        yield piece
+
+    def _each(self, share: int) -> Iterator[Parameter]:
+        shards = self._plan.layout.optimizer_shards
+        for chunk in self._chunks:
+            if not self._sharded:
+                yield from chunk.parameters
+                continue
+            for buffer in chunk.buffers:
+                yield from buffer.pieces(share * buffer.ranks // shards)

@@ -1,0 +1,91 @@
+"""The parameters of a rank one by one, as Megatron registers them.
+
+Sources: megatron/core/transformer/attention.py, multi_latent_attention.py, mlp.py, moe/moe_layer.py
+and models/gpt/gpt_model.py (the order in which modules are built), TransformerEngine's
+module/grouped_linear.py (a weight for each expert).
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from trainfit.estimator.blocks.head import weights as head
+from trainfit.estimator.blocks.layer import block_weights
+from trainfit.estimator.blocks.norm import weights as norm
+from trainfit.estimator.ledger import Split, Weight
+from trainfit.estimator.local_parameters import ParameterTable, embedding_weights
+from trainfit.estimator.placement import Content
+from trainfit.specs.blocks import Block
+
+
+class Parameter(NamedTuple):
+    """A parameter on one rank. One that is `shared` by the first and the last stage has a bucket
+    of its own.
+    """
+
+    numel: int
+    expert: bool = False
+    vector: bool = False
+    shared: bool = False
+
+
+class Parameters:
+    """The parameters of the chunks of a plan's ranks."""
+
+    def __init__(self, table: ParameterTable, *, tied_apart: bool) -> None:
+        self._table, self._divided = table, table.divided
+        self._tied_apart = tied_apart
+        self._layer = cache(self._layer_parameters)
+
+    def of(self, content: Content) -> list[Parameter]:
+        """Those of a chunk, in the order of its modules."""
+        return [each for each in self._chunk(content) if each.numel]
+
+    def _chunk(self, content: Content) -> Iterator[Parameter]:
+        divided = self._divided
+        if content.embedding_weights:
+            words, *others = embedding_weights(divided)
+            yield self._one(words)._replace(shared=self._tied_apart)
+            yield from map(self._one, others)
+        for kind in content.kinds:
+            yield from self._layer(kind)
+        if content.final_norm:
+            for each in divided.model.final_norms:
+                yield self._one(norm.weights(each, "final"))
+        if content.output_layer:
+            rows, copied = divided.vocabulary_rows, content.head_copy
+            for weight in head.weights(divided.model.output_layer, rows, copy_of_embedding=copied):
+                yield self._one(weight)._replace(shared=self._tied_apart)
+
+    def _layer_parameters(self, kind: int) -> tuple[Parameter, ...]:
+        found: list[Parameter] = []
+        for sublayer in self._divided.model.layer_kinds[kind].sublayers:
+            found += [self._one(norm.weights(each, "norm")) for each in sublayer.norms]
+            for block in sublayer.blocks:
+                found += self._block(block)
+            found += [self._one(norm.weights(each, "post_norm")) for each in sublayer.post_norms]
+        return tuple(found)
+
+    def _block(self, block: Block) -> Iterator[Parameter]:
+        """Those of a block, what is projected with at once first. Of feed-forward networks the
+        first matrices come before the second ones.
+        """
+        weights = list(block_weights(block, self._divided.model.hidden_size))
+        packed = [each for each in weights if each.packed]
+        if packed:
+            yield self._one(*packed)
+        for weight in weights:
+            if weight.networks is not None:
+                local, (count, inputs) = self._one(weight), weight.networks
+                count //= self._divided.ep if local.expert else 1
+                each = local.numel // count // (inputs + 1)
+                yield from [local._replace(numel=inputs * each)] * count
+                yield from [local._replace(numel=each)] * count
+            elif not weight.packed:
+                yield self._one(weight)
+
+    def _one(self, *weights: Weight) -> Parameter:
+        local = self._table.local(weights)
+        first = weights[0]
+        vector = first.vector or first.bucket == "norm"
+        return Parameter(local.dense + local.expert, first.split is Split.EXPERT, vector)

@@ -1,0 +1,192 @@
+"""How the tensors of a stretch come and go under Megatron, as its programs tell it.
+
+The gradient of the residual stream is one tensor that every layer adds its own to, in place unless
+the schedule still holds it. The first backward through a weight of some shape leaves the dummy of
+its gradient. Sources:
+torch/csrc/autograd/input_buffer.cpp (can_accumulate_inplace), TransformerEngine's module/base.py
+(get_dummy_wgrad).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
+from trainfit.estimator.frameworks.megatron.layers import norms_stand_apart
+from trainfit.estimator.ledger import Group
+from trainfit.estimator.tensors import Role, Tensor
+from trainfit.estimator.trace.moments import Moment, backward, forward, saved, turns
+from trainfit.estimator.trace.recorder import Passage
+from trainfit.specs.blocks import Sublayer
+
+Shape = tuple[int, int]
+
+
+class Step(NamedTuple):
+    """A moment of a backward. With it a product's weight of this `shape` has its dummy gradient, or
+    what it has last `adds` to the gradient of the residual stream.
+    """
+
+    moment: Moment
+    shape: Shape | None = None
+    adds: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """An embedding, a layer, a final norm or a head. `read` and `made` are the residual stream
+    before and behind it, `of_read` and `of_made` its gradient there, `added` that behind it where
+    the one that came may not be added to.
+    """
+
+    kept: frozenset[Tensor]
+    forward: tuple[Moment, ...]
+    backward: tuple[Step, ...]
+    read: Tensor | None
+    made: Tensor | None
+    of_read: Tensor | None
+    of_made: Tensor | None
+    added: Tensor | None = None
+
+
+class Stretches:
+    """The stretches of one model, each told once."""
+
+    def __init__(self, ledger: MegatronLedger) -> None:
+        self._ledger, self._run, self._act = ledger, ledger.run, ledger.sizes.act
+        self._dummies: dict[Shape, Tensor] = {}
+        self.embedding = self._embedding()
+        self.final_norm = self._behind(ledger.final_norm(), hands=True)
+        self.head = self._behind(ledger.head(), hands=False)
+        self.layer = cache(self._layer)
+        """The stretch of a kind of layer; likewise below, once for each that is asked for."""
+        self.forward = cache(self._forward)
+        """Forward with all that backward needs."""
+        self.backward = cache(self._backward)
+        """Backward that leaves dummies of new shapes, and whether the gradient that comes is held
+        by somebody else.
+        """
+
+    def shapes(self, stretch: Stretch) -> frozenset[Shape]:
+        """Those of which its backward leaves dummies."""
+        if not self._run.framework.gradient_accumulation_fusion:
+            return frozenset()
+        return frozenset([step.shape for step in stretch.backward if step.shape is not None])
+
+    def of_read(self, stretch: Stretch, *, held: bool) -> Tensor | None:
+        """The gradient before a stretch."""
+        return stretch.added if held and stretch.added is not None else stretch.of_read
+
+    def dummy(self, shape: Shape) -> Tensor:
+        """What stands for the gradient of a weight whose gradient was added up already."""
+        if shape not in self._dummies:
+            self._dummies[shape] = Tensor("dummy weight gradient", shape, 2, ())
+        return self._dummies[shape]
+
+    def _forward(self, stretch: Stretch) -> Passage:
+        read = () if stretch.read is None else (stretch.read,)
+        made = () if stretch.made is None else (stretch.made,)
+        return Passage(turns(stretch.forward, read, [*stretch.kept, *made]))
+
+    def _backward(self, stretch: Stretch, new: frozenset[Shape], held: bool) -> Passage:
+        moments: list[Moment] = []
+        flow = stretch.of_made
+        for moment, shape, adds in stretch.backward:
+            if adds and not (held and flow is stretch.of_made):
+                continue
+            dummy = (self.dummy(shape),) if shape in new else ()
+            before = () if flow is None else (flow,)
+            if adds:
+                flow = stretch.added
+            behind = (flow,) if adds and flow is not None else ()
+            moments.append((*before, *moment, *dummy, *behind))
+        given = [each for each in (*stretch.kept, stretch.of_made) if each is not None]
+        stays = [self.of_read(stretch, held=held), stretch.of_made if held else None]
+        kept = [each for each in stays if each is not None]
+        return Passage(turns(moments, given, [*kept, *map(self.dummy, new)]))
+
+    def _embedding(self) -> Stretch:
+        """It makes the residual stream, and its backward is the last reader of the gradient."""
+        groups, sizes = self._ledger.embedding(), self._ledger.sizes
+        made, of_made = self._stream(), self._gradient()
+        run = forward(groups)
+        apart = sizes.n_gathered or sizes.b > 1 or self._run.step.hidden_dropout
+        if not apart:  # The lookup makes the stream itself.
+            run = [tuple([each for each in moment if each in saved(groups)]) for moment in run]
+        run.append((*run[-1][-1:], made))
+        back = tuple(_reversed(groups))
+        return Stretch(saved(groups), tuple(run), back, None, made, None, of_made)
+
+    def _behind(self, groups: tuple[Group, ...], *, hands: bool) -> Stretch:
+        """A final norm or a head: what its backward makes last is handed on, a norm is handed the
+        gradient before that.
+        """
+        back = tuple(_reversed(groups))
+        last = back[-1].moment
+        return Stretch(
+            saved(groups),
+            tuple(forward(groups)),
+            back,
+            _block_input(groups) if hands else None,
+            None,
+            last[-1],
+            last[-2] if hands else None,
+        )
+
+    def _layer(self, kind: int) -> Stretch:
+        """The residual stream and its gradient pass through."""
+        layer = self._run.model.layer_kinds[kind]
+        parts = [(each, self._ledger.sublayer(each)) for each in layer.sublayers]
+        made, flow, added = self._stream(), self._gradient(), self._gradient()
+        reads = [_block_input(groups) or self._stream() for _, groups in parts]
+        run: list[Moment] = []
+        for (_, groups), read, following in zip(parts, reads, [*reads[1:], made], strict=True):
+            moments = [(read, *moment) for moment in forward(groups)]
+            run += [*moments, (*moments[-1][-1:], read, following)]
+        back: list[Step] = []
+        for sublayer, groups in reversed(parts):
+            back += self._sublayer_backward(sublayer, groups)
+            back.append(Step(back[-1].moment[-1:], adds=True))
+        kept = frozenset([each for _, groups in parts for each in saved(groups)])
+        return Stretch(kept, tuple(run), tuple(back), reads[0], made, flow, flow, added)
+
+    def _sublayer_backward(self, sublayer: Sublayer, groups: tuple[Group, ...]) -> Iterator[Step]:
+        """A norm in one module with the product behind it has the gradient that this one read
+        until it is through.
+        """
+        inputs, *blocks = groups
+        yield from _reversed(blocks)
+        incoming = () if norms_stand_apart(sublayer, self._run) else _incoming(blocks[0])
+        for step in _reversed([inputs]):
+            yield step._replace(moment=(*incoming, *step.moment))
+
+    def _stream(self) -> Tensor:
+        return Tensor("residual stream", (self._act,), 1, (), Role.BLOCK_INPUT)
+
+    def _gradient(self) -> Tensor:
+        return Tensor("gradient of the residual stream", (self._act,), 1, ())
+
+
+def _reversed(groups: Sequence[Group]) -> Iterator[Step]:
+    """Operations backward, from the last to the first."""
+    for group in reversed(groups):
+        for operation in reversed(group):
+            *before, last = backward([(operation,)]) or [()]
+            yield from map(Step, before)
+            yield Step(last, operation.gemm)
+
+
+def _incoming(group: Group) -> Moment:
+    """What the first product of a group reads backward."""
+    return group[0].backward.course[0][:1]
+
+
+def _block_input(groups: Sequence[Group]) -> Tensor | None:
+    """What a stretch reads of the residual stream."""
+    for group in groups:
+        for operation in group:
+            for each in operation.reads:
+                if each.role is Role.BLOCK_INPUT:
+                    return each
+    return None

@@ -1,0 +1,128 @@
+"""Which ranks of a plan ask for the same, and what they ask for.
+
+Ranks that hold equal chunks differ by how many micro-batches they have in flight; data-parallel
+ranks differ by the parameters that the shares of their optimizer cut.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from trainfit.estimator import cublas
+from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
+from trainfit.estimator.frameworks.framework import Alike
+from trainfit.estimator.frameworks.megatron.buffers import te_workspaces
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
+from trainfit.estimator.frameworks.megatron.requests.model import Chunk, Model
+from trainfit.estimator.frameworks.megatron.requests.parameters import Parameters
+from trainfit.estimator.frameworks.megatron.requests.passes import Stretches
+from trainfit.estimator.frameworks.megatron.requests.rank import Rank, Standing, Steps
+from trainfit.estimator.frameworks.megatron.requests.shards import Buffer, buffer
+from trainfit.estimator.frameworks.megatron.states import (
+    BUCKET_PARAMETERS,
+    BUCKET_PARAMETERS_PER_RANK,
+)
+from trainfit.estimator.local_parameters import parameters_of
+from trainfit.estimator.memo import Memo
+from trainfit.estimator.placement import Content, place
+from trainfit.estimator.run import run_of
+from trainfit.estimator.trace.recorder import Recorder, Trace
+from trainfit.resolve.megatron.plan import MegatronPlan
+
+MODEL, OPTIMIZER = 1 << 40, 1 << 41
+"""First names of what a rank holds, beside those of its forwards and backwards."""
+
+
+class Traces:
+    """What every rank of a plan asks for."""
+
+    def __init__(self, plan: MegatronPlan, memo: Memo) -> None:
+        self._plan = plan
+        self._ledger = memo(MegatronLedger, with_least_ep(run_of(plan)))
+        self._stretches = memo(Stretches, self._ledger)
+        tied_apart = plan.model.output_layer.tied and plan.layout.pipeline.pp > 1
+        self._parameters = Parameters(parameters_of(plan, memo), tied_apart=tied_apart)
+        self._contents = [tuple([placement.content for placement in rank]) for rank in place(plan)]
+
+    def alike(self) -> Iterator[Alike]:
+        """Ranks that hold equal chunks. The first of them has most in flight."""
+        layout = self._plan.layout
+        shares = range(1 if layout.sharding == "no_shard" else layout.optimizer_shards)
+        groups: dict[tuple[Content, ...], list[int]] = {}
+        for number, contents in enumerate(self._contents):
+            groups.setdefault(contents, []).append(number)
+        for ranks in groups.values():
+            yield Alike(tuple(ranks), shares, RankTraces(self, ranks[0]).of)
+
+    def model(self, number: int) -> Model:
+        """What a pipeline rank holds."""
+        contents = enumerate(self._contents[number])
+        return Model(self._plan, [self._chunk(number, index, each) for index, each in contents])
+
+    def steps(self, number: int) -> Steps:
+        """What its forwards and backwards ask for."""
+        contents = self._contents[number]
+        standing = self._standing(contents)
+        rank = Rank(self._plan, self._ledger, self._stretches, number, contents, standing)
+        return rank.steps()
+
+    def _chunk(self, number: int, index: int, content: Content) -> Chunk:
+        """Only the first chunk has buckets, where they are reduced during backward."""
+        plan, layout = self._plan, self._plan.layout
+        parameters = self._parameters.of(content)
+        size = max(BUCKET_PARAMETERS, BUCKET_PARAMETERS_PER_RANK * layout.dp * layout.cp)
+        buckets = number == index == 0 and plan.framework.overlap_grad_reduce
+        padded = plan.framework.pad_buckets_for_high_nccl_busbw
+        shards = layout.optimizer_shards, layout.expert_optimizer_shards
+        buffers: list[Buffer] = []
+        for expert, ranks in zip((False, True), shards, strict=True):
+            own = [each for each in parameters if each.expert == expert]
+            if own:
+                limit = size if buckets else None
+                buffers.append(buffer(own, ranks, limit, for_bandwidth=padded))
+        return Chunk(parameters, buffers)
+
+    def _standing(self, contents: Sequence[Content]) -> Standing:
+        ledger, plan = self._ledger, self._plan
+        capability, sizes = plan.gpu.compute_capability, ledger.sizes
+        libraries = cublas.workspaces(capability, deterministic=plan.framework.deterministic_mode)
+        experts = any(map(ledger.has_experts, contents))
+        return Standing(
+            (ledger.shared_buffers.rotary, *te_workspaces(ledger.run, capability, experts)),
+            (sizes.bytes * sizes.h * sizes.n_gathered,),
+            libraries // cublas.HANDLES,
+        )
+
+
+class RankTraces:
+    """The traces of a pipeline rank, which differ by what the optimizer asks for."""
+
+    def __init__(self, traces: Traces, number: int) -> None:
+        self._traces, self._number = traces, number
+
+    def of(self, share: int) -> Trace:
+        """The trace of the data-parallel rank with this share of the optimizer's states."""
+        steps, loaded = self._steps, self._loaded
+        own = self._model.stepped(share, Recorder(first_name=OPTIMIZER))
+        resident = loaded.bytes + own.kept_bytes
+        highest, moment = steps.peak_bytes, steps.peak_moment
+        if own.borrowed_bytes + steps.before > highest:
+            highest, moment = own.borrowed_bytes + steps.before, "later optimizer_step"
+        return Trace(
+            [*loaded.requests, *own.main],
+            [*steps.first, *own.moments, *own.borrowed],
+            [*steps.later, *own.borrowed],
+            resident + highest,
+            moment,
+        )
+
+    @cached_property
+    def _steps(self) -> Steps:
+        return self._traces.steps(self._number)
+
+    @cached_property
+    def _model(self) -> Model:
+        return self._traces.model(self._number)
+
+    @cached_property
+    def _loaded(self) -> Recorder:
+        return self._model.load(Recorder(first_name=MODEL))

@@ -1,0 +1,189 @@
+"""The requests of ranks under Megatron: beside the ledger, and beside what runs reserved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from tests.accuracy.measured import check_usable, group, job_of
+from tests.accuracy.outcomes import GIB, UnusableRowError
+from tests.accuracy.test_corpus import DATA
+from tests.estimator.jobs import megatron_plan
+from trainfit.estimator.allocator import Allocate, Free
+from trainfit.estimator.estimate import estimate
+from trainfit.estimator.frameworks.megatron.framework import ranks, traces
+from trainfit.estimator.frameworks.megatron.requests.parameters import Parameter
+from trainfit.estimator.frameworks.megatron.requests.shards import buffer
+from trainfit.estimator.frameworks.megatron.requests.traces import Traces
+from trainfit.estimator.frameworks.megatron.states import bucket_padding, state_sharding
+from trainfit.estimator.local_parameters import Local, parameters_of
+from trainfit.estimator.memo import Memo
+from trainfit.resolve.megatron.plan import MegatronPlan
+from trainfit.specs.job import Job
+
+SPEC = {
+    "num_layers": 8,
+    "hidden_size": 512,
+    "num_attention_heads": 8,
+    "num_query_groups": 4,
+    "vocab_size": 5000,
+    "ffn_hidden_size": 1408,
+    "normalization": "RMSNorm",
+    "swiglu": True,
+    "add_bias_linear": False,
+    "position_embedding_type": "rope",
+    "untie_embeddings_and_output_weights": True,
+}
+EXPERTS = {
+    "num_moe_experts": 8,
+    "moe_router_topk": 2,
+    "moe_ffn_hidden_size": 256,
+    "moe_shared_expert_intermediate_size": 256,
+    "moe_layer_freq": 2,
+}
+LATENT = {
+    "multi_latent_attention": True,
+    "num_query_groups": None,
+    "q_lora_rank": 128,
+    "kv_lora_rank": 64,
+    "qk_head_dim": 32,
+    "qk_pos_emb_head_dim": 16,
+    "v_head_dim": 32,
+}
+
+
+def plan(spec: dict[str, Any] | None = None, **parts: Any) -> MegatronPlan:
+    """Two data-parallel ranks of a small Llama."""
+    layout = {"cp_comm_type": "a2a"} | parts.pop("parallelism", {})
+    layout["num_gpus"] = 2 * layout.get("tp", 1) * layout.get("pp", 1) * layout.get("cp", 1)
+    training = {"micro_batch_size": 1, "seq_length": 1024} | parts.pop("training", {})
+    framework = {"name": "megatron"} | parts.pop("framework", {})
+    document = {
+        "model": {"spec": SPEC | (spec or {})},
+        "parallelism": layout,
+        "training": training,
+        "framework": framework,
+    }
+    return megatron_plan(Job.model_validate(document))
+
+
+TRACED: dict[str, MegatronPlan] = {
+    "alone": plan(),
+    "tensor parallel": plan(parallelism={"tp": 2}),
+    "sequences whole": plan(parallelism={"tp": 2, "sequence_parallel": False}),
+    "context parallel": plan(parallelism={"cp": 2}),
+    "as many keys as queries": plan({"num_query_groups": 8, "add_bias_linear": True}),
+    "norms of heads": plan({"qk_layernorm": True}),
+    "tied": plan({"untie_embeddings_and_output_weights": False}, parallelism={"pp": 2}),
+    "pipeline": plan(parallelism={"pp": 4}),
+    "few micro-batches": plan(parallelism={"pp": 4}, training={"num_microbatches": 2}),
+    "interleaved": plan(parallelism={"pp": 2, "vpp": 2}, training={"micro_batch_size": 2}),
+    "outputs kept": plan(parallelism={"pp": 2}, framework={"deallocate_pipeline_outputs": False}),
+    "mask": plan(framework={"create_attention_mask_in_dataloader": True}),
+    "gradients apart": plan(framework={"gradient_accumulation_fusion": False}),
+    "plain loss": plan(training={"loss": {"cross_entropy": "unfused"}}),
+    "narrow gradients": plan(training={"precision": {"gradients": "bf16"}}),
+    "whole states": plan(parallelism={"data_parallel_sharding_strategy": "no_shard"}),
+    "experts": plan(EXPERTS),
+    "latent attention": plan(LATENT | EXPERTS, parallelism={"pp": 2, "vpp": 2}),
+}
+
+
+@pytest.mark.parametrize("asked", TRACED.values(), ids=TRACED)
+def test_a_trace_asks_for_as_much_as_the_ledger_says(asked: MegatronPlan) -> None:
+    """To the byte, forward and backward; the ends of buckets are padded as the ledger expects."""
+    memo = Memo()
+    table, recorded = parameters_of(asked, memo), Traces(asked, memo)
+    assert traces(asked, memo)
+    for number, rank in enumerate(ranks(asked, table, memo, activations=True)):
+        local = sum((chunk.all for chunk in rank.parameters), Local())
+        beside = rank.activations + rank.workspace + rank.framework_buffers
+        padding = bucket_padding(local, state_sharding(asked))
+        assert recorded.steps(number).peak_bytes == beside - padding
+
+
+@pytest.mark.parametrize("asked", TRACED.values(), ids=TRACED)
+def test_each_parameter_is_made_once(asked: MegatronPlan) -> None:
+    memo = Memo()
+    table, recorded = parameters_of(asked, memo), Traces(asked, memo)
+    for number, rank in enumerate(ranks(asked, table, memo, activations=False)):
+        local = sum((chunk.all for chunk in rank.parameters), Local())
+        made = recorded.model(number).parameters
+        assert sum(each.numel for each in made) == local.dense + local.expert
+
+
+@pytest.mark.parametrize("asked", TRACED.values(), ids=TRACED)
+def test_a_step_gives_back_what_it_asked_for(asked: MegatronPlan) -> None:
+    for alike in traces(asked, Memo()):
+        held = set[object]()
+        for each in alike.trace(0).later:
+            if isinstance(each, Allocate):
+                assert each.tensor not in held
+                held.add(each.tensor)
+            else:
+                assert isinstance(each, Free)
+                held.remove(each.tensor)
+        assert not held
+
+
+def test_shares_have_every_parameter_once() -> None:
+    parameters = [Parameter(numel) for numel in (1000, 64, 777, 5, 4096, 333)]
+    for size in (None, 1, 800, 5000):
+        laid = buffer(parameters, 3, size, for_bandwidth=False)
+        pieces = [piece.numel for rank in range(3) for piece in laid.pieces(rank)]
+        assert sum(pieces) == sum(each.numel for each in parameters)
+        assert laid.numel % 3 == 0
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        plan(training={"recompute": {"granularity": "full"}}),
+        plan(training={"precision": "fp8"}),
+        plan(EXPERTS, parallelism={"ep": 2}),
+        plan(parallelism={"cp": 2, "cp_comm_type": "p2p"}),
+        plan(framework={"transformer_impl": "local"}),
+    ],
+)
+def test_what_is_not_known_in_order_has_a_ratio(asked: MegatronPlan) -> None:
+    assert not traces(asked, Memo())
+    assert {stage.reserved_basis for stage in estimate(asked).stages} == {"ratio"}
+
+
+def test_ranks_that_hold_the_same_are_replayed_once() -> None:
+    asked = plan(parallelism={"pp": 4})
+    assert [alike.ranks for alike in traces(asked, Memo())] == [(0,), (1, 2), (3,)]
+    stages = estimate(asked).stages
+    assert {stage.reserved_basis for stage in stages} == {"replayed"}
+    slack = [each.reserved_bytes.expected - each.allocated_bytes.expected for each in stages]
+    assert slack[1] == slack[2]
+    assert stages[2].reserved_bytes.low == stages[2].allocated_bytes.low
+
+
+def runs() -> Iterator[tuple[float, int, int, int]]:
+    """GiB that stages of runs on B200 reserved, and the bytes that are estimated."""
+    for line in (DATA / "corpus" / "measured.jsonl").read_text("utf-8").splitlines():
+        row = json.loads(line)
+        try:
+            check_usable(row)
+        except UnusableRowError:
+            continue
+        if group(row) != "simumax-b200":
+            continue
+        stages = estimate(megatron_plan(job_of(row))).stages
+        for name, figures in row["measured"]["per_stage"].items():
+            bounds = stages[int(name.removeprefix("stage"))].reserved_bytes
+            yield figures["max_reserved_gib"], bounds.low, bounds.expected, bounds.high
+
+
+def test_the_replay_is_what_runs_reserved() -> None:
+    measured = list(runs())
+    errors = [abs(expected / (gib * GIB) - 1) for gib, _, expected, _ in measured]
+    assert len(errors) == 10
+    assert mean(errors) < 0.003
+    assert max(errors) < 0.017
+    assert all(low <= gib * GIB <= high for gib, low, _, high in measured)
