@@ -79,3 +79,21 @@ scenario("the map fills, and a cell is used", async (page) => {
   await page.locator(".verdict.fits").waitFor();
   assert.equal(await number(page, "Sequence s").inputValue(), "2048");
 });
+
+scenario("an error of a full memory is put beside the prediction, and explained", async (page) => {
+  await open(page);
+  const ran = page.locator(".ran");
+  await ran
+    .getByLabel("An error or a log of the run")
+    .fill(
+      "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.91 GiB. GPU 3 " +
+        "has a total capacity of 79.11 GiB of which 1.23 GiB is free. Process 1172 has 77.88 " +
+        "GiB memory in use. Of the allocated memory 73.10 GiB is allocated by PyTorch, and 1.94 " +
+        "GiB is reserved by PyTorch but unallocated.",
+    );
+  await ran.getByRole("button", { name: "Put beside the prediction" }).click();
+  await ran.getByText(/The card was full with 77\.9 GiB/).waitFor();
+  await ran.getByText(/What holds the memory of stage 0: activations/).waitFor();
+  await ran.getByRole("button", { name: "Apply: micro batch size 2" }).click();
+  await page.locator(".verdict:not(.fits)").waitFor();
+});

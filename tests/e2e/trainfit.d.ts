@@ -40,6 +40,7 @@ export type JobFromLaunch = Schemas["JobFromLaunch"];
 export type WrittenLaunch = Required<Schemas["WrittenLaunch"]>;
 export type ComparedJob = Schemas["ComparedJob"];
 export type Comparison = Schemas["Comparison"];
+export type Reconciled = Schemas["ReconcileAnswer"];
 export type Course = Schemas["Timeline"];
 export type Pass = Schemas["Pass"];
 
@@ -55,6 +56,7 @@ export interface Questions {
   "v1/jobs:from-launch": Body<"jobFromLaunch">;
   "v1/jobs:to-launch": Body<"jobToLaunch">;
   "v1/ledger": Body<"ledger">;
+  "v1/reconcile": Body<"reconcile">;
 }
 export interface Answers {
   "openapi.json": Record<string, any>;
@@ -68,4 +70,5 @@ export interface Answers {
   "v1/jobs:from-launch": JobFromLaunch;
   "v1/jobs:to-launch": WrittenLaunch;
   "v1/ledger": RankLedger;
+  "v1/reconcile": Reconciled;
 }

@@ -227,6 +227,21 @@ def test_a_memory_that_was_full_needed_at_least_what_it_had() -> None:
     assert "headroom" not in {each.id for each in found.findings}
 
 
+def test_a_memory_that_was_full_is_explained_by_what_would_have_filled_it() -> None:
+    """The job is expected to take less; with what explains it, that and more."""
+    told = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 "
+    told += "has a total capacity of 79.11 GiB of which 1.00 GiB is free. Process 1 has 78.00 GiB "
+    told += "memory in use. Of the allocated memory 70.00 GiB is allocated by PyTorch, and 6.00 "
+    told += "GiB is reserved by PyTorch but unallocated."
+    found = beside(merged(TITAN, {"training": {"micro_batch_size": 1}}), told)
+    assert "micro-batches have 2 samples" in {each.meaning for each in found.explanations}
+    for each in found.explanations:
+        assert each.after_ratio < 0.5 * each.before_ratio
+        assert each.bytes > 0
+        assert each.speaks_for == ["device of rank 0"]
+    assert beside(TITAN, told).explanations == []
+
+
 def test_tensors_that_every_step_keeps_are_found() -> None:
     text = "\n".join(
         line(0, step, allocated=20_000 + 500 * step, max_allocated=60_000) for step in range(1, 9)

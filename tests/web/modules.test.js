@@ -5,6 +5,7 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { fromAddress, toAddress } from "../../service/trainfit/web/static/job/address.js";
 import { differences, layoutOf } from "../../service/trainfit/web/static/job/difference.js";
+import { held } from "../../service/trainfit/web/static/decide/ran.js";
 import { at, leaves, patched, put } from "../../service/trainfit/web/static/job/pointer.js";
 import { JobSchema } from "../../service/trainfit/web/static/job/schema.js";
 import { evaluated, named, shapeOf } from "../../service/trainfit/web/static/see/formula.js";
@@ -166,4 +167,21 @@ test("commands are written as a shell reads them", () => {
   assert.match(commandLine(pasted, FLAGS), /^trainfit estimate --job \/dev\/stdin <<'JSON'\n/);
   assert.match(curl(pasted, 0, "http://x/"), /^curl --silent http:\/\/x\/v1\/estimate .*'\\''/s);
   assert.match(curl(job, 0.1, "http://x/"), /v1\/fit-check .*"headroom_ratio": 0.1/s);
+});
+
+test("what held the memory is told of the stage whose rank has said something", () => {
+  const stage = (/** @type {number} */ gib) => ({
+    components: [
+      { name: "weights", bytes: 2 ** 30 },
+      { name: "activations", bytes: gib * 2 ** 30 },
+    ],
+  });
+  const estimate = { binding: { pp_rank: 0 }, stages: [stage(3), stage(5)] };
+  const told = (/** @type {unknown} */ found) =>
+    held(/** @type {import("trainfit").Reconciled} */ (found));
+  assert.equal(
+    told({ estimate, comparisons: [{ pp_rank: null }, { pp_rank: 1 }] }),
+    "What holds the memory of stage 1: activations 5.0\u00a0GiB, weights 1.0\u00a0GiB.",
+  );
+  assert.match(told({ estimate, comparisons: [{ pp_rank: null }] }), /stage 0: activations 3/);
 });

@@ -148,8 +148,13 @@ def _verdict(figure: Figure, predicted: Interval | None, *, at_least: bool) -> V
 
 def residuals(found: Iterable[ComparedFigure]) -> list[float]:
     """Of what can be compared, how far the measured is from the expected, relative to it."""
-    return [
-        each.residual_bytes / each.measured_bytes
-        for each in found
-        if each.residual_bytes is not None and not each.at_least
-    ]
+    return [off / each.measured_bytes for each in found if (off := off_bytes(each)) is not None]
+
+
+def off_bytes(found: ComparedFigure) -> int | None:
+    """How far the measured is from the expected, None where they cannot be compared. What a run
+    needed at least is off only as far as less was expected.
+    """
+    if found.residual_bytes is None or not found.at_least:
+        return found.residual_bytes
+    return max(0, found.residual_bytes)

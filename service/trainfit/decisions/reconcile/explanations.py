@@ -16,6 +16,7 @@ from trainfit.decisions.reconcile.comparison import (
     FIRST_STEP,
     ComparedFigure,
     comparisons,
+    off_bytes,
     residuals,
 )
 from trainfit.estimator.results import Estimate
@@ -110,14 +111,15 @@ def _explained(
 ) -> Explanation:
     nearer, farther, moved = [], [], 0
     for old, new in zip(found, again, strict=True):
-        if old.residual_bytes is None or new.residual_bytes is None:
+        before, after = off_bytes(old), off_bytes(new)
+        if before is None or after is None or old.predicted is None or new.predicted is None:
             continue
-        change = old.residual_bytes - new.residual_bytes
+        change = new.predicted.expected - old.predicted.expected
         moved = max(moved, change, key=abs)
         name = f"{old.quantity} of rank {old.rank}" if old.rank is not None else old.quantity
-        if abs(new.residual_bytes) < abs(old.residual_bytes):
+        if abs(after) < abs(before):
             nearer.append(name)
-        elif abs(new.residual_bytes) > abs(old.residual_bytes):
+        elif abs(after) > abs(before):
             farther.append(name)
     return Explanation(meaning, list(changes), moved, *apart, nearer, farther)
 

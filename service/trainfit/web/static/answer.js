@@ -4,6 +4,7 @@ import { listed } from "./ask/card.js";
 import { drop } from "./ask/drafts.js";
 import { ComparisonTable } from "./decide/comparison.js";
 import { LayoutMap } from "./decide/map.js";
+import { Ran } from "./decide/ran.js";
 import { Suggestions } from "./decide/suggestions.js";
 import { layoutOf } from "./job/difference.js";
 import { patched } from "./job/pointer.js";
@@ -103,6 +104,7 @@ function Cards({ store, state, answers, answer, stale, cardName, known }) {
     ${fit &&
     html`<${Suggestions} ...${{ verdict: fit.verdict, apply }}
       suggestions=${answers.suggestions} />`}
+    <${Ran} job=${job} apply=${apply} />
     <${Decisions} ...${{ store, state, usable }} />
     <${StageDetail} answer=${answer} rank=${selected} />
     ${stages.length > 1 &&

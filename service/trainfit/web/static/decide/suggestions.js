@@ -63,7 +63,7 @@ function outcome(verdict) {
 }
 
 /** @param {Change[]} patch */
-function inWords(patch) {
+export function inWords(patch) {
   return patch
     .flatMap((change) =>
       change.op === "remove"
