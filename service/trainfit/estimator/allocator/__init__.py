@@ -6,6 +6,7 @@ library.
 
 from trainfit.estimator.allocator.caching import CachingAllocator, OutOfMemoryError
 from trainfit.estimator.allocator.device import Addresses, Device
+from trainfit.estimator.allocator.history import Entry, History
 from trainfit.estimator.allocator.replay import Steps, repeat, replay
 from trainfit.estimator.allocator.requests import (
     Allocate,
@@ -34,8 +35,10 @@ __all__ = [
     "Device",
     "EmptyCache",
     "EndPool",
+    "Entry",
     "Fragmentation",
     "Free",
+    "History",
     "OutOfMemoryError",
     "Reach",
     "RecordStream",

@@ -130,6 +130,11 @@ class CachingAllocator:
         """What is allocated, and what other streams still use."""
         return self.allocated_bytes + self._uses.waiting_bytes
 
+    @property
+    def waiting_addresses(self) -> frozenset[int]:
+        """Of the blocks that the program has freed and other streams still use."""
+        return frozenset(block.address for block in self._uses.waiting)
+
     def reset_peaks(self) -> None:
         """Start the peaks anew from what is held now (reset_peak_memory_stats)."""
         self.peak_allocated_bytes = self.allocated_bytes

@@ -83,6 +83,14 @@ class Device:
         self.release(size)
         self.addresses.give_back(address, size)
 
+    def map(self, segment: int, address: int, size: int) -> bool:  # noqa: ARG002
+        """Put memory behind addresses of a segment, unless there is no room (cuMemMap)."""
+        return self.create(size)
+
+    def unmap(self, segment: int, address: int, size: int) -> None:  # noqa: ARG002
+        """Take memory back whose addresses stay reserved (cuMemUnmap)."""
+        self.release(size)
+
     def create(self, size: int) -> bool:
         """Whether there is room for so much, which is then taken (cuMemCreate)."""
         used = self.used_bytes + size
@@ -94,7 +102,7 @@ class Device:
         return True
 
     def release(self, size: int) -> None:
-        """Take memory back whose addresses stay reserved (cuMemRelease)."""
+        """Take memory back (cuMemRelease)."""
         self.used_bytes -= size
 
     @property

@@ -57,7 +57,7 @@ def unmap(block: Block, device: Device) -> bool:
         pool.number(rest)
         pool.add(rest)
     block.mapped = False
-    device.release(end - start)
+    device.unmap(segment.address, start, end - start)
     following, before_it = block.next, block.previous
     if following is not None and not following.mapped:
         pool.unmapped.remove(following)
@@ -106,7 +106,7 @@ def _map(block: Block, size: int, device: Device) -> Block | None:
     segment, pool = block.segment, block.pool
     assert segment is not None
     mapped = -(-size // segment.page_bytes) * segment.page_bytes
-    if not device.create(mapped):
+    if not device.map(segment.address, block.address, mapped):
         return None
     pool.unmapped.remove(block)
     if mapped < block.size:

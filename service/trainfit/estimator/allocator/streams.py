@@ -32,6 +32,12 @@ class StreamUses:
         """The other streams that use a block that the program holds."""
         return NOBODY if block is None else self.streams.get(block, NOBODY)
 
+    @property
+    def waiting(self) -> Iterator[Block]:
+        """The blocks whose frees wait."""
+        yield from self._events
+        yield from self._deferred
+
     def record(self, block: Block, stream: Stream, *, capturing: bool) -> None:
         """A stream uses a block."""
         self.streams[block] = self.of(block) | {stream}
