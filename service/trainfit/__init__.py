@@ -1,7 +1,7 @@
 """How much memory every rank of an LLM training run will need, answered before it starts.
 
     from trainfit import Job, TrainfitError
-    from trainfit import calibrate, compare, estimate, fit_check, reconcile, search
+    from trainfit import calibrate, compare, estimate, fit_check, reconcile, search, trace
 
 Each name is loaded when it is first used, so that to import the package costs nothing.
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         fit_check,
         reconcile,
         search,
+        trace,
     )
     from trainfit.specs.job import Job
 
@@ -36,6 +37,7 @@ __all__ = [
     "fit_check",
     "reconcile",
     "search",
+    "trace",
 ]
 
 _HOMES = {
@@ -48,6 +50,7 @@ _HOMES = {
     "fit_check": "trainfit.questions.python",
     "reconcile": "trainfit.questions.python",
     "search": "trainfit.questions.python",
+    "trace": "trainfit.questions.python",
 }
 
 

@@ -24,6 +24,8 @@ OPERATIONS = {
     "jobDraft": ("post", "/v1/jobs:draft"),
     "jobToLaunch": ("post", "/v1/jobs:to-launch"),
     "ledger": ("post", "/v1/ledger"),
+    "trace": ("post", "/v1/trace"),
+    "traceSnapshot": ("post", "/v1/trace:snapshot"),
     "measurementsFromLogs": ("post", "/v1/measurements:from-logs"),
     "reconcile": ("post", "/v1/reconcile"),
     "fitCalibration": ("post", "/v1/calibrations:fit"),

@@ -32,6 +32,7 @@ from trainfit.api.routes import (
     operations,
     reconcile,
     search,
+    trace,
 )
 from trainfit.api.settings import Settings
 from trainfit.api.traces import telemetry
@@ -98,6 +99,7 @@ def _routes(settings: Settings) -> list[BaseRoute]:
         *search.router.routes,
         *launches.router.routes,
         *ledger.router.routes,
+        *trace.router.routes,
         *measurements.router.routes,
         *reconcile.router.routes,
         *admission.router.routes,

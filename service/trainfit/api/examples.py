@@ -93,6 +93,13 @@ LEDGER_EXAMPLES: dict[str, Example] = {
         "value": {**LLAMA_8B, "pp_rank": 0},
     },
 }
+TRACE_EXAMPLES: dict[str, Example] = {
+    "lora-8b": {
+        "summary": "LoRA of Llama-3.1-8B on one GPU",
+        "value": {**LORA_8B, "parallelism": {"num_gpus": 1}},
+    },
+    "torchtitan-8b": {"summary": "Llama-3.1-8B under torchtitan", "value": TORCHTITAN_8B},
+}
 COMPARE_EXAMPLES: dict[str, Example] = {
     "changes": {
         "summary": "What tensor parallelism and recompute would save",

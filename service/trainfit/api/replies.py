@@ -33,12 +33,13 @@ from trainfit.questions.problems import ANSWER_ERRORS, Problem, problem, within
 from trainfit.questions.reconcile import ReconcileAnswer, reconciled
 from trainfit.questions.search import concluded, next_portion
 from trainfit.questions.several import Opened
+from trainfit.questions.trace import memory_snapshot, rank_trace
 from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
 from trainfit.specs.artifacts import Artifacts
 from trainfit.specs.job import Job
 from trainfit.specs.launch import Launch, LaunchFormat, LaunchTarget
-from trainfit.specs.ledger import LedgerRequest
+from trainfit.specs.ledger import LedgerRequest, TraceRequest
 from trainfit.specs.model import ModelRequest
 from trainfit.specs.policy import FitCheckRequest
 from trainfit.specs.reconcile import CalibrationRequest, ReconcileRequest
@@ -157,6 +158,17 @@ def comparison_reply(question: CompareRequest, opened: Opened, find: Find) -> Re
 def ledger_reply(question: LedgerRequest, find: Find) -> Reply:
     """The ledger of a rank."""
     return _reply(answered(question, partial(rank_ledger, find=find)))
+
+
+def trace_reply(question: TraceRequest, find: Find) -> Reply:
+    """A rank from moment to moment."""
+    return _reply(answered(question, partial(rank_trace, find=find)))
+
+
+def snapshot_reply(question: TraceRequest, find: Find) -> Reply:
+    """A rank as a memory snapshot, which is no JSON."""
+    result = answered(question, partial(memory_snapshot, find=find))
+    return Reply(b"", problem=result) if isinstance(result, Problem) else Reply(result)
 
 
 def reading_reply(launch: Launch) -> Reply:

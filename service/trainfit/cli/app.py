@@ -25,6 +25,7 @@ CAPTURE = "Run a script with recorders for launchers, and check what it would st
 COMPARE = "Put the jobs of files side by side."
 MEASUREMENTS = "Print what logs of runs say of their memory and speed."
 CALIBRATE = "Print what runs of a cluster took beyond their tensors, for --calibration."
+TRACE = "Replay what a pipeline rank asks of PyTorch's allocator."
 RECONCILE = "Put what a run took beside what was predicted."
 SNAPSHOT = "Reduce recordings of PyTorch's allocator to what can be sent."
 SEARCH = "Find the layout that is fastest, takes the fewest GPUs, or leaves most free."
@@ -52,6 +53,7 @@ app.command("trainfit.cli.reconcile:reconcile", help=f"{RECONCILE}\n\n{ON_THE_HU
 app.command("trainfit.cli.search:search", help=f"{SEARCH}\n\n{ON_THE_HUB}")
 app.command("trainfit.cli.calibrate:calibrate", help=f"{CALIBRATE}\n\n{ON_THE_HUB}")
 app.command("trainfit.cli.snapshot:app", name="snapshot", help=SNAPSHOT)
+app.command("trainfit.cli.trace:trace", help=f"{TRACE}\n\n{ON_THE_HUB}")
 app.command("trainfit.cli.models:app", name="models", help="List models, and fetch them ahead.")
 app.command("trainfit.cli.gpus:gpus", help="List the GPUs that are known by name.")
 app.command("trainfit.cli.serve:serve", help="Answer over HTTP.")

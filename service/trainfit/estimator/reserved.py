@@ -73,7 +73,7 @@ def reservations(
     asked the most is expected. No more are asked than what takes so many requests.
     """
     groups = sorted(groups, key=lambda group: -allocated[group.ranks[0]].expected)
-    latest = next(_ways(plan))
+    latest = next(ways(plan))
     found: dict[int, list[Asked]] = {}
     asked = 0
     for turn in range(MOST_SHARES):
@@ -122,12 +122,12 @@ def _reservation(asked: Asked, plan: Plan) -> Reservation:
     the blocks of a whole step.
     """
     recorded, after_first, expected = asked
-    latest, *others = _ways(plan)
+    latest, *others = ways(plan)
     reserved = [expected]
     if expected > after_first:
         reserved += [_asked(each, *recorded.steps).peak_reserved_bytes for each in others]
-    room = plan.gpu.memory_bytes - CONTEXT.expected
-    if plan.gpu.memory_bytes and recorded.peak_bytes <= room < expected:
+    room = room_of(plan)
+    if room is not None and recorded.peak_bytes <= room < expected:
         try:
             steady = [_steady(recorded, each, room) for each in (latest, *others)]
         except OutOfMemoryError:
@@ -161,7 +161,12 @@ def _asked(
     return allocator
 
 
-def _ways(plan: Plan) -> Iterator[Settings]:
+def room_of(plan: Plan) -> int | None:
+    """What PyTorch has of the card that was named."""
+    return plan.gpu.memory_bytes - CONTEXT.expected if plan.gpu.memory_bytes else None
+
+
+def ways(plan: Plan) -> Iterator[Settings]:
     """How releases choose between blocks, the latest first. One range of addresses that grows
     leaves them nothing to choose. On AMD's cards it does not grow before 2.11, nor before ROCm 7
     (c10/cuda/CUDACachingAllocator.cpp).

@@ -22,8 +22,10 @@ from trainfit.questions.launches import read_asked
 from trainfit.questions.problems import Problem
 from trainfit.questions.reconcile import ReconcileAnswer, reconciled
 from trainfit.questions.search import SearchAnswer, searched
+from trainfit.questions.trace import RankTrace, rank_trace
 from trainfit.resolve.findings import Finding
 from trainfit.specs.job import Job
+from trainfit.specs.ledger import TraceRequest
 from trainfit.specs.policy import FitCheckRequest
 from trainfit.specs.reconcile import CalibrationRequest, ReconcileRequest
 from trainfit.specs.search import Objective, SearchRequest
@@ -116,6 +118,19 @@ def reconcile(job: AsJob, *logs: str, **run: Any) -> ReconcileAnswer:
     document = document_of(job, ReconcileRequest) | {"run": {"artifacts": artifacts, **run}}
     asked = _given(read_asked(document, ReconcileRequest))
     return _given(asked.answered(lambda each, reading: reconciled(each, reading=reading)))
+
+
+def trace(job: AsJob, *, pp_rank: int | None = None) -> RankTrace:
+    """What PyTorch's allocator holds of a pipeline rank from moment to moment; the one that needs
+    most unless told.
+
+    Raises QuestionError where the job is wrong, or its requests are not known.
+    """
+    document = document_of(job, TraceRequest)
+    if pp_rank is not None:
+        document["pp_rank"] = pp_rank
+    asked = _given(read_asked(document, TraceRequest))
+    return _given(asked.answered(lambda each, _: rank_trace(each)))
 
 
 def calibrate(*runs: tuple[AsJob, str], **cluster: str) -> FittedCalibration:

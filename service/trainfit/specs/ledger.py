@@ -13,3 +13,7 @@ class LedgerRequest(Job):
     pp_rank: Annotated[int, Field(ge=0)] | None = Field(
         None, description="Pipeline rank, from 0. Unset: the one that needs most."
     )
+
+
+class TraceRequest(LedgerRequest):
+    """A job, and the rank whose requests are replayed."""

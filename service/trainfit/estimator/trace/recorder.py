@@ -1,6 +1,8 @@
 """Writes down what a rank asks of the allocator."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from trainfit.estimator.allocator import Allocate, Free, Reach, RecordStream, Request
@@ -16,19 +18,40 @@ class Held(NamedTuple):
     stream: Hashable = 0
 
 
-class Trace(NamedTuple):
-    """What a rank asks for when its model is `loaded`, at its `first` step, and at each `later`
-    one; and the most bytes that it has asked for at once, and when that was.
+class Part(list[Request]):
+    """What is asked for in a part of a run; `moments` are named, each at the request with which it
+    begins.
     """
 
-    loaded: Sequence[Request]
-    first: Sequence[Request]
-    later: Sequence[Request]
+    def __init__(self) -> None:
+        super().__init__()
+        self.moments: list[tuple[int, str]] = []
+
+    @classmethod
+    def joined(cls, *parts: Part) -> Part:
+        """One behind the other."""
+        whole = cls()
+        for part in parts:
+            whole.moments.extend([(len(whole) + at, name) for at, name in part.moments])
+            whole.extend(part)
+        return whole
+
+
+class Trace(NamedTuple):
+    """What a rank asks for when its model is `loaded`, at its `first` step, and at each `later`
+    one; and the most bytes that it has asked for at once, and when that was. `tensors` are those
+    that go by a number.
+    """
+
+    loaded: Part
+    first: Part
+    later: Part
     peak_bytes: int
     peak_moment: str
+    tensors: Mapping[Hashable, Tensor]
 
     @property
-    def steps(self) -> tuple[Sequence[Request], ...]:
+    def steps(self) -> tuple[Part, Part, Part]:
         """All that is asked for up to the end of a later step, after which steps are alike."""
         return self.loaded, self.first, self.later
 
@@ -67,11 +90,22 @@ class Recorder:
     """Requests in order, with the most that was asked for at once. Names are numbers."""
 
     def __init__(self, first_name: int = 0) -> None:
-        self.requests: list[Request] = []
+        self.requests = Part()
         self.bytes = 0
         self.peak_bytes = 0
-        self.moment, self.peak_moment = "", ""
+        self.peak_moment = self._moment = ""
+        self.tensors: dict[Hashable, Tensor] = {}
         self._names = first_name
+
+    @property
+    def moment(self) -> str:
+        """What the rank is at."""
+        return self._moment
+
+    @moment.setter
+    def moment(self, name: str) -> None:
+        self._moment = name
+        self.requests.moments.append((len(self.requests), name))
 
     def make(self, nbytes: int, blocks: int = 1, stream: Hashable = 0) -> Held:
         """So many blocks, of so many bytes each, on a stream."""
@@ -105,6 +139,7 @@ class Recorder:
             if comes:
                 blocks = tensor.storages
                 held = here[tensor] = self._named(tensor.bytes // blocks, blocks, tensor.stream)
+                self.tensors.update(dict.fromkeys(held.names, tensor))
                 self.requests.extend(_allocated(held))
             else:
                 self.requests.extend(_freed(here.pop(tensor)))
@@ -116,10 +151,14 @@ class Recorder:
         """What was there at once so far counts no more."""
         self.peak_bytes, self.peak_moment = self.bytes, self.moment
 
-    def cut(self) -> Sequence[Request]:
+    def cut(self) -> Part:
         """What was written down since the last cut."""
-        requests, self.requests = self.requests, []
+        requests, self.requests = self.requests, Part()
         return requests
+
+    def trace(self, loaded: Part, first: Part) -> Trace:
+        """All of it, of which a later step is what was written down since the last cut."""
+        return Trace(loaded, first, self.cut(), self.peak_bytes, self.peak_moment, self.tensors)
 
     def _named(self, nbytes: int, blocks: int, stream: Hashable) -> Held:
         names = range(self._names, self._names + blocks)

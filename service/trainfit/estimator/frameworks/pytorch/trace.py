@@ -85,7 +85,7 @@ class _Rank:
         self._step(first=True)
         first = recorder.cut()
         self._step(first=False)
-        return Trace(loaded, first, recorder.cut(), recorder.peak_bytes, recorder.peak_moment)
+        return recorder.trace(loaded, first)
 
     def _load(self) -> None:
         """Matrices by themselves, what a stretch has besides in one piece."""

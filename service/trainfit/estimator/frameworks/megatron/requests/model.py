@@ -11,10 +11,9 @@ megatron/core/distributed/param_and_grad_buffer.py, megatron/core/optimizer/dist
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from trainfit.estimator.allocator import Request
 from trainfit.estimator.frameworks.megatron.requests.parameters import Parameter
 from trainfit.estimator.frameworks.megatron.requests.shards import Buffer
-from trainfit.estimator.trace.recorder import Recorder
+from trainfit.estimator.trace.recorder import Part, Recorder
 from trainfit.resolve.megatron.plan import MegatronPlan
 
 BUFFERS = "buffers"
@@ -34,9 +33,9 @@ class Stepped(NamedTuple):
     in a step; and the bytes of these.
     """
 
-    main: Sequence[Request]
-    moments: Sequence[Request]
-    borrowed: Sequence[Request]
+    main: Part
+    moments: Part
+    borrowed: Part
     kept_bytes: int
     borrowed_bytes: int
 
@@ -50,7 +49,7 @@ class Model:
 
     def load(self, recorder: Recorder) -> Recorder:
         """Parameters, and buffers that take their place."""
-        states = self._states
+        states, recorder.moment = self._states, "load"
         own = {
             (number, index): recorder.make(states.weights * parameter.numel)
             for number, chunk in enumerate(self._chunks)
@@ -69,15 +68,18 @@ class Model:
     def stepped(self, share: int, recorder: Recorder) -> Stepped:
         """What the optimizer of the rank with this share asks for."""
         states, pieces = self._states, [*self._pieces(share)]
+        recorder.moment = "load"
         for piece in pieces if states.master else ():
             copied = recorder.make(states.weights * piece.numel)
             recorder.make(states.master * piece.numel)
             recorder.release(copied)
         main = recorder.cut()
+        recorder.moment = "optimizer_step"
         for piece in pieces:
             for _ in range(MOMENTS):
                 recorder.make(states.moments // MOMENTS * piece.numel)
         moments, kept = recorder.cut(), recorder.bytes
+        recorder.moment = "optimizer_step"
         narrow = [recorder.make(states.step * piece.numel) for piece in pieces if states.step]
         borrowed_bytes = recorder.bytes - kept
         recorder.release(*narrow)

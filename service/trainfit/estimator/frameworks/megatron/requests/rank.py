@@ -3,17 +3,16 @@
 Source: megatron/core/pipeline_parallel/schedules.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from trainfit.estimator.allocator import Request
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.requests.passes import Shape, Stretch, Stretches
 from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import Content
 from trainfit.estimator.schedule import Turn, chunk_of, microbatch_of, turns, warm_up
 from trainfit.estimator.tensors import Tensor
-from trainfit.estimator.trace.recorder import Held, Recorder
+from trainfit.estimator.trace.recorder import Held, Part, Recorder
 from trainfit.resolve.megatron.plan import MegatronPlan
 
 Key = tuple[int, int]
@@ -35,11 +34,12 @@ class Steps(NamedTuple):
     there before the later one, the most that are there in it, and when.
     """
 
-    first: Sequence[Request]
-    later: Sequence[Request]
+    first: Part
+    later: Part
     before: int
     peak_bytes: int
     peak_moment: str
+    tensors: Mapping[Hashable, Tensor]
 
 
 class Running(NamedTuple):
@@ -83,7 +83,8 @@ class Rank:
         before = recorder.bytes
         recorder.forget_peak()
         self._step("later")
-        return Steps(first, recorder.cut(), before, recorder.peak_bytes, recorder.peak_moment)
+        highest = recorder.peak_bytes, recorder.peak_moment
+        return Steps(first, recorder.cut(), before, *highest, recorder.tensors)
 
     def _step(self, step: str) -> None:
         """Forwards ahead, then one forward and one backward in turn: in the first step once, in a

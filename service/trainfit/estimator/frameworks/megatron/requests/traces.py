@@ -25,7 +25,7 @@ from trainfit.estimator.local_parameters import parameters_of
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, place
 from trainfit.estimator.run import run_of
-from trainfit.estimator.trace.recorder import Recorder, Trace
+from trainfit.estimator.trace.recorder import Part, Recorder, Trace
 from trainfit.resolve.megatron.plan import MegatronPlan
 
 MODEL, OPTIMIZER = 1 << 40, 1 << 41
@@ -108,11 +108,12 @@ class RankTraces:
         if own.borrowed_bytes + steps.before > highest:
             highest, moment = own.borrowed_bytes + steps.before, "later optimizer_step"
         return Trace(
-            [*loaded.requests, *own.main],
-            [*steps.first, *own.moments, *own.borrowed],
-            [*steps.later, *own.borrowed],
+            Part.joined(loaded.requests, own.main),
+            Part.joined(steps.first, own.moments, own.borrowed),
+            Part.joined(steps.later, own.borrowed),
             resident + highest,
             moment,
+            steps.tensors,
         )
 
     @cached_property

@@ -99,7 +99,7 @@ class _Rank:
         self._step(first=True)
         first = recorder.cut()
         self._step(first=False)
-        return Trace(loaded, first, recorder.cut(), recorder.peak_bytes, recorder.peak_moment)
+        return recorder.trace(loaded, first)
 
     def _load(self) -> None:
         """What loading takes for a moment is no part of a step's highest."""
