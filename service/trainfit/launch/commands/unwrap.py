@@ -15,6 +15,7 @@ from trainfit.launch.commands.compose import Compose, is_compose
 from trainfit.launch.commands.functional_tests import FunctionalTest, is_functional_test
 from trainfit.launch.commands.interfaces import SLURM
 from trainfit.launch.commands.manifests import Manifest, files_of, is_manifest, substituted
+from trainfit.launch.commands.tasks import Task, is_task
 from trainfit.launch.commands.wrappers import WRAPPERS
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.program import Program, Word
@@ -31,8 +32,8 @@ MAX_WRAPPED = 20
 """Programs that start each other."""
 
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
-_MARKS = re.compile(r"\bapiVersion\b|\bservices\b|\bMODEL_ARGS\b")
-"""What manifests, compose files and functional tests have in them, and few others."""
+_MARKS = re.compile(r"\bapiVersion\b|\bservices\b|\bMODEL_ARGS\b|^(run|commands):", re.MULTILINE)
+"""What manifests, compose files, functional tests and tasks have in them, and few others."""
 _DOCUMENTS = (".yaml", ".yml", ".json")
 _PYTHON = re.compile(r"python[\d.]*")
 
@@ -160,10 +161,12 @@ class _Unwrapping:
                 yield FunctionalTest(document, file.path).program(self._bare)
             elif is_compose(document.value):
                 yield from self._of_document(Compose(document, file.path))
+            elif is_task(document.value):
+                yield from self._of_document(Task(document, file.path))
             elif (file, document) in manifests:
                 yield from self._of_document(Manifest(document, file.path))
 
-    def _of_document(self, document: Compose | Manifest) -> Iterator[Program]:
+    def _of_document(self, document: Compose | Manifest | Task) -> Iterator[Program]:
         found = list(document.programs(self._bare))
         kind = document.document.value.get("kind")
         if not found and isinstance(document, Manifest) and kind != "ConfigMap":

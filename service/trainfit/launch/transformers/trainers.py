@@ -65,11 +65,14 @@ def keys_of_trainer(kind: Kind) -> Keys:
 
 
 def trainer_of(program: Program, settings: Mapping[str, Setting]) -> Trainer:
-    """The loop by the name of the program or the path of its arguments, else by keys of its own."""
+    """The loop by the name of the program or the path of a file of arguments, else by keys of its
+    own. The directory of a script, and what starts it, say nothing of whose it is.
+    """
     script = program.name or ""
     word = program.arguments[0].text if program.arguments and script.endswith("trl") else ""
-    paths = {each.file for each in settings.values()}
-    for name in (script, word, *sorted(paths)):
+    command = {each.file for each in program.arguments}
+    paths = {each.file for each in settings.values()} - command
+    for name in (script.rpartition("/")[2], word, *sorted(paths)):
         words = set(re.split(r"[^a-z]+", name.lower()))
         for loops, kind in NAMED.items():
             if named := sorted(words.intersection(loops)):
