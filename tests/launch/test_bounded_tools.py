@@ -231,3 +231,33 @@ def test_rows_that_axolotl_adds_are_bounded() -> None:
     found = of_file("tokens.yaml", text + "tokens: ['[A]', '[B]', '[C]']\n")
     (told,) = [each for each in found.account.bounded if each.key == "tokens"]
     assert (told.direction, told.bytes) == ("raises", 3 * (2 * 4096 * 20 + 2 * 1024 * 12))
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "key"),
+    [
+        ("train_dpo", "--data.max_len 4096 --model.beta 0.1 --train.micro_batch_size 1", "pairs"),
+        ("train_dpo", "--max_len 4096 --beta 0.1 --micro_train_batch_size 1 --bf16", "pairs"),
+        ("train_rm", "--data.max_len 4096 --train.micro_batch_size 1", "data.max_len"),
+    ],
+)
+def test_openrlhf_counts_pairs(script: str, words: str, key: str) -> None:
+    older = "--bf16" in words
+    model = "--pretrain" if older else "--model.model_name_or_path"
+    stage = "--zero_stage 3" if older else "--ds.zero_stage 3"
+    found = of_command(
+        f"deepspeed --num_gpus 8 --module openrlhf.cli.{script} {words} {stage} {model} "
+        "meta-llama/Llama-3.1-8B"
+    )
+    # 128 pairs over 8 ranks
+    assert found.field("/training/micro_batch_size") == 2
+    assert found.field("/training/num_microbatches") == 16
+    assert found.field("/training/seq_length") == 4096
+    assert key in found.left_out
+    told = [each for each in found.account.bounded if each.key == "pairs"]
+    assert bool(told) is (script == "train_dpo")
+    for each in told:
+        # the reference on both samples, and weights that are not shared out
+        assert (each.samples, each.direction) == (2, "raises")
+        within = {one.pointer: one.value for one in each.within}
+        assert within["/parallelism/data_parallel_sharding_strategy"] == "optim_grads"

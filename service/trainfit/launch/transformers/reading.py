@@ -133,7 +133,7 @@ def gathered(
     script = script_of(program, arguments)
     if script is not None:
         arguments = translated(script, arguments, draft)
-        trainer = Trainer("trainer")
+        trainer = Trainer(script.kind, Setting(script.kind, program.name, script.source, None))
     accelerate = launched(program, draft)
     if (program.name or "").endswith("trl"):
         accelerate |= {key: arguments.pop(key) for key in LAUNCHERS if key in arguments}

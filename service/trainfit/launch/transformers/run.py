@@ -11,8 +11,12 @@ from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.releases import Releases
 from trainfit.launch.transformers.source import Source
 
-Kind = Literal["trainer", "sft", "dpo", "other", "script"]
-"""Whose loop trains: Trainer's own, one of TRL's or another of its kind, or that of a script."""
+Kind = Literal["trainer", "sft", "dpo", "pairs", "rewards", "other", "script"]
+"""Whose loop trains: Trainer's own, one of TRL's or another of its kind, or that of a script, which
+may be of pairs beside a reference model, or of rewards.
+"""
+IN_PAIRS: tuple[Kind, ...] = ("dpo", "pairs", "rewards")
+"""Loops whose micro-batch is counted in pairs of samples."""
 
 
 class Trainer(NamedTuple):

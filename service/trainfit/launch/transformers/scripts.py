@@ -3,7 +3,8 @@
 A row of `scripts.json` names the programs, `marks` of which the launch has to have one, and their
 `source`. `same` are other names of arguments, `means` arguments that stand for others at each
 value, `sums` those that are added up, `none` those that change no memory, `defaults` the values of
-what is not given, `effects` what is bounded of what one does besides.
+what is not given, `effects` what is bounded of what one does besides, `kind` its loop, where that
+is not Trainer's. `variants` are other scripts with the same arguments, by what differs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.run import Kind
 from trainfit.launch.transformers.source import as_bool, as_int
 from trainfit.launch.values import scalar
 
@@ -43,6 +45,7 @@ class Script:
     sums: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     none: str = ""
     effects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    kind: Kind = "trainer"
 
     def is_run_by(self, program: Program, arguments: Collection[str]) -> bool:
         """Whether a program with these arguments is this script."""
@@ -133,4 +136,15 @@ def _meant(
 @cache
 def _scripts() -> tuple[Script, ...]:
     rows = json.loads((files(__package__) / "scripts.json").read_text("utf-8"))["scripts"]
-    return tuple(Script(**row) for row in rows)
+    return tuple(Script(**each) for row in rows for each in _with_variants(row))
+
+
+def _with_variants(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row, and other scripts that take its arguments: what one says itself counts, and what it
+    knows of no effect is added.
+    """
+    variants = row.pop("variants", ())
+    yield row
+    for each in variants:
+        merged = {name: row[name] | each.get(name, {}) for name in ("defaults", "effects")}
+        yield row | each | merged | {"none": f"{row['none']} {each['none']}"}

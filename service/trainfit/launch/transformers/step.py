@@ -23,7 +23,7 @@ from trainfit.launch.transformers.changes import (
     TRL_IS_NOT_REENTRANT,
 )
 from trainfit.launch.transformers.engine import Engine
-from trainfit.launch.transformers.run import Run, is_trl, need
+from trainfit.launch.transformers.run import IN_PAIRS, Run, is_trl, need
 from trainfit.launch.transformers.source import as_bool, as_int
 from trainfit.specs.optimizers import OPTIMIZERS, Choice, choices
 
@@ -49,7 +49,7 @@ def put_batch(run: Run, num_gpus: int | None) -> int | None:
     if run.deepspeed is not None:
         size, steps = _agreed(run, size, BATCH_KEYS[0]), _agreed(run, steps, BATCH_KEYS[1])
     steps = steps or (launched if launched and launched.value != "auto" else None)
-    pair = 2 if run.trainer.kind == "dpo" else 1
+    pair = 2 if run.trainer.kind in IN_PAIRS else 1
     number = None if size is None else as_int(size.value)
     if size is not None and number is None:
         draft.complain(size, f"{size.value!r} is no number of samples")

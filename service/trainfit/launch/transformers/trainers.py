@@ -100,6 +100,8 @@ def check_trainer(run: Run, *, adapters: bool) -> None:
     kind, named = run.trainer
     if kind == "dpo":
         run.arguments.get("precompute_ref_log_probs")
+    if kind == "pairs" and named is not None:
+        run.draft.leave_out(named, with_reference(run, named.file))
     if kind in ("other", "dpo") and named is not None:
         run.draft.leave_out(named, preferences(run, adapters=adapters) if kind == "dpo" else OTHER)
 
