@@ -1,7 +1,9 @@
 """What a job sets and its framework does not honour: refused, or remarked on."""
 
 from collections.abc import Iterator
+from functools import cache
 
+from trainfit.specs.framework import FrameworkName
 from trainfit.specs.honoured import Limited, Only, OnlyValues, limited_fields
 from trainfit.specs.job import Job
 
@@ -33,13 +35,23 @@ def _unhonoured(job: Job) -> Iterator[tuple[Limited, object]]:
     this value.
     """
     framework = job.framework.name
-    for field in limited_fields(Job):
+    for field in _limited_under(framework):
         value = field.value(job)
         if value == field.default:
             continue
         only = field.only
         if isinstance(only, Only):
-            if framework not in only.frameworks and value != only.neutral:
+            if value != only.neutral:
                 yield field, value
         elif framework not in only.frameworks.get(value, (framework,)):
             yield field, value
+
+
+@cache
+def _limited_under(framework: FrameworkName) -> tuple[Limited, ...]:
+    """The fields that this framework does not honour, or not with every value."""
+    return tuple(
+        field
+        for field in limited_fields(Job)
+        if isinstance(field.only, OnlyValues) or framework not in field.only.frameworks
+    )

@@ -22,6 +22,8 @@ from trainfit.decisions.search.splits import SAYS_SPLIT, leaves_split_open
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 
+SLOWEST = 3
+"""Of fewer GPUs no layout is told that takes longer than so many times the fastest of all."""
 TIE = 1.05
 """Times that are no further apart are a tie: by so much the predicted best of a group of published
 runs is slower than the measured one, at the 90th percentile.
@@ -36,9 +38,9 @@ class Seen(IntEnum):
     OWN_BATCH = 1
     """That of its own, where nothing is recomputed."""
     TIMED = 2
-    """Its time is known where nothing is recomputed, whether it fits so is not."""
+    """Its time is known, whether its tensors fit is not."""
     FITTING = 3
-    """Its time is known on the lowest rung on which its tensors fit."""
+    """Its tensors fit, and on no lower rung."""
 
 
 class Step(NamedTuple):
@@ -78,11 +80,11 @@ def fastest(
         roomiest = max((each.headroom_bytes for each in found), default=0)
         counts = pace <= rivals.last(found) or not found
         if step.seen < Seen.FITTING:
-            line.look_closer(step, roomiest=None if counts else roomiest)
+            line.look_closer(step, pace, roomiest=None if counts else roomiest)
             continue
         option = ground.option(line.job(step), tally)
         if option is None:
-            line.look_closer(step._replace(seen=Seen.TIMED, rung=step.rung + 1), roomiest=None)
+            line.climb(step)
         elif counts or option.headroom_bytes > roomiest:
             found.append(option)
     line.close()
@@ -127,10 +129,10 @@ class _Line:
         return least, step
 
     def job(self, step: Step) -> Job:
-        job = stepped(step.sizes.of(self._on), {"micro_batch_size": step.micro_batch})
-        return stepped(job, self._ground.ladder[step.rung])
+        changes = {"micro_batch_size": step.micro_batch, **self._ground.ladder[step.rung]}
+        return stepped(step.sizes.of(self._on), changes)
 
-    def look_closer(self, step: Step, *, roomiest: int | None) -> None:
+    def look_closer(self, step: Step, pace: float, *, roomiest: int | None) -> None:
         """Have it wait anew with a longer time, unless it cannot fit, or leave more free than so
         much.
         """
@@ -145,9 +147,27 @@ class _Line:
                 if roomiest is None or known.leaves_more(self._ground, roomiest):
                     self._join_timed(step._replace(seen=Seen.TIMED))
             case _:
-                rung = self._lowest_rung(step)
-                if rung is not None:
-                    self._join_timed(step._replace(seen=Seen.FITTING, rung=rung))
+                self._look_whether_it_fits(step, pace)
+
+    def _look_whether_it_fits(self, step: Step, pace: float) -> None:
+        """A step whose time is known, and that fits on no lower rung. What came before fitted on
+        the rung to try: where the one below keeps too much, so do all before it.
+        """
+        rung = max(step.rung, self._last_rung)
+        while rung > step.rung and self._can_fit(step._replace(rung=rung - 1)):
+            rung -= 1
+        if rung > step.rung:
+            self._join_timed(step._replace(rung=rung))
+        elif self._can_fit(step):
+            self._last_rung = rung
+            self._join(pace, step._replace(seen=Seen.FITTING))
+        else:
+            self.climb(step)
+
+    def climb(self, step: Step) -> None:
+        """Have what does not fit wait on the next rung, if there is one."""
+        if step.rung + 1 < len(self._ground.ladder):
+            self._join_timed(step._replace(seen=Seen.TIMED, rung=step.rung + 1))
 
     def _join_timed(self, step: Step) -> None:
         try:
@@ -180,24 +200,6 @@ class _Line:
                 self._ground, self._num_gpus, sizes, self._too_large, self._tally
             )
         return self._prospects[sizes]
-
-    def _lowest_rung(self, step: Step) -> int | None:
-        """The lowest rung, from that of the step on, on which it can fit: each keeps less than the
-        one before. None where there is none. What came before fitted on the one to try first.
-        """
-        low, high = step.rung, len(self._ground.ladder)
-        middle = min(max(low, self._last_rung), high - 1)
-        while low < high:
-            if self._can_fit(step._replace(rung=middle)):
-                high = middle
-                middle = max(low, high - 1)
-            else:
-                low = middle + 1
-                middle = low
-        if low == len(self._ground.ladder):
-            return None
-        self._last_rung = low
-        return low
 
     def _can_fit(self, step: Step) -> bool:
         try:

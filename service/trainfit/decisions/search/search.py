@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Literal, NamedTuple
 
-from trainfit.decisions.search.fastest import Rivals, fastest
+from trainfit.decisions.search.fastest import SLOWEST, Rivals, fastest
 from trainfit.decisions.search.ground import Ground
 from trainfit.decisions.search.memory import largest_micro_batch, longest_sequence, most_headroom
 from trainfit.decisions.search.results import Option, Tally
@@ -98,7 +98,7 @@ def advance(request: SearchRequest, grounds: Sequence[Ground], standing: Standin
             settle = SETTLES[request.objective]
             standing.options += settle(ground, standing.prospects.pop(place), request.best, tally)
         case "time":
-            rivals = _rivals(request, standing.options)
+            rivals = _rivals(request, ground, standing, num_gpus)
             standing.options += fastest(ground, num_gpus, rivals, left, too_large, tally)
     standing.done += 1
     if ascends and standing.options:
@@ -109,10 +109,19 @@ def advance(request: SearchRequest, grounds: Sequence[Ground], standing: Standin
         ]
 
 
-def _rivals(request: SearchRequest, options: Iterable[Option]) -> Rivals:
-    floor = request.min_tokens_per_second
+def _rivals(request: SearchRequest, ground: Ground, standing: Standing, num_gpus: int) -> Rivals:
+    """What was found so far, and what pace may still be among the best, or worth to be told."""
+    floor, options = request.min_tokens_per_second, standing.options
+    slowest = inf if floor is None else 1 / floor
     paces = sorted(each.pace for each in options)
-    return Rivals(paces, request.best, inf if floor is None else 1 / floor)
+    if request.objective == "fastest" and paces:
+        slowest = min(slowest, SLOWEST * paces[0])
+    elif request.objective == "cheapest" and len(options) >= request.best:
+        price = ground.price_per_gpu_hour or inf
+        costs = sorted(each.cost for each in options)
+        slowest = min(slowest, costs[request.best - 1] * 3600 / price / num_gpus)
+        return Rivals((), request.best, slowest)
+    return Rivals(paces, request.best, slowest)
 
 
 def ranked(request: SearchRequest, options: Iterable[Option]) -> list[Option]:

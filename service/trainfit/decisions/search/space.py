@@ -22,8 +22,8 @@ and values takes longer than its attention.
 LARGEST_CP = 64
 MICRO_BATCHES = (1, 2, 4, 8, 16)
 """Sizes of a micro-batch."""
-ENOUGH_TOKENS = 32_768
-"""Tokens of a micro-batch on a rank with which products gain nothing from more."""
+ENOUGH_TOKENS = 16_384
+"""Tokens of a micro-batch, with which products gain next to nothing from more rows."""
 
 
 class Sizes(NamedTuple):

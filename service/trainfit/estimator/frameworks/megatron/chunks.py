@@ -3,7 +3,7 @@
 Each kind of layer is estimated once per plan, whatever the number of layers that are of it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 
 from trainfit.estimator.blocks.embedding import transformer_engine as embedding
@@ -40,6 +40,7 @@ class MegatronLedger:
             walk("moe" if kind.has_experts else "dense", sums, self.sizes.act)
             for kind, sums in zip(run.model.layer_kinds, self._sums, strict=True)
         ]
+        self._reruns: dict[tuple[int, ...], Segment] = {}
         self._input = self._segment("embedding", self.embedding(), self.sizes.act)
         self._final_norm = self._segment("final_norm", self.final_norm(), self.sizes.act)
         self._head = self._segment("head", self.head(), 0)
@@ -192,10 +193,15 @@ class MegatronLedger:
         rerun_count = policy.num_layers if policy.full == "block" else 0
         for position, kind in enumerate(kinds):
             again = position < rerun_count
-            segment = self._rerun([kind]) if again else self.layer_segments[kind]
+            segment = self._rerun((kind,)) if again else self.layer_segments[kind]
             yield PlacedSegment(segment, position, kind)
 
-    def _rerun(self, kinds: Sequence[int]) -> Segment:
+    def _rerun(self, kinds: tuple[int, ...]) -> Segment:
+        if kinds not in self._reruns:
+            self._reruns[kinds] = self._run_again(kinds)
+        return self._reruns[kinds]
+
+    def _run_again(self, kinds: tuple[int, ...]) -> Segment:
         """Full recompute keeps the input [n', h] of the group, or its share of it."""
         parts = [self.layer_segments[kind] for kind in kinds]
         act = self.sizes.act

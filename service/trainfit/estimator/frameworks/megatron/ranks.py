@@ -1,7 +1,7 @@
 """Every pipeline rank of a plan under Megatron, at its peak."""
 
 from collections.abc import Iterator
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from itertools import repeat
 from operator import attrgetter
 from typing import NamedTuple
@@ -52,7 +52,7 @@ def ranks(
     standing = memo(_standing, placed, ledger, plan.gpu.compute_capability, m)
     highest = [optimizer_step(each.step_bytes) for each in held]
     if activations:
-        running = memo(_running, placed, ledger, pipeline, m)
+        running = memo(_running, placed, memo(PricedChunks, ledger), pipeline, m)
         highest = [max(pair, key=_total) for pair in zip(running, highest, strict=True)]
     flying = [in_flight(pipeline, m, rank) for rank in range(pipeline.pp)]
     padded = repeat(plan.routing.pad_to_capacity)
@@ -146,18 +146,24 @@ def _standing(
     return list(map(standing, placed.contents))
 
 
-def _running(
-    placed: Placed, ledger: MegatronLedger, pipeline: Pipeline, m: int
-) -> list[Activations]:
+class PricedChunks:
+    """The activations of chunks, each worked out once for all plans that share the ledger."""
+
+    def __init__(self, ledger: MegatronLedger) -> None:
+        self.ledger = ledger
+        self.of = cache(partial(chunk_activations, ledger))
+
+
+def _running(placed: Placed, priced: PricedChunks, pipeline: Pipeline, m: int) -> list[Activations]:
     """The peak of every rank's forwards and backwards."""
-    price = cache(lambda content: chunk_activations(ledger, content))
+    ledger = priced.ledger
     combined = Combined(ledger) if ledger.run.framework.overlap_moe_expert_parallel_comm else None
     return [
         stage_peak(
             pipeline,
             m,
             ledger.sizes.act,
-            [price(each.content) for each in rank],
+            [priced.of(each.content) for each in rank],
             [each.layers.start for each in rank],
             number,
             None if combined is None else combined.of([each.content for each in rank]),
