@@ -57,7 +57,7 @@ class Interface:
             if word.text == "--":
                 return Parsed(given, words[at + 1 :], stray)
             if not word.text.startswith("-") or word.text == "-":
-                if not _may_be_options(word, words[at + 1 :]):
+                if not self._may_be_options(word, words[at + 1 :]):
                     break
                 stray.append(Setting.of(word.text, word))
                 at += 1
@@ -69,6 +69,16 @@ class Interface:
                 stray.append(setting)
             at += length
         return Parsed(given, words[at:], stray)
+
+    def _may_be_options(self, word: Word, behind: Sequence[Word]) -> bool:
+        """Whether an unknown word stands for options rather than for the program that they precede:
+        what follows is no option, or one of these.
+        """
+        whole = word.text.startswith("$") and word.text.endswith(("}", ")"))
+        if word.unknown is None or not whole or not behind:
+            return False
+        another = behind[0].text.startswith("-")
+        return not another or self.option(behind[:3])[0] in self.names
 
     def option(self, words: Sequence[Word]) -> tuple[str, Setting, int]:
         """The name of the option that begins here, its setting and its length in words."""
@@ -111,11 +121,3 @@ def names(listed: str) -> frozenset[str]:
 def _begins_program(word: Word) -> bool:
     """Whether a word behind an option that is not known is no value of it."""
     return word.text.startswith("-") or word.text.endswith((".py", ".sh"))
-
-
-def _may_be_options(word: Word, behind: Sequence[Word]) -> bool:
-    """Whether an unknown word stands for options rather than for the program that they precede."""
-    whole = (
-        word.unknown is not None and word.text.startswith("$") and word.text.endswith(("}", ")"))
-    )
-    return whole and bool(behind) and not behind[0].text.startswith("-")

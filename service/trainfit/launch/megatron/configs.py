@@ -188,8 +188,10 @@ def _say_activation(named: dict[str, Setting], values: dict[str, Any], draft: Dr
     told = values.pop("activation_func", None)
     gated = gate is not None and values.get("gated_linear_unit") in (True, "true", "True")
     if setting is None:
-        if gate is not None:
+        if gate is not None and gated:
             draft.leave_out(gate, "the activation behind the gate is not said")
+        elif gate is not None:
+            draft.ignore(gate)
         return
     function = str(told).rpartition(".")[2].casefold()
     if function not in ACTIVATIONS or (gated and function not in GATED):
