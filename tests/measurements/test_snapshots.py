@@ -14,12 +14,18 @@ from typing import Any
 
 import pytest
 
+from trainfit.estimator.allocator import Allocate, Free
+from trainfit.estimator.estimate import estimate
+from trainfit.estimator.frameworks.registry import framework_of
+from trainfit.estimator.memo import Memo
 from trainfit.measurements.snapshots.recording import SnapshotError
 from trainfit.measurements.snapshots.summary import summarize
+from trainfit.questions.estimate import plan_of
 from trainfit.questions.reconcile import reconciled
 from trainfit.resolve.findings import RefusedError
+from trainfit.specs.job import Job
 from trainfit.specs.reconcile import ReconcileRequest
-from trainfit.specs.snapshot import SnapshotSummary
+from trainfit.specs.snapshot import SnapshotSummary, TensorGroup
 
 TRACES = Path(__file__).parents[1] / "data" / "corpus" / "allocator_traces"
 FORWARD = [
@@ -216,3 +222,46 @@ def test_a_recording_of_an_unknown_rank_of_several_stages_is_refused() -> None:
     with pytest.raises(RefusedError) as refused:
         reconciled(ReconcileRequest.model_validate({**job, "run": run}))
     assert refused.value.findings[0].pointer == "/run/snapshot_summary/rank"
+
+
+def test_buffers_of_megatron_and_what_its_optimizer_shares_are_told_apart() -> None:
+    """One of weights in bf16, one of gradients in fp32, and for each a share of master weights."""
+    job = {
+        "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+        "parallelism": {"num_gpus": 16, "tp": 2, "pp": 2},
+        "training": {"seq_length": 4096},
+        "gpu": "H100-80GB",
+    }
+    plan = plan_of(Job.model_validate(job))
+    components = {each.name: each.bytes for each in estimate(plan).stages[0].components}
+    (loaded,) = [a for a in framework_of(plan).traces(plan, Memo()) if 0 in a.ranks]
+    live: dict[Any, int] = {}
+    for each in loaded.trace(0).loaded:
+        if isinstance(each, Allocate):
+            live[each.tensor] = each.nbytes
+        elif isinstance(each, Free):
+            live.pop(each.tensor, None)
+    buffers = {components["weights"], components["gradients"]}
+    shares = Counter(size for size in live.values() if size not in buffers)
+    groups = [TensorGroup(bytes=s, count=1, phase="before", kept=True) for s in buffers]
+    for size, count in shares.items():
+        groups.append(TensorGroup(bytes=size, count=count, phase="before", kept=True))
+        groups.append(TensorGroup(bytes=size, count=2 * count, phase="optimizer", kept=True))
+    peak = sum(each.bytes * each.count for each in groups)
+    summary = SnapshotSummary(
+        rank=0,
+        events=1,
+        wrapped=False,
+        expandable_segments=False,
+        peak_bytes=peak,
+        peak=tuple(groups),
+        allocated_bytes=peak,
+        reserved_bytes=peak,
+        segments=(),
+    )
+    run = {"snapshot_summary": summary.model_dump(mode="json")}
+    found = reconciled(ReconcileRequest.model_validate({**job, "run": run})).snapshot
+    assert found is not None
+    assert found.unmatched_bytes == 0
+    for part in found.attributions[:3]:
+        assert part.measured_bytes == pytest.approx(part.predicted_bytes, rel=0.01), part.part

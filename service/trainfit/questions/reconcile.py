@@ -1,7 +1,7 @@
 """From a job and what its run said to the answer: the one path, for HTTP and the terminal."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ from trainfit.decisions.quantities import gib, plain
 from trainfit.decisions.reconcile.comparison import stage_of
 from trainfit.decisions.reconcile.findings import Retries
 from trainfit.decisions.reconcile.reconcile import Reconciliation, Recorded, reconcile
-from trainfit.estimator.allocator import Allocate
+from trainfit.estimator.allocator import Allocate, Free
 from trainfit.estimator.estimate import estimate as core_estimate
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.results import Estimate
@@ -135,10 +135,27 @@ def _recorded(run: Run, plan: Plan, estimate: Estimate) -> Recorded | None:
     pp_rank, why = stage_of(summary.rank, estimate)
     if pp_rank is None:
         raise RefusedError((Finding("/run/snapshot_summary/rank", "conflict", why or ""),))
-    trace = framework_of(plan).trace(plan, MEMOS.current())
-    loaded = trace.loaded if trace is not None else ()
-    weights = Counter(each.nbytes for each in loaded if isinstance(each, Allocate))
-    return Recorded(summary, pp_rank, module_tree(plan, pp_rank), weights)
+    loaded = _loaded(plan, pp_rank, summary.rank or 0)
+    return Recorded(summary, pp_rank, module_tree(plan, pp_rank), loaded)
+
+
+def _loaded(plan: Plan, pp_rank: int, rank: int) -> Counter[int]:
+    """How many blocks of which bytes a rank has before its first step; none where its requests are
+    not known. Data-parallel ranks are numbered over tensor- and context-parallel ones.
+    """
+    layout = plan.layout
+    within = rank % (layout.num_gpus // layout.pipeline.pp)
+    live: dict[Hashable, int] = {}
+    for alike in framework_of(plan).traces(plan, MEMOS.current()):
+        if pp_rank not in alike.ranks:
+            continue
+        share = alike.shares[within // (layout.tp * layout.cp) % len(alike.shares)]
+        for each in alike.trace(share).loaded:
+            if isinstance(each, Allocate):
+                live[each.tensor] = each.nbytes
+            elif isinstance(each, Free):
+                live.pop(each.tensor, None)
+    return Counter(live.values())
 
 
 def _figure(read: Measurement) -> Figure:

@@ -24,14 +24,14 @@ from trainfit.specs.snapshot import SnapshotSummary
 
 
 class Recorded(NamedTuple):
-    """A recording of a rank, and the ledger of its stage. `weights` are how many there are by their
-    bytes, where requests are known.
+    """A recording of a rank, and the ledger of its stage. `loaded` are how many blocks of which
+    bytes are there before the first step, where requests are known.
     """
 
     summary: SnapshotSummary
     pp_rank: int
     modules: Module
-    weights: Mapping[int, int]
+    loaded: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def reconcile(
 
 def _matched(recorded: Recorded, estimate: Estimate) -> SnapshotMatch:
     stage = estimate.stages[recorded.pp_rank]
-    return matched(recorded.summary, recorded.modules, recorded.weights, stage)
+    return matched(recorded.summary, recorded.modules, recorded.loaded, stage)
 
 
 def _coverage(found: Sequence[ComparedFigure], estimate: Estimate) -> Coverage:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Literal
 
 from trainfit.decisions.reconcile.attribution import Attribution
@@ -26,6 +27,10 @@ LIKELY: Mapping[Phase, Sequence[Part]] = {
     "optimizer": ("optimizer_states", "weights"),
 }
 """What a block is that was asked for then, the likeliest first."""
+MASTER_AND_MOMENTS = 3
+"""Of each share of a weight that lies in a buffer."""
+APART = 0.01
+"""Of a stage's weights, what buffers are padded by, and what is no buffer of them."""
 NAMES = 3
 UNMATCHED = "unmatched"
 TOLD = 64
@@ -84,12 +89,13 @@ Expected = dict[tuple[int, Part], _Expected]
 
 
 def matched(
-    summary: SnapshotSummary, modules: Module, weights: Mapping[int, int], stage: Stage
+    summary: SnapshotSummary, modules: Module, loaded: Mapping[int, int], stage: Stage
 ) -> SnapshotMatch:
     """What of a recording is what: each block is one tensor at most, and each tensor one block.
-    `weights` are how many there are by their bytes, where that is known better than of `modules`.
+    `loaded` are how many blocks of which bytes are there before the first step, where requests are
+    known: weights, or the buffers that they lie in with their gradients, and master weights.
     """
-    expected = _expected(modules, weights, stage)
+    expected = _expected(modules, loaded, stage)
     found: list[MatchedBlocks] = []
     left: list[UnmatchedBlocks] = []
     parts: dict[Part, int] = defaultdict(int)
@@ -131,36 +137,59 @@ def _taken(
         yield part, MatchedBlocks(part, names, group.bytes, some, tensors.count)
 
 
-def _expected(modules: Module, weights: Mapping[int, int], stage: Stage) -> Expected:
+def _expected(modules: Module, loaded: Mapping[int, int], stage: Stage) -> Expected:
     """Every tensor of a stage by its size and part."""
     expected: Expected = defaultdict(_Expected)
-    widths = {each.name: round(each.bytes_per_parameter) or FP32 for each in stage.components}
-    width, states = widths["weights"], widths["optimizer_states"]
-    leaves = list(_leaves(modules))
-    owned = [each for each in leaves if each.split is not None]
-    names = {each.parameters_per_gpu // each.count * width: each.name for each in owned}
-    if not weights:
-        weights = Counter()
-        for each in owned:
-            weights[each.parameters_per_gpu // each.count * width] += each.count
 
     def put(name: str, size: int, part: Part, count: int) -> None:
         tensors = expected[_rounded(size), part]
         tensors.count += count
         tensors.names[name] = None
 
-    for size, count in weights.items():
-        name, elements = names.get(size, "weight"), size // width
-        put(name, size, "weights", count)
-        put(name, elements * widths["gradients"], "gradients", count)
-        for state in {width, FP32}:
-            put(name, elements * state, "optimizer_states", count * max(1, states // state))
+    widths = {each.name: round(each.bytes_per_parameter) or FP32 for each in stage.components}
+    width, wider = widths["weights"], widths["gradients"]
+    leaves = list(_leaves(modules))
+    owned = [each for each in leaves if each.split is not None]
+    names = {each.parameters_per_gpu // each.count * width: each.name for each in owned}
+    buffers = _buffers(loaded, stage, Fraction(wider, width))
+    if buffers:
+        for size in buffers:
+            put("weights in one buffer", size, "weights", 1)
+            put("gradients in one buffer", size * wider // width, "gradients", 1)
+        for size in loaded.keys() - {each for b in buffers for each in (b, b * wider // width)}:
+            put("optimizer states", size, "optimizer_states", loaded[size] * MASTER_AND_MOMENTS)
+    else:
+        weights = Counter(loaded)
+        for each in owned if not loaded else ():
+            weights[each.parameters_per_gpu // each.count * width] += each.count
+        for size, count in weights.items():
+            name, elements = names.get(size, "weight"), size // width
+            put(name, size, "weights", count)
+            put(name, elements * wider, "gradients", count)
+            for state in {width, FP32}:
+                states = max(1, widths["optimizer_states"] // state)
+                put(name, elements * state, "optimizer_states", count * states)
     for leaf in leaves:
         for tensor in leaf.tensors:
             times = stage.microbatches_in_flight if tensor.lifetime == "saved" else 1
             if tensor.lifetime != "gradient":
                 put(tensor.name, tensor.bytes, "activations", leaf.count * times)
     return expected
+
+
+def _buffers(loaded: Mapping[int, int], stage: Stage, ratio: Fraction) -> list[int]:
+    """The buffers that weights lie in, the largest first: beside each is one of their gradients,
+    and together they are the weights of the stage. None where each weight is a block.
+    """
+    left = whole = next(each.bytes for each in stage.components if each.name == "weights")
+    pair = {size: Counter([size, int(size * ratio)]) for size in loaded}
+    found = []
+    for size in sorted(loaded, reverse=True):
+        alone = all(loaded.get(each) == count for each, count in pair[size].items())
+        if alone and APART * whole < size <= (1 + APART) * left:
+            found.append(size)
+            left -= size
+    return found if left <= APART * whole else []
 
 
 def _leaves(module: Module) -> Iterator[Module]:
