@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { chip, number, open, settled, verdict } from "./browser.js";
-import { DEEPSEEK } from "./runs.js";
+import { ALONE, DEEPSEEK } from "./runs.js";
 import { scenario } from "./scenario.js";
 
 scenario("three layouts stand side by side", async (page) => {
@@ -96,4 +96,21 @@ scenario("an error of a full memory is put beside the prediction, and explained"
   await ran.getByText(/What holds the memory of stage 0: activations/).waitFor();
   await ran.getByRole("button", { name: "Apply: micro batch size 2" }).click();
   await page.locator(".verdict:not(.fits)").waitFor();
+});
+
+scenario("the allocator is replayed where it is asked for", async (page) => {
+  await open(page, ALONE);
+  await page.getByRole("button", { name: "Replay the allocator" }).click();
+  const picture = page.locator("#trace");
+  await picture.waitFor();
+  assert.match((await picture.getAttribute("aria-label")) ?? "", /GiB allocated and .* reserved/s);
+  await page.getByRole("rowheader", { name: "parameters and buffers" }).waitFor();
+  const [file] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Download a memory snapshot" }).click(),
+  ]);
+  assert.equal(file.suggestedFilename(), "predicted.pickle");
+  await number(page, "GPUs").fill("2");
+  await settled(page);
+  assert.equal(await page.locator("#trace").count(), 0);
 });

@@ -10,3 +10,8 @@ export const DEEPSEEK =
 export const PIPELINE =
   "model.hf_id=Qwen/Qwen3-30B-A3B&parallelism.num_gpus=64&parallelism.pp=4&parallelism.vpp=2" +
   "&parallelism.ep=8&gpu=H100-80GB-SXM&map=/parallelism/tp,/parallelism/pp";
+
+/** A model on one GPU, whose allocator is replayed. */
+export const ALONE =
+  "model.hf_id=meta-llama/Llama-3.2-1B&parallelism.num_gpus=1&training.seq_length=2048" +
+  "&framework.name=transformers&gpu=H100-80GB-SXM";

@@ -41,6 +41,8 @@ export type WrittenLaunch = Required<Schemas["WrittenLaunch"]>;
 export type ComparedJob = Schemas["ComparedJob"];
 export type Comparison = Schemas["Comparison"];
 export type Reconciled = Schemas["ReconcileAnswer"];
+export type RankTrace = Schemas["RankTrace"];
+export type TracedMoment = Schemas["TracedMoment"];
 export type Course = Schemas["Timeline"];
 export type Pass = Schemas["Pass"];
 
@@ -56,6 +58,7 @@ export interface Questions {
   "v1/jobs:from-launch": Body<"jobFromLaunch">;
   "v1/jobs:to-launch": Body<"jobToLaunch">;
   "v1/ledger": Body<"ledger">;
+  "v1/trace": Body<"trace">;
   "v1/reconcile": Body<"reconcile">;
 }
 export interface Answers {
@@ -70,5 +73,6 @@ export interface Answers {
   "v1/jobs:from-launch": JobFromLaunch;
   "v1/jobs:to-launch": WrittenLaunch;
   "v1/ledger": RankLedger;
+  "v1/trace": RankTrace;
   "v1/reconcile": Reconciled;
 }

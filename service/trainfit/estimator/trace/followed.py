@@ -115,10 +115,12 @@ class Names:
                         self._made.setdefault(request.tensor, _plain(moment))
 
     def __call__(self, name: Hashable) -> str:
-        """The tensor with its shape, or the moment in which something else was made."""
+        """The tensor with its shape, if it has more than a size; or the moment in which something
+        else was made.
+        """
         tensor = name[0] if isinstance(name, tuple) else self._tensors.get(name, name)
         if isinstance(tensor, Tensor):
-            return tensor.formula
+            return tensor.name if tensor.shape == (tensor.bytes,) else tensor.formula
         moment, *_ = self._made[name].split()
         return MADE.get(moment, f"made in {moment}")
 

@@ -29,6 +29,27 @@ const TOO_MANY = 429;
  * @throws {Refused} with the problem; an AbortError where the signal ended it
  */
 export async function ask(path, question, signal) {
+  return (await answered(path, question, signal)).json();
+}
+
+/**
+ * The same where a file is answered.
+ * @param {string} path
+ * @param {object} question
+ * @returns {Promise<Blob>}
+ * @throws {Refused} with the problem
+ */
+export async function askFile(path, question) {
+  return (await answered(path, question)).blob();
+}
+
+/**
+ * @param {string} path
+ * @param {unknown} question
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Response>}
+ */
+async function answered(path, question, signal) {
   const headers = new Headers(question === undefined ? {} : { "content-type": "application/json" });
   if (secrets.apiKey) headers.set("authorization", `Bearer ${secrets.apiKey}`);
   if (secrets.hubToken) headers.set("x-hf-token", secrets.hubToken);
@@ -39,7 +60,7 @@ export async function ask(path, question, signal) {
     await waited(response, signal);
     response = await fetch(path, { method, headers, body, signal });
   }
-  if (response.ok) return response.json();
+  if (response.ok) return response;
   throw new Refused(await problemIn(response));
 }
 

@@ -6,6 +6,7 @@ import { counted } from "../words.js";
 import { Composition, moment } from "./composition.js";
 import { layersOf } from "./stages.js";
 import { Timeline } from "./timeline.js";
+import { Allocator } from "./trace.js";
 import { ModuleTree } from "./tree.js";
 
 const NOT_DRAWN =
@@ -31,6 +32,12 @@ export function StageDetail({ answer, rank }) {
         ? html`<${Timeline} course=${current.course} stage=${stage} />`
         : html`<p class="note placeholder">${current ? NOT_DRAWN : ""}</p>`}
     </section>
+    ${stage.reserved_basis === "replayed" &&
+    html`<section class="card" aria-labelledby="allocator-title">
+      <div class="card-head"><h2 id="allocator-title">PyTorch's allocator on stage ${rank}</h2>
+        <span class="note">allocated and reserved</span></div>
+      <${Allocator} job=${answer.job} rank=${rank} />
+    </section>`}
     <section class=${card} aria-labelledby="modules-title">
       <div class="card-head"><h2 id="modules-title">Modules of stage ${rank}</h2></div>
       ${current
