@@ -110,7 +110,11 @@ def job_of(row: Row) -> Job:
     document["gpu"] = _card(row)
     if row["framework"] == "megatron":
         overlaps = training.get("grad_reduce_overlap", not early)
-        document["framework"] |= {"overlap_grad_reduce": overlaps, "overlap_param_gather": overlaps}
+        document["framework"] |= {
+            "overlap_grad_reduce": overlaps,
+            "overlap_param_gather": overlaps,
+            "gradient_accumulation_fusion": "DeepSpeed" not in framework,
+        }
     if row["family"] == "bridge" and row["model"]["experts"]:
         _add_recipe(row, document)
     return Job.model_validate(document)

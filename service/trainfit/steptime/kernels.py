@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from trainfit.catalog.speed import GpuSpeed, Stack
 from trainfit.estimator.demands import Attention, Product
+from trainfit.estimator.frameworks.framework import Execution
 from trainfit.specs.training import Fp8Recipe
 
 TILES = ((256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 64, 0.6))
@@ -41,7 +42,8 @@ SCORE_PASSES = 5
 class Rates(NamedTuple):
     """What kernels reach: FLOP per second of products in bf16 and in fp8, where that is another,
     and of attention, bytes per second of memory. Casting an element to fp8 moves `cast` bytes;
-    products of experts reach `grouped` of others.
+    products of experts reach `grouped` of others; where it `adds_apart`, a gradient of a weight is
+    written and read before it is added.
     """
 
     bf16: float
@@ -51,11 +53,12 @@ class Rates(NamedTuple):
     memory: float
     multiprocessors: int
     grouped: float
+    adds_apart: bool
 
 
-def rates(gpu: GpuSpeed, stack: Stack, fp8: Fp8Recipe | None) -> Rates:
-    """Those of a GPU under a stack, whose linears may be in fp8 by a recipe."""
-    reach = gpu.reach
+def rates(gpu: GpuSpeed, stack: Stack, execution: Execution) -> Rates:
+    """Those of a GPU under a stack, as a plan's operations run."""
+    reach, fp8 = gpu.reach, execution.fp8
     narrow = None
     if fp8 is not None and gpu.fp8_flops is not None and reach.fp8 is not None:
         narrow = gpu.fp8_flops * reach.fp8 * stack.products
@@ -68,6 +71,7 @@ def rates(gpu: GpuSpeed, stack: Stack, fp8: Fp8Recipe | None) -> Rates:
         gpu.memory_bytes_per_second * reach.memory * stack.memory,
         gpu.multiprocessors,
         stack.grouped,
+        execution.adds_apart,
     )
 
 
@@ -90,11 +94,13 @@ def product_seconds(product: Product, rates: Rates, ep: int) -> tuple[float, flo
     of_input = flops / filled(each, inputs, features, matrices, units)
     of_weight = flops / filled(features, inputs, each, matrices, units)
     read, written = width * rows * inputs, BF16 * rows * features
+    added = 2 * BF16 + 2 * FP32 if rates.adds_apart else 0
+    apart = added * matrices * inputs * features / rates.memory
     back, whole = width * rows * features + BF16 * rows * inputs, weights * 2 * FP32 / width
     return (
         max(forward, (read + weights + written) / rates.memory) + cast * rows * inputs,
         max(of_input, (back + weights) / rates.memory) + cast * rows * features,
-        max(of_weight, (read + width * rows * features + whole) / rates.memory),
+        max(of_weight, (read + width * rows * features + whole) / rates.memory) + apart,
     )
 
 

@@ -74,7 +74,7 @@ class Timer:
     """Times operations on a GPU, under a stack, over links, as the plan has them run."""
 
     def __init__(self, stack: Stack, links: Links, execution: Execution) -> None:
-        self._rates = rates(links.gpu, stack, execution.fp8)
+        self._rates = rates(links.gpu, stack, execution)
         self._links = links
         self._ep = links.groups["ep"].size
         self._launch = stack.host_seconds

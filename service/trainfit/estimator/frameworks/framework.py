@@ -70,11 +70,13 @@ class StateTraffic(NamedTuple):
 
 class Execution(NamedTuple):
     """How a plan's operations run: linears in fp8, by which recipe; the tokens of one micro-batch
-    exchanged while another is computed (`overlaps_experts`).
+    exchanged while another is computed (`overlaps_experts`); gradients of weights that are made
+    before they are added to those of earlier micro-batches, not within the product (`adds_apart`).
     """
 
     fp8: Fp8Recipe | None
     overlaps_experts: bool
+    adds_apart: bool
 
 
 class Ledger(Segments, Protocol):

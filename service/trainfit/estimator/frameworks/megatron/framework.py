@@ -45,6 +45,7 @@ def execution(plan: MegatronPlan) -> Execution:
     return Execution(
         fp8=plan.step.fp8_recipe,
         overlaps_experts=plan.framework.overlap_moe_expert_parallel_comm,
+        adds_apart=not plan.framework.gradient_accumulation_fusion,
     )
 
 

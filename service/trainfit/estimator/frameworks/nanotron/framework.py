@@ -34,9 +34,10 @@ def ledger(plan: NanotronPlan, *, symbolic: bool = False) -> NanotronLedger:
     return NanotronLedger(plan, symbolic=symbolic)
 
 
-def execution(plan: NanotronPlan) -> Execution:  # noqa: ARG001
-    """Linears multiply in bf16."""
-    return Execution(fp8=None, overlaps_experts=False)
+def execution(plan: NanotronPlan) -> Execution:
+    """Linears multiply in bf16; gradients are added up behind backward."""
+    adds = plan.step.accumulates_in_fp32 or plan.batch.num_microbatches > 1
+    return Execution(fp8=None, overlaps_experts=False, adds_apart=adds)
 
 
 def shared_ledger(plan: NanotronPlan, memo: Memo) -> NanotronLedger:

@@ -49,8 +49,9 @@ def ledger(plan: PytorchPlan, *, symbolic: bool = False) -> PytorchLedger:
 
 
 def execution(plan: PytorchPlan) -> Execution:
-    """torchao's float8 linears."""
-    return Execution(fp8=plan.step.fp8_recipe, overlaps_experts=False)
+    """torchao's float8 linears. autograd adds gradients of several micro-batches up."""
+    adds = plan.batch.num_microbatches > 1
+    return Execution(fp8=plan.step.fp8_recipe, overlaps_experts=False, adds_apart=adds)
 
 
 def shared_ledger(plan: PytorchPlan, memo: Memo) -> PytorchLedger:

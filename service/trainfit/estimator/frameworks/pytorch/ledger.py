@@ -220,10 +220,18 @@ class PytorchLedger:
         return policy.kind != "none" and (position + 1) % policy.every == 0 and chosen
 
     def rerun(self, groups: tuple[Group, ...]) -> list[Operation]:
-        """All of a layer, or what its selective checkpointing does not keep."""
-        if self.plan.step.checkpointing.kind == "operations":
+        """All of a layer, or what its selective checkpointing does not keep. A layer that is not
+        reentrant stops when its last product has saved its input, before it multiplies
+        (torch/utils/checkpoint.py: early_stop).
+        """
+        policy = self.plan.step.checkpointing
+        if policy.kind == "operations":
             return remade(groups, compiled=self.plan.step.compiled)
-        return [operation for group in groups for operation in group]
+        operations = [operation for group in groups for operation in group]
+        kinds = [operation.kind for operation in operations]
+        if policy.reentrant or Kind.PRODUCT not in kinds:
+            return operations
+        return operations[: len(kinds) - 1 - kinds[::-1].index(Kind.PRODUCT)]
 
     def _segment(
         self, name: SegmentName, groups: tuple[Group, ...], gradient: int | None = None
