@@ -15,8 +15,9 @@ from trainfit.specs.training import Fp8Recipe
 
 TILES = ((256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 64, 0.6))
 """Tiles of an output that a multiprocessor makes at once, and what each reaches of the best."""
-DEPTH = 128
-"""Depth of a product at which filling and emptying a tile takes as long as running it."""
+FILL_SECONDS = 2e-6
+"""In which a multiprocessor fills its pipeline, and writes a tile: about what its share of memory's
+bandwidth takes."""
 BF16 = 2
 FP32 = 4
 BYTE = 1
@@ -85,35 +86,34 @@ def product_seconds(product: Product, rates: Rates, ep: int) -> tuple[float, flo
     peak, width, cast = rates.bf16, BF16, 0.0
     if narrow and rates.fp8 is not None:
         peak, width, cast = rates.fp8, BYTE, rates.cast / rates.memory
-    if experts:
-        peak *= rates.grouped
-    flops = 2 * rows * inputs * features / peak
-    weights = width * matrices * inputs * features
-    units = rates.multiprocessors
-    forward = flops / filled(each, features, inputs, matrices, units)
-    of_input = flops / filled(each, inputs, features, matrices, units)
-    of_weight = flops / filled(features, inputs, each, matrices, units)
+    unit = peak * (rates.grouped if experts else 1) / rates.multiprocessors
+    waves = rates.multiprocessors / matrices
+    forward = tiled_seconds(each, features, inputs, unit, waves)
+    of_input = tiled_seconds(each, inputs, features, unit, waves)
+    of_weight = tiled_seconds(features, inputs, each, unit, waves)
+    weights = matrices * inputs * features
     read, written = width * rows * inputs, BF16 * rows * features
-    added = 2 * BF16 + 2 * FP32 if rates.adds_apart else 0
-    apart = added * matrices * inputs * features / rates.memory
-    back, whole = width * rows * features + BF16 * rows * inputs, weights * 2 * FP32 / width
+    back = width * rows * features + BF16 * rows * inputs
+    whole = read + width * rows * features + 2 * FP32 * weights
+    apart = (2 * BF16 + 2 * FP32) * weights / rates.memory if rates.adds_apart else 0.0
     return (
-        max(forward, (read + weights + written) / rates.memory) + cast * rows * inputs,
-        max(of_input, (back + weights) / rates.memory) + cast * rows * features,
-        max(of_weight, (read + width * rows * features + whole) / rates.memory) + apart,
+        max(forward, (read + width * weights + written) / rates.memory) + cast * rows * inputs,
+        max(of_input, (back + width * weights) / rates.memory) + cast * rows * features,
+        max(of_weight, whole / rates.memory) + apart,
     )
 
 
-def filled(m: float, n: float, k: float, matrices: int, units: int) -> float:
-    """The share of a GPU that [m, n] tiles over depth k keep busy, at best: tiles at the edges are
-    not full, nor is the last wave of tiles over the multiprocessors.
+def tiled_seconds(m: float, n: float, k: float, unit: float, units: float) -> float:
+    """[m, n] over depth k in tiles of the best size, in waves over so many multiprocessors of so
+    many FLOP per second: tiles at the edges are not full, nor is the last wave.
     """
-    best = 0.0
-    for height, width, reach in TILES:
-        tiles = ceil(m / height) * ceil(n / width) * matrices
-        waves = ceil(tiles / units)
-        best = max(best, reach * matrices * m * n / (waves * units * height * width))
-    return best * k / (k + DEPTH)
+    return min(
+        [
+            ceil(ceil(m / height) * ceil(n / width) / units)
+            * (2 * height * width * k / (unit * reach) + FILL_SECONDS)
+            for height, width, reach in TILES
+        ]
+    )
 
 
 def attention_seconds(attention: Attention, rates: Rates) -> float:
