@@ -29,6 +29,7 @@ class Reach:
     attention: float
     flash2: float
     memory: float
+    source: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,10 +59,12 @@ class Stack:
     kernel of attention; seconds of the host for each operation of a layer; the shares of exchanges
     that it hides behind arithmetic. Of what data-parallel ranks exchange a `floor` stays exposed,
     and no more is hidden than that share of the passes beside it: gradients once a step (`data`),
-    weights that are gathered for every pass (`gathered`).
+    weights that are gathered for every pass (`gathered`). Its runs were `compared` on GPUs of these
+    reaches.
     """
 
     name: str
+    what: str
     products: float
     grouped: float
     memory: float
@@ -75,6 +78,7 @@ class Stack:
     data_floor: float
     gathered_hidden: float
     gathered_floor: float
+    compared: tuple[str, ...]
     sources: tuple[str, ...]
 
 
@@ -135,7 +139,7 @@ def _gpu(name: str, facts: dict[str, Any], reaches: dict[str, Reach]) -> GpuSpee
 
 
 def _frozen(facts: dict[str, Any]) -> dict[str, Any]:
-    return {**facts, "sources": tuple(facts["sources"])}
+    return {key: tuple(it) if isinstance(it, list) else it for key, it in facts.items()}
 
 
 def _read(name: str) -> Any:

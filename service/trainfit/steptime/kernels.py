@@ -13,9 +13,9 @@ from trainfit.estimator.demands import Attention, Product
 from trainfit.estimator.frameworks.framework import Execution
 from trainfit.specs.training import Fp8Recipe
 
-TILES = ((256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 64, 0.6))
+TILES = ((256, 128, 1.0), (128, 256, 1.0), (128, 128, 1.0), (128, 64, 0.75), (64, 64, 0.55))
 """Tiles of an output that a multiprocessor makes at once, and what each reaches of the best."""
-FILL_SECONDS = 2e-6
+FILL_SECONDS = 3.5e-6
 """In which a multiprocessor fills its pipeline, and writes a tile: about what its share of memory's
 bandwidth takes."""
 BF16 = 2
@@ -30,7 +30,7 @@ CASTS: Mapping[Fp8Recipe, int] = {
 }
 """Bytes that casting an element to fp8 moves: it is read, for some recipes before that for its
 scale, for rowwise scales once more each way, and written as it is and transposed."""
-ROWWISE = 0.75
+ROWWISE = 0.77
 """What products with a scale for each row reach of those with one for a matrix."""
 BACKWARD_OF_ATTENTION = 2.5
 """Products of attention's backward to those of its forward: five to two (2205.14135)."""

@@ -34,9 +34,9 @@ from trainfit.steptime.stretches import Timer
 NODE = 8
 """GPUs of a node, whose ranks wait for each other no longer than any did when constants were
 fitted."""
-WIDTHS: dict[Basis, float] = {"known_stack": 0.17, "extrapolated": 0.35}
-"""Half the width of the interval, relative to what is expected: how far runs that no constant was
-fitted to have been off. docs/step-time.md."""
+DENSE, EXPERTS, EXTRAPOLATED = 0.16, 0.25, 0.35
+"""Half the width of the interval, relative to what is expected: within it lay 85 % of the compared
+runs of dense models, and of those with experts, whose releases differ most. docs/step-time.md."""
 
 
 class Surroundings(NamedTuple):
@@ -164,8 +164,9 @@ def _answer(
     num_gpus, replicas = layout.num_gpus, layout.dp
     tokens = batch.micro_batch_size * batch.num_microbatches * batch.seq_length * replicas
     per_gpu = batch.num_microbatches * sum(each.flops for each in stages) / layout.pipeline.pp
-    basis: Basis = "known_stack"
-    width = WIDTHS[basis]
+    known = on.gpu.reach.name in on.stack.compared
+    basis: Basis = "known_stack" if known else "extrapolated"
+    width = EXTRAPOLATED if not known else EXPERTS if plan.model.has_experts else DENSE
     return StepTime(
         seconds=Seconds(seconds * (1 - width), seconds, seconds * (1 + width)),
         parts=parts,
