@@ -144,7 +144,7 @@ def surroundings_of(row: Row, plan: Plan) -> Surroundings | None:
         if re.search(words, row["framework"]):
             stack = stacks()[name]
     for words, name in CLUSTERS.items():
-        if re.search(words, row["gpu"]["interconnect"]):
+        if re.search(words, row["gpu"].get("interconnect") or ""):
             cluster = clusters()[name]
     return Surroundings(usual.gpu, stack, cluster)
 
