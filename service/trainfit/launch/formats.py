@@ -39,6 +39,7 @@ FORMATS: Sequence[Format] = (
     Format("megatron_yaml", "megatron.yaml_cfg"),
     Format("megatron_bridge", "megatron.bridge"),
     Format("megatron", "megatron.swift"),
+    Format("megatron", "megatron.neox"),
     Format("megatron", "megatron.programs"),
     Format("torchtitan", "torchtitan.read"),
     Format("axolotl", "axolotl.read"),

@@ -1,0 +1,319 @@
+"""GPT-NeoX's configs: Megatron-LM's model of 2021 under DeepSpeed, in names of its own.
+
+Sources: EleutherAI/gpt-neox megatron/neox_arguments (neox_args.py, arguments.py),
+megatron/model/transformer.py (ParallelMLP) and megatron/model/gpt2_model.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trainfit.launch.documents import document_of, mapping_in
+from trainfit.launch.draft import Draft
+from trainfit.launch.effects import Effect
+from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.keys import table_of
+from trainfit.launch.megatron.arguments import read_arguments
+from trainfit.launch.megatron.configs import Field, reading_of
+from trainfit.launch.megatron.deepspeed import BUCKET, Engine, put_engine
+from trainfit.launch.megatron.options import Defaults, Parser
+from trainfit.launch.megatron.programs import read_machine
+from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting, settings_of
+from trainfit.launch.transformers.source import as_int
+from trainfit.specs.launch import LaunchFile
+
+WHOSE = "GPT-NeoX"
+PROGRAM = "deepy.py"
+OWN = (
+    "pos_emb",
+    "no_weight_tying",
+    "pipe_parallel_size",
+    "gpt_j_residual",
+    "output_layer_parallelism",
+)
+"""Keys of which a config has two at least, and no other format any."""
+
+SAME: Mapping[str, str] = {
+    "num_layers": "num_layers",
+    "hidden_size": "hidden_size",
+    "num_attention_heads": "num_attention_heads",
+    "num_kv_heads": "num_query_groups",
+    "seq_length": "seq_length",
+    "max_position_embeddings": "max_position_embeddings",
+    "make_vocab_size_divisible_by": "make_vocab_size_divisible_by",
+    "no_weight_tying": "untie_embeddings_and_output_weights",
+    "rotary_pct": "rotary_percent",
+    "hidden_dropout": "hidden_dropout",
+    "attention_dropout": "attention_dropout",
+    "bias_gelu_fusion": "bias_gelu_fusion",
+    "merge_file": "merge_file",
+    "model_parallel_size": "tensor_model_parallel_size",
+    "train_micro_batch_size_per_gpu": "micro_batch_size",
+    "train_batch_size": "global_batch_size",
+    "checkpoint_activations": "checkpoint_activations",
+    "moe_top_k": "moe_router_topk",
+}
+"""Key -> argument of Megatron-LM or of its forks."""
+DIFFERING: Mapping[str, Any] = {
+    "hidden_dropout": 0.0,
+    "attention_dropout": 0.0,
+    "bias_gelu_fusion": False,
+}
+"""Defaults that are not Megatron-LM's."""
+POSITIONS = {"learned": "learned_absolute", "rotary": "rope", "none": "none"}
+NORMS = {"layernorm": "LayerNorm", "rmsnorm": "RMSNorm"}
+GATED = {"swiglu": "swiglu", "geglu": "geglu"}
+ADAM = ("adam", "adamw")
+FUSED_SOFTMAX = "scaled_upper_triang_masked_softmax_fusion"
+BIASES = ("use_bias_in_attn_linear", "use_bias_in_mlp")
+
+
+def recognises(program: Program) -> bool:
+    """By its launcher, or by keys of its own."""
+    return (program.name or "").rpartition("/")[2] == PROGRAM or (
+        program.name is None and any(map(_is_config, program.files.values()))
+    )
+
+
+def _is_config(file: LaunchFile) -> bool:
+    found = mapping_in(file, "num_attention_heads") or {}
+    return len(found.keys() & set(OWN)) > 1
+
+
+def read(program: Program, draft: Draft, version: str | None) -> None:
+    """All configs are one. Raises LaunchError where a key stands in two."""
+    draft.ignore_version(version)
+    settings = _settings(program)
+    defaults = Parser(None).defaults()
+    neox = Defaults(WHOSE, {**defaults.values, **DIFFERING}, None)
+    reading = reading_of(_fields(settings, draft), draft)
+    read_arguments(reading, neox, tokenizer="GPT2BPETokenizer")
+    _put_steps(settings, draft)
+    engine = _engine(settings, draft)
+    if engine is not None:
+        put_engine(draft, engine)
+    read_machine(program, draft)
+
+
+def _settings(program: Program) -> dict[str, Setting]:
+    found: dict[str, Setting] = {}
+    for file in program.files.values():
+        if mapping_in(file) is None:
+            continue
+        for name, setting in settings_of(document_of(file, ".yaml"), file.path).items():
+            key = name.replace("-", "_")
+            if key in found:
+                message = f"{found[key].where} is said in {file.path} too; which is meant?"
+                raise LaunchError(Complaint(message, file.path, setting.line))
+            found[key] = setting
+    if not found:
+        raise LaunchError(Complaint("GPT-NeoX takes its configs as files; send them"))
+    return found
+
+
+def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
+    keys = table_of(__package__, "neox")
+    for key, setting in settings.items():
+        if key in SAME:
+            yield Field(SAME[key], setting, setting.value)
+        elif key in READ or key.startswith(("zero_optimization.", "fp16.", "bf16.")):
+            draft.recognise(setting)
+        elif (effect := keys.effect_of(key, setting.value)) is not None:
+            draft.leave_out(setting, effect)
+        else:
+            draft.ignore(setting)
+    yield from _model(settings, draft)
+    yield from _precision(settings)
+    pipeline = settings.get("pipe_parallel_size")
+    if pipeline is not None:
+        yield Field("pipeline_model_parallel_size", pipeline, max(1, as_int(pipeline.value) or 0))
+    yield from _attention(settings, draft)
+    yield from _vocabulary(settings)
+
+
+READ = (
+    "pos_emb",
+    "norm",
+    "activation",
+    "intermediate_size",
+    "expansion_factor",
+    "mlp_multiple_of",
+    "moe_num_experts",
+    "pipe_parallel_size",
+    "precision",
+    "attention_config",
+    "optimizer.type",
+    "gradient_accumulation_steps",
+    "tokenizer_type",
+    "vocab_file",
+    FUSED_SOFTMAX,
+    *BIASES,
+)
+"""Keys that decide together with others."""
+
+
+def _model(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
+    positions = settings.get("pos_emb")
+    if positions is not None and positions.value == "alibi":
+        yield Field("alibi", positions, True)
+    elif positions is not None and positions.value in POSITIONS:
+        yield Field("position_embedding_type", positions, POSITIONS[positions.value])
+    elif positions is not None:
+        draft.leave_out(positions, f"of positions {', '.join(POSITIONS)} and alibi are modelled")
+    norm = settings.get("norm")
+    if norm is not None and norm.value in NORMS:
+        yield Field("normalization", norm, NORMS[norm.value])
+    elif norm is not None:
+        draft.leave_out(norm, f"of norms {' and '.join(NORMS)} are modelled")
+    activation = settings.get("activation")
+    if activation is not None and activation.value in GATED:
+        yield Field("activation_func", activation, GATED[activation.value])
+    elif activation is not None and activation.value != "gelu":
+        draft.leave_out(activation, "this activation is not modelled")
+    yield from _feed_forward(settings)
+    experts = settings.get("moe_num_experts")
+    if experts is not None and (as_int(experts.value) or 1) > 1:
+        yield Field("num_experts", experts, experts.value)
+        if "moe_top_k" not in settings:
+            yield Field("moe_router_topk", experts, 1)
+    yield from _biases(settings, draft)
+
+
+def _feed_forward(settings: Mapping[str, Setting]) -> Iterator[Field]:
+    """The width behind the first product: as it is given, but of a gated one two thirds of that
+    for both halves, each a multiple.
+    """
+    given = settings.get("intermediate_size") or settings.get("expansion_factor")
+    hidden = settings.get("hidden_size")
+    activation = settings.get("activation")
+    gated = activation is not None and activation.value in GATED
+    told = given or (activation if gated else None)
+    if told is None or hidden is None or not isinstance(hidden.value, int):
+        return
+    width = given.value if given is not None else 4 * hidden.value
+    if given is not None and given.key == "expansion_factor":
+        width = int(given.value * hidden.value)
+    multiple = settings.get("mlp_multiple_of")
+    of = (as_int(multiple.value) if multiple is not None else None) or 1
+    if gated:
+        width = int(width * 2 / 3) // 2
+    yield Field("ffn_hidden_size", told, of * -(-width // of))
+
+
+def _biases(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
+    """Linears have biases unless both switches are off; with one off, as if all had them."""
+    off = [each for name in BIASES if (each := settings.get(name)) and each.value is False]
+    if len(off) == len(BIASES):
+        yield Field("add_bias_linear", off[0], False)
+    elif off:
+        sizes = [settings.get(name) for name in ("num_layers", "hidden_size")]
+        known = [each.value for each in sizes if each is not None and isinstance(each.value, int)]
+        size = 20 * 5 * known[0] * known[1] if len(known) == len(sizes) else 0
+        source = "megatron/model/transformer.py: linears without a bias"
+        effect = Effect("biases that are counted are not there", "lowers", source, bytes=size)
+        draft.leave_out(off[0], effect)
+
+
+def _precision(settings: Mapping[str, Setting]) -> Iterator[Field]:
+    named = settings.get("precision")
+    told = named or settings.get("fp16.enabled") or settings.get("bf16.enabled")
+    if told is None:
+        return
+    kind = str(told.value) if told is named else told.key.partition(".")[0]
+    if kind in ("bfloat16", "bf16"):
+        yield Field("bf16", told, True)
+    elif kind == "fp16" and told.value is not False:
+        yield Field("fp16", told, True)
+
+
+def _attention(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
+    """Layers of one kind: `flash`, or `global`, which makes all scores."""
+    given = settings.get("attention_config")
+    kinds = set(_kinds(given.value)) if given is not None else {"global"}
+    if given is not None and kinds == {"flash"}:
+        yield Field("use_flash_attn", given, True)
+        return
+    if given is not None and kinds != {"global"}:
+        draft.leave_out(given, "of attention global and flash are modelled, in all layers alike")
+    draft.default("/framework/transformer_impl", "local", WHOSE)
+    fused = settings.get(FUSED_SOFTMAX)
+    if fused is None or fused.value is not True:
+        told = fused or Setting(FUSED_SOFTMAX, False, WHOSE, None)
+        draft.leave_out(told, _unfused(settings))
+
+
+SCORE_BYTES = 4 + 4 + 4 + 1
+"""Of a score: as it is made, masked and through the softmax in fp32, and the mask."""
+
+
+def _unfused(settings: Mapping[str, Setting]) -> Effect | str:
+    """What a softmax of several kernels keeps of scores [b, a, s, s]: of each layer, or of one that
+    runs again in backward.
+    """
+    names = ("train_micro_batch_size_per_gpu", "num_attention_heads", "seq_length", "num_layers")
+    given = [settings.get(name) for name in names]
+    sizes = [each.value for each in given if each is not None and isinstance(each.value, int)]
+    why = "a softmax of several kernels"
+    if len(sizes) < len(names):
+        return f"what {why} keeps is not modelled"
+    samples, heads, length, layers = sizes
+    again = settings.get("checkpoint_activations")
+    kept = 1 if again is not None and again.value is True else layers
+    return Effect(
+        f"{why} keeps its scores in fp32 and their mask",
+        "raises",
+        "megatron/model/fused_softmax.py: FusedScaleMaskSoftmax.forward_torch_softmax",
+        bytes=SCORE_BYTES * samples * heads * length**2 * kept,
+    )
+
+
+ROWS = {"20B_tokenizer.json": 50277}
+"""Of tokenizers in a file, by its name."""
+
+
+def _vocabulary(settings: Mapping[str, Setting]) -> Iterator[Field]:
+    kind, file = settings.get("tokenizer_type"), settings.get("vocab_file")
+    rows = ROWS.get(str(file.value).rpartition("/")[2]) if file is not None else None
+    if rows is not None and file is not None:
+        yield Field("vocab_size", file, rows)
+    elif file is not None:
+        yield Field("vocab_file", file, file.value)
+    if kind is not None:
+        yield Field("tokenizer_type", kind, kind.value)
+
+
+def _kinds(value: Any) -> Iterator[str]:
+    """[[["flash"], 12]], or a list of a kind for each layer."""
+    for each in value if isinstance(value, list) else [value]:
+        if isinstance(each, list):
+            yield from _kinds(each)
+        elif isinstance(each, str) and each != "all":
+            yield each
+
+
+def _put_steps(settings: Mapping[str, Setting], draft: Draft) -> None:
+    steps = settings.get("gradient_accumulation_steps")
+    if steps is not None and settings.get("train_batch_size") is None:
+        draft.put("/training/num_microbatches", steps.value, steps)
+    elif steps is not None:
+        draft.ignore(steps)
+    optimizer = settings.get("optimizer.type")
+    if optimizer is not None and str(optimizer.value).lower() not in ADAM:
+        draft.leave_out(optimizer, "the states of this optimizer are not modelled")
+
+
+def _engine(settings: Mapping[str, Setting], draft: Draft) -> Engine | None:
+    """DeepSpeed with the stage of ZeRO that is named; without, it shares nothing out."""
+    zero = "zero_optimization."
+    told = settings.get(f"{zero}stage")
+    if told is None:
+        return None
+    sizes = (settings.get(f"{zero}{name}_bucket_size") for name in ("reduce", "allgather"))
+    buckets = [number for each in sizes if each and (number := as_int(each.value))]
+    offload = settings.get(f"{zero}offload_optimizer.device") or settings.get(f"{zero}cpu_offload")
+    offloads = offload if offload and offload.value not in (None, "none", False) else None
+    half = draft.get("/training/precision") == "bf16"
+    bucket = max(buckets, default=BUCKET)
+    return Engine(as_int(told.value) or 0, told, told, half, bucket, offloads)
