@@ -105,6 +105,14 @@ def test_what_is_not_modelled_is_told(more: str, key: str) -> None:
     assert key in of("\n".join(lines).replace("{", "{" + more + ",", 1), SETUP).unsupported
 
 
+def test_activations_are_shared_out_over_ranks_that_share_a_layer() -> None:
+    split = LLAMA.replace('"norm":', '"partition_activations": true, "norm":')
+    (told,) = of(split, SETUP).account.unsupported
+    assert (told.key, told.direction) == ("partition_activations", "lowers")
+    alone = split.replace('"model_parallel_size": 2', '"model_parallel_size": 1')
+    assert not of(alone, SETUP).unsupported
+
+
 def test_a_key_in_two_files_is_asked_about() -> None:
     with pytest.raises(LaunchError, match="which is meant"):
         of(LLAMA, '{"num_layers": 3}')

@@ -103,6 +103,12 @@ def test_a_reference_model_under_zero_is_bounded_by_what_is_not_shared_out(
     }
 
 
+def test_an_offload_to_nowhere_is_none() -> None:
+    nowhere = zero(3, offload_param={"device": "none", "pin_memory": True})
+    assert with_zero(nowhere).bounded
+    assert not with_zero(nowhere).unsupported
+
+
 def test_a_reference_model_that_nothing_bounds_is_unsupported() -> None:
     offloaded = zero(3, offload_param={"device": "cpu"})
     for found in (dpo(), with_zero(zero(0)), with_zero(zero(3), 1), with_zero(offloaded)):

@@ -118,6 +118,8 @@ def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
     for key, setting in settings.items():
         if key in SAME:
             yield Field(SAME[key], setting, setting.value)
+        elif key == "partition_activations" and not _is_split(settings):
+            draft.ignore(setting)
         elif key in READ or key.startswith(("zero_optimization.", "fp16.", "bf16.")):
             draft.recognise(setting)
         elif (effect := keys.effect_of(key, setting.value)) is not None:
@@ -131,6 +133,12 @@ def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
         yield Field("pipeline_model_parallel_size", pipeline, max(1, as_int(pipeline.value) or 0))
     yield from _attention(settings, draft)
     yield from _vocabulary(settings)
+
+
+def _is_split(settings: Mapping[str, Setting]) -> bool:
+    """Whether several ranks share a layer."""
+    ranks = settings.get("model_parallel_size")
+    return ranks is not None and ranks.value != 1
 
 
 READ = (

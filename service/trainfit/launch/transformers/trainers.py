@@ -123,7 +123,16 @@ def preferences(run: Run, *, adapters: bool) -> Effect | str:
 def _offloads(run: Run) -> bool:
     """Whether anything waits on the host, by DeepSpeed's config or accelerate's short form."""
     written = {} if run.deepspeed is None else run.deepspeed.settings
-    return any("offload" in key for key in (*written, *run.accelerate.settings))
+    settings = {**run.accelerate.settings, **written}
+    return any(
+        "offload" in key and key.endswith(WHERE) and str(each.value).lower() not in NOWHERE
+        for key, each in settings.items()
+    )
+
+
+WHERE = ("device", "cpu_offload", "cpu_offload_params", "offload_params")
+"""Keys that say whether anything is offloaded, and values that say it is not."""
+NOWHERE = ("none", "null", "false")
 
 
 def with_reference(run: Run, source: str) -> Effect | str:
