@@ -135,6 +135,18 @@ def test_every_question_takes_it() -> None:
     assert reconcile(job, "").estimate.stages == [stage]
 
 
+def test_a_verdict_stands_beside_the_uncalibrated_one() -> None:
+    """On a card of which so much is kept free that only the narrower interval fits."""
+    short = LLAMA | {"training": {"seq_length": 1024}}
+    job = short | {"calibration": document(*TWO)}
+    needs, bare = stage_of(job).device_bytes, stage_of(short).device_bytes
+    room = fit_check(short).usable_bytes
+    policy = {"headroom_bytes": room - (needs.high + bare.high) // 2}
+    found = fit_check(job, policy=policy)
+    assert (found.verdict, found.uncalibrated_verdict) == ("fits", "tight")
+    assert fit_check(short).uncalibrated_verdict is None
+
+
 def test_a_launch_takes_it_among_its_overrides() -> None:
     flags = "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096"
     flags += " --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 8 --bf16"

@@ -141,6 +141,9 @@ def _conclusions(
     result: Estimate, plan: Plan, asked: Asked[Job], *, activations: bool
 ) -> Iterator[tuple[str, str | Text]]:
     yield "Binding", _binding(result, activations=activations)
+    bare = result.stages[result.binding.pp_rank].uncalibrated_device_bytes
+    if bare is not None:
+        yield "Uncalibrated", f"{gib_range(bare)} GiB on the device, expected {gib(bare.expected)}"
     if asked.unread:
         yield "GPU", Text("unknown: the launch says what is not modelled", "bold")
     elif activations:

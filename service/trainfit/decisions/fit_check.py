@@ -10,6 +10,7 @@ from trainfit.decisions.room import Room, room_on
 from trainfit.decisions.suggestions import Suggestion, suggestions
 from trainfit.decisions.verdict import Verdict, standing
 from trainfit.estimator.results import Binding, Direction, Estimate, Interval
+from trainfit.estimator.span import uncalibrated
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest, Override, Policy
@@ -53,12 +54,15 @@ class NotModelled:
 
 @dataclass(frozen=True, slots=True)
 class FitCheck:
-    """A verdict with everything it rests on. `passes` is the verdict under the caller's policy.
+    """A verdict with everything it rests on. `passes` is the verdict under the caller's policy;
+    `uncalibrated_verdict` what it would be by published runs alone, where a calibration of the
+    cluster was used.
 
     Without an estimate, where an option is not modelled, there are no stages and no binding.
     """
 
     verdict: Verdict
+    uncalibrated_verdict: Verdict | None
     passes: bool
     capacity_bytes: int
     usable_bytes: int
@@ -90,7 +94,9 @@ def fit_check(
             raise
         missing = [NotModelled(each.pointer, each.message) for each in refused.findings]
         return _answer(request, room, "unknown", [*unread, *missing])
-    verdict = standing(room.verdict(estimate), (each.direction for each in unread))
+    directions = [each.direction for each in unread]
+    verdict = standing(room.verdict(estimate), directions)
+    bare = uncalibrated(estimate)
     helpful: list[Suggestion] = []
     if request.suggest and not unread and verdict in ("tight", "does_not_fit"):
         helpful = suggestions(request, estimate, suggesting or price, room)
@@ -105,6 +111,7 @@ def fit_check(
         estimate,
         helpful,
         largest(request, estimate, price, room),
+        standing(room.verdict(bare), directions) if bare is not None else None,
     )
 
 
@@ -116,11 +123,13 @@ def _answer(
     estimate: Estimate | None = None,
     helpful: list[Suggestion] | None = None,
     limits: Largest | None = None,
+    bare: Verdict | None = None,
 ) -> FitCheck:
     policy = _applied(request.policy, room, verdict)
     stages = estimate.stages if estimate is not None else []
     return FitCheck(
         verdict=verdict,
+        uncalibrated_verdict=bare,
         passes=verdict == "fits" or bool(policy.overridden),
         capacity_bytes=room.capacity_bytes,
         usable_bytes=room.usable_bytes,

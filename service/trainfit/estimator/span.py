@@ -88,6 +88,16 @@ def reaching_needs(meant: Needs, reach: Reach[Needs]) -> Needs:
     return meant._replace(stages=stages, binding=binding)
 
 
+def uncalibrated(estimate: Estimate) -> Estimate | None:
+    """What published runs alone would say the device takes; None where nothing else was used."""
+    stages = []
+    for stage in estimate.stages:
+        if stage.uncalibrated_device_bytes is None:
+            return None
+        stages.append(replace(stage, device_bytes=stage.uncalibrated_device_bytes))
+    return replace(estimate, stages=stages)
+
+
 def _sizes(stage: Stage | StageNeeds) -> dict[str, Interval]:
     """What has bounds of a stage, by its name."""
     sizes = {
