@@ -8,6 +8,8 @@ from trainfit import __version__
 from trainfit.decisions.fit_check import FitCheck, NotModelled, fit_check
 from trainfit.decisions.quantities import plain
 from trainfit.decisions.room import room_on
+from trainfit.decisions.search.enough import enough_gpus
+from trainfit.decisions.suggestions import OFFERED
 from trainfit.decisions.verdict import Verdict, standing
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
@@ -123,6 +125,12 @@ def _check(
         [*missing, *_unread(reading)],
         suggesting=_spanning(reading, price or pricing.within(SUGGESTING_WORK)),
     )
+    if _wants_more_gpus(request, decision):
+        assert decision.estimate is not None
+        model = find(request.model).spec
+        more = enough_gpus(request, decision.estimate, model, pricing.plan_of, pricing.memo)
+        if more is not None:
+            decision = replace(decision, suggestions=[more, *decision.suggestions][:OFFERED])
     plan = pricing.plan_of(request) if decision.estimate is not None else None
     document = normalised(request, plan)
     said = request.model_dump(mode="json", include=set(FitCheckOptions.model_fields))
@@ -138,6 +146,13 @@ def _check(
         job=document,
         launch=launch,
     )
+
+
+def _wants_more_gpus(request: FitCheckRequest, decision: FitCheck) -> bool:
+    """Whether nothing that is suggested would make it fit."""
+    wrong = decision.verdict == "does_not_fit" and request.suggest
+    modelled = decision.estimate is not None and not decision.not_modelled
+    return wrong and modelled and all(each.verdict != "fits" for each in decision.suggestions)
 
 
 def _unread(reading: LaunchReading | None) -> list[NotModelled]:
