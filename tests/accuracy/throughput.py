@@ -72,11 +72,26 @@ def seconds_of(row: Row) -> float:
     figures, training = row["measured"], row["training"]
     if "step_time_s" in figures:
         return float(figures["step_time_s"])
+    if row["framework"].startswith("nanotron"):
+        per_gpu = _nanotron_flops(row["model"], training) / row["parallelism"]["world_size"]
+        return float(per_gpu / (figures["tflops_per_gpu"] * 1e12))
     tokens = figures.get("tokens_per_s_per_gpu")
     if tokens is None:
         raise UnusableRowError("FLOP/s alone, which are counted in more ways than one")
     batch = training["global_batch"] * training["seq_len"]
     return float(batch / (tokens * row["parallelism"]["world_size"]))
+
+
+def _nanotron_flops(model: Row, training: Row) -> float:
+    """What nanotron counts for a step: attention whole, the head with it (models/llama.py,
+    get_flops).
+    """
+    h, s, layers = model["hidden"], training["seq_len"], model["layers"]
+    heads, groups = model["heads"], model["kv_heads"]
+    projections = 2 * h * h + 2 * h * groups * (h // heads)
+    layer = 2 * projections + 6 * h * model["ffn"] + 4 * s * h
+    each = 3 * (layers * layer + 2 * h * model["vocab"])
+    return float(each * s * training["global_batch"])
 
 
 def job_of(row: Row) -> Job:

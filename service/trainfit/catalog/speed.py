@@ -55,8 +55,8 @@ class GpuSpeed:
 @dataclass(frozen=True, slots=True, eq=False)
 class Stack:
     """A framework as it runs. What its products, its grouped products of experts, and its kernels
-    that only move memory reach of what the GPU's best do, and whether FlashAttention-2 is its
-    kernel of attention; seconds of the host for each operation of a layer; the shares of exchanges
+    that only move memory reach of what the GPU's best do, and whether its attention is
+    FlashAttention-2; seconds of the host for each operation of a layer; the shares of exchanges
     that it hides behind arithmetic. Of what data-parallel ranks exchange a `floor` stays exposed,
     and no more is hidden than that share of the passes beside it: gradients once a step (`data`),
     weights that are gathered for every pass (`gathered`). Its runs were `compared` on GPUs of these
