@@ -100,6 +100,10 @@ def job_of(row: Row) -> Job:
     framework, training, layout = row["framework"], row["training"], row["parallelism"]
     if training.get("task") in ("lora", "LoRA Performance"):
         raise UnusableRowError("the adapters are not stated")
+    if "kernels" in training:
+        raise UnusableRowError(
+            f"modules of transformers do not run the kernels {training['kernels']}"
+        )
     early = bool(EARLY.search(framework))
     row["gpu"]["memory_gb"] = None
     training.setdefault("optimizer", "adam")
@@ -138,6 +142,7 @@ def job_of(row: Row) -> Job:
 STACKS = {
     r"Megatron-DeepSpeed 2022|Megatron-LM 2022": "megatron-2022",
     r"Megatron-DeepSpeed \(2023\)": "megatron-2023",
+    r"llm-foundry": "llm-foundry",
     r"Megatron-Bridge 26.0[68]": "megatron-bridge-26.06",
     r"Megatron-Bridge 25": "megatron-bridge-25",
     r"Megatron-Bridge|NeMo": "megatron-bridge",
