@@ -62,6 +62,32 @@ def log(text: str) -> tuple[str, Any]:
     return "/v1/measurements:from-logs", {"artifacts": [{"name": "a.log", "text": text}]}
 
 
+RECORDING = {
+    "rank": 0,
+    "events": 2**31,
+    "wrapped": True,
+    "expandable_segments": False,
+    "peak_bytes": 2**53 - 1,
+    "peak": [
+        {
+            "bytes": 512 * n,
+            "count": 2**20,
+            "phase": "forward",
+            "kept": True,
+            "stack": ["f" * 256] * 8,
+        }
+        for n in range(1, 400)
+    ],
+    "allocated_bytes": 2**53 - 1,
+    "reserved_bytes": 2**53 - 1,
+    "segments": [
+        {"bytes": n, "count": 2**31, "allocated_bytes": n, "kind": "small", "expandable": True}
+        for n in range(1, 1024)
+    ],
+}
+"""A recording that is as long as a body may be."""
+
+
 REPORT = "[Rank %d] (after 7 iterations) memory (MB) | allocated: 9.00 | max allocated: 9000.00"
 FIGURES = {
     "measurements": [
@@ -277,6 +303,10 @@ HOSTILE: Mapping[str, Request] = {
         },
     ),
     "many figures beside the longest job": ("/v1/reconcile", LONGEST | {"run": FIGURES}),
+    "a recording of many blocks beside the longest job": (
+        "/v1/reconcile",
+        LONGEST | {"run": {"snapshot_summary": RECORDING}},
+    ),
     "many of the longest jobs to calibrate by": (
         "/v1/calibrations:fit",
         {"runs": [LONGEST | {"run": FIGURES}] * 16},

@@ -13,6 +13,7 @@ from time import process_time
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from trainfit.estimator.allocator import Allocate, Free
 from trainfit.estimator.estimate import estimate
@@ -265,3 +266,10 @@ def test_buffers_of_megatron_and_what_its_optimizer_shares_are_told_apart() -> N
     assert found.unmatched_bytes == 0
     for part in found.attributions[:3]:
         assert part.measured_bytes == pytest.approx(part.predicted_bytes, rel=0.01), part.part
+
+
+def test_a_summary_that_does_not_add_up_is_refused() -> None:
+    document = whole_step().model_dump(mode="json")
+    document["peak_bytes"] -= 1
+    with pytest.raises(ValidationError, match="more bytes than peak_bytes"):
+        SnapshotSummary.model_validate(document)

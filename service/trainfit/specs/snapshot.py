@@ -1,8 +1,8 @@
 """What a recording of PyTorch's allocator says, small enough to be sent."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trainfit.specs.part import Bytes, Part
 
@@ -60,3 +60,9 @@ class SnapshotSummary(Part):
     segments: Annotated[tuple[SegmentGroup, ...], Field(strict=False, max_length=MAX_GROUPS)]
     out_of_memory: Number = Field(0, description="How often no room was found.")
     released_segments: Number = Field(0, description="How many were given back to the card.")
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Self:
+        if sum(each.bytes * each.count for each in self.peak) + self.rest_bytes > self.peak_bytes:
+            raise ValueError("peak has more bytes than peak_bytes")
+        return self
