@@ -6,6 +6,7 @@ not a peak.
 """
 
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from trainfit.estimator.legend import Legend
@@ -39,6 +40,9 @@ class Segments(Protocol):
     def sent_bytes(self, content: Content) -> int:
         """The output of a chunk, where it is kept after it was sent to the next stage."""
 
+    def received_bytes(self, content: Content) -> int:
+        """The gradient that a chunk receives, where the schedule holds it to the backward's end."""
+
     def batch_bytes(self, content: Content) -> int:
         """What of the micro-batch's data is alive while the chunk runs forward."""
 
@@ -55,6 +59,10 @@ class Highest(NamedTuple):
     borrowed: int
 
     total: int
+
+    def with_(self, more: int) -> "Highest":
+        """The same beside so many bytes more."""
+        return self._replace(borrowed=self.borrowed + more, total=self.total + more)
 
 
 class Beside(NamedTuple):
@@ -98,21 +106,22 @@ def optimizer_step(borrowed: int) -> Activations:
 
 def chunk_activations(ledger: Segments, content: Content) -> ChunkActivations:
     """Sum a chunk's segments and find its highest forward and backward moments. An output that is
-    kept is there until the backward returns.
+    kept is there until the backward returns; so is a gradient that was received, once the last
+    segment has made another of it.
     """
     live = 0
-    forward = backward = NOTHING
+    forward = backward = last = NOTHING
     for placed in ledger.segments(content):
         segment = placed.segment
         if live + segment.forward.total > forward.total:
             forward = highest_of(placed, live, backward=False)
-        if placed.runs_backward and live + segment.backward.total > backward.total:
-            backward = highest_of(placed, live, backward=True)
+        backward = max(backward, last, key=attrgetter("total"))
+        if placed.runs_backward:
+            last = highest_of(placed, live, backward=True)
         live += segment.saved
-    data = ledger.batch_bytes(content)
-    forward = forward._replace(borrowed=forward.borrowed + data, total=forward.total + data)
-    sent = ledger.sent_bytes(content)
-    backward = backward._replace(borrowed=backward.borrowed + sent, total=backward.total + sent)
+    forward = forward.with_(ledger.batch_bytes(content))
+    sent, received = ledger.sent_bytes(content), ledger.received_bytes(content)
+    backward = max(backward.with_(received), last, key=attrgetter("total")).with_(sent)
     return ChunkActivations(live + sent, forward, backward)
 
 

@@ -155,10 +155,18 @@ def _rerun_peak(module: list[Sums]) -> int:
 
 
 def rerun(
-    name: SegmentName, parts: list[Segment], kept: int, gradient: int, *, cached: int = 0
+    name: SegmentName,
+    parts: list[Segment],
+    kept: int,
+    gradient: int,
+    *,
+    cached: int = 0,
+    read: int = 0,
+    output: int = 0,
 ) -> Segment:
     """A stretch under full recompute: its input is kept, the rest made again in backward. `cached`
-    bytes of what is kept stand in for what would be made again.
+    bytes of what is kept stand in for what would be made again, `read` ones are what its first part
+    reads and saves. Its `output` is there while it runs backward.
 
     In forward without gradients a part lets go of what it made before the next one starts. In
     backward the whole stretch runs forward again before it runs backward.
@@ -168,10 +176,10 @@ def rerun(
     best = Moment("", 0, 0)
     above = 0
     for part in parts:
-        for moment, extra in ((part.forward, gradient), (part.backward, 0)):
+        for moment, extra in ((part.forward, gradient), (part.backward, output)):
             borrowed = above + moment.total + extra
-            candidate = moment._replace(kept=kept - cached, borrowed=borrowed)
+            candidate = moment._replace(kept=kept - cached - read, borrowed=borrowed)
             best = max(best, candidate, key=lambda each: each.total)
         above += part.saved
-    forward = forward._replace(kept=kept, borrowed=forward.total)
+    forward = forward._replace(kept=kept - read, borrowed=forward.total)
     return Segment(name, kept, forward, best, gradients)

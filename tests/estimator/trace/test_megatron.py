@@ -56,6 +56,9 @@ LATENT = {
 }
 
 
+RERUN = {"granularity": "full", "method": "uniform", "num_layers": 2}
+
+
 def plan(spec: dict[str, Any] | None = None, **parts: Any) -> MegatronPlan:
     """Two data-parallel ranks of a small Llama."""
     layout = {"cp_comm_type": "a2a"} | parts.pop("parallelism", {})
@@ -88,6 +91,12 @@ TRACED: dict[str, MegatronPlan] = {
     "plain loss": plan(training={"loss": {"cross_entropy": "unfused"}}),
     "narrow gradients": plan(training={"precision": {"gradients": "bf16"}}),
     "whole states": plan(parallelism={"data_parallel_sharding_strategy": "no_shard"}),
+    "recomputed": plan(training={"recompute": {"granularity": "full"}}),
+    "recomputed in groups": plan(parallelism={"pp": 2}, training={"recompute": RERUN}),
+    "first layers recomputed": plan(
+        parallelism={"pp": 2, "vpp": 2},
+        training={"recompute": {"granularity": "full", "method": "block", "num_layers": 1}},
+    ),
     "experts": plan(EXPERTS),
     "latent attention": plan(LATENT | EXPERTS, parallelism={"pp": 2, "vpp": 2}),
 }
@@ -142,7 +151,7 @@ def test_shares_have_every_parameter_once() -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        plan(training={"recompute": {"granularity": "full"}}),
+        plan(training={"recompute": {"granularity": "selective"}}),
         plan(training={"precision": "fp8"}),
         plan(EXPERTS, parallelism={"ep": 2}),
         plan(parallelism={"cp": 2, "cp_comm_type": "p2p"}),

@@ -33,12 +33,13 @@ def lookup(step: TransformerEngine, embedding: Embedding) -> None:
     order = step.tensor("order of the tokens", 3, n, width=INT64)
     sums = n // ROWS_PER_PARTIAL_SUM + min(n, sizes.V // sizes.t) if n > FEW_TOKENS else 0
     partial = step.tensor("partial sums", sums, h, width=FP32)
+    masked = step.tensor("gradient of own tokens", n if step.run.tp > 1 else 0, h)
     step.operation(
         "embedding",
         saves=saves,
         borrows=tuple(borrows),
         backward=highest(
-            (gathered,), (gathered, order, weight), (gathered, order, weight, partial)
+            (gathered, masked), (masked, order, weight), (masked, order, weight, partial)
         ),
         demands=step.out_of_rows(h),
     )

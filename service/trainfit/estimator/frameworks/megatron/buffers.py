@@ -113,13 +113,13 @@ def te_workspaces(run: MegatronRun, compute_capability: str, has_experts: bool) 
 def _dummy_gradients(
     shapes: set[tuple[int, int]], has_head: bool, sizes: Legend, run: MegatronRun
 ) -> int:
-    """One bf16 tensor per distinct weight shape, and one [V / t, h] for the output layer, kept
-    where weight gradients go into the main gradients within the GEMM.
+    """One bf16 tensor per distinct weight shape, that of the output layer [V / t, h] among them,
+    kept where weight gradients go into the main gradients within the GEMM.
     """
     if not run.framework.gradient_accumulation_fusion:
         return 0
-    head = sizes.h * sizes.V // sizes.t if has_head else 0
-    return 2 * (sum(rows * columns for rows, columns in shapes) + head)
+    head = {(sizes.V // sizes.t, sizes.h)} if has_head else set()
+    return 2 * sum(rows * columns for rows, columns in shapes | head)
 
 
 def _global_buffer(

@@ -133,6 +133,10 @@ class MegatronLedger:
         kept = not self.run.framework.deallocate_pipeline_outputs
         return self.sizes.act if kept and not content.output_layer else 0
 
+    def received_bytes(self, content: Content) -> int:
+        """The gradient [n', h] that the next stage sends."""
+        return 0 if content.output_layer else self.sizes.act
+
     def batch_bytes(self, content: Content) -> int:
         """What of the micro-batch's data is alive while the chunk runs forward."""
         return self._mask_bytes if content.embedding or content.output_layer else 0
@@ -202,11 +206,15 @@ class MegatronLedger:
         return self._reruns[kinds]
 
     def _run_again(self, kinds: tuple[int, ...]) -> Segment:
-        """Full recompute keeps the input [n', h] of the group, or its share of it."""
+        """Full recompute keeps the input [n', h] of the group, which its first layer then saves, or
+        a share of it; what the group makes again is held until its backward is over. Source:
+        megatron/core/tensor_parallel/random.py (CheckpointFunction).
+        """
         parts = [self.layer_segments[kind] for kind in kinds]
-        act = self.sizes.act
-        shared = self.run.step.recompute.distribute_saved_activations
-        return rerun(parts[-1].name, parts, act // self.sizes.t if shared else act, act)
+        name, act = parts[-1].name, self.sizes.act
+        if self.run.step.recompute.distribute_saved_activations:
+            return rerun(name, parts, act // self.sizes.t, act, output=act)
+        return rerun(name, parts, act, act, read=act, output=act)
 
 
 def _shapes(groups: tuple[Group, ...]) -> set[tuple[int, int]]:

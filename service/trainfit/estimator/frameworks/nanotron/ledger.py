@@ -121,6 +121,10 @@ class NanotronLedger:
         """No output is kept after it was sent: parallel/pipeline_parallel/state.py."""
         return 0
 
+    def received_bytes(self, content: Content) -> int:  # noqa: ARG002
+        """Nor is what was received: the layers' gradient is made of it."""
+        return 0
+
     def batch_bytes(self, content: Content) -> int:  # noqa: ARG002
         """Token ids stand with the embedding."""
         return 0

@@ -309,6 +309,10 @@ class PytorchLedger:
             for block in self.plan.model.layer_kinds[kind].blocks
         )
 
+    def received_bytes(self, content: Content) -> int:  # noqa: ARG002
+        """What a stage receives stands in a buffer of the pipeline."""
+        return 0
+
     def sent_bytes(self, content: Content) -> int:
         """What a stage makes waits for its backward (torch.distributed.pipelining): [n', h], or
         logits [n, V], of which tensor-parallel ranks have a share each where the loss is parallel.

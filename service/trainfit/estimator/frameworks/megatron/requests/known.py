@@ -11,8 +11,8 @@ ADAM = 8
 
 
 def is_traced(plan: MegatronPlan) -> bool:
-    """Whether the order of a plan's requests is known: TransformerEngine's layers without dropout
-    or recomputation, in 1F1B or interleaved, with Adam in fp32 on the card.
+    """Whether the order of a plan's requests is known: TransformerEngine's layers without dropout,
+    recomputed as a whole or not at all, in 1F1B or interleaved, with Adam in fp32 on the card.
     """
     layout, step, framework = plan.layout, plan.step, plan.framework
     states = step.states
@@ -27,7 +27,7 @@ def is_traced(plan: MegatronPlan) -> bool:
         and states.moments == states.matrix_moments == ADAM
         and states.master == (0 if states.weights == 4 else 4)
         and step.optimizer_offload_ratio == 0
-        and (step.recompute.full == "none" or step.recompute.num_layers == 0)
+        and not step.recompute.distribute_saved_activations
         and not step.recompute.dropped
         and not (step.hidden_dropout or step.attention_backend == "unfused")
         and not framework.defer_embedding_wgrad_compute

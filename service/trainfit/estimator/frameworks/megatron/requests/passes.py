@@ -63,6 +63,8 @@ class Stretches:
         """The stretch of a kind of layer; likewise below, once for each that is asked for."""
         self.forward = cache(self._forward)
         """Forward with all that backward needs."""
+        self.dropping = cache(self._dropping)
+        """Forward that keeps nothing, unless what it reads."""
         self.backward = cache(self._backward)
         """Backward that leaves dummies of new shapes, and whether the gradient that comes is held
         by somebody else.
@@ -88,6 +90,12 @@ class Stretches:
         read = () if stretch.read is None else (stretch.read,)
         made = () if stretch.made is None else (stretch.made,)
         return Passage(turns(stretch.forward, read, [*stretch.kept, *made]))
+
+    def _dropping(self, stretch: Stretch, keeps_input: bool) -> Passage:
+        kept = [stretch.made, stretch.read if keeps_input else None]
+        given = [each for each in (stretch.read,) if each is not None]
+        stays = [each for each in kept if each is not None]
+        return Passage(turns(stretch.forward, given, stays))
 
     def _backward(self, stretch: Stretch, new: frozenset[Shape], held: bool) -> Passage:
         moments: list[Moment] = []

@@ -42,10 +42,18 @@ class Steps(NamedTuple):
     tensors: Mapping[Hashable, Tensor]
 
 
-class Running(NamedTuple):
-    """A stretch of a micro-batch, with the tensors of it that are there."""
+class Unit(NamedTuple):
+    """Stretches that run as one. Layers that run `again` in backward keep what the first reads."""
 
-    stretch: Stretch
+    name: str
+    stretches: tuple[Stretch, ...]
+    again: bool = False
+
+
+class Running(NamedTuple):
+    """A unit of a micro-batch, with the tensors of it that are there."""
+
+    unit: Unit
     here: dict[Tensor, Held]
 
 
@@ -124,7 +132,9 @@ class Rank:
     def _is_new(self, key: Key) -> bool:
         """Whether dummies of gradients are still to be made by a backward."""
         return any(
-            self._stretches.shapes(each.stretch) - self._dummies for each in self._running[key]
+            self._stretches.shapes(stretch) - self._dummies
+            for unit, _ in self._running[key]
+            for stretch in unit.stretches
         )
 
     def _drop(self, key: Key) -> None:
@@ -143,17 +153,11 @@ class Rank:
         data = self._ledger.batch_bytes(content)
         mask = self._recorder.make(data) if data else None
         running = self._running[key] = []
-        for name, stretch in self._of(content):
-            self._recorder.moment = f"{step} {name}_forward {number}"
-            self._before(name)
-            here: dict[Tensor, Held] = {}
-            if stretch.read is not None and stream is not None:
-                here[stretch.read] = stream
-                stream = None
-            self._recorder.run(self._stretches.forward(stretch), here)
-            if stretch.made is not None:
-                stream = here.pop(stretch.made)
-            running.append(Running(stretch, here))
+        for unit in self._units(content):
+            self._recorder.moment = f"{step} {unit.name}_forward {number}"
+            self._before(unit.name)
+            here, stream = self._unit_forward(unit, stream)
+            running.append(Running(unit, here))
         if mask is not None:
             self._recorder.release(mask)
         if stream is not None:
@@ -169,41 +173,92 @@ class Rank:
 
     def _run_backward(self, key: Key, step: str) -> None:
         number, _ = key
-        content, stretches = self._contents[number], self._stretches
+        content = self._contents[number]
         recorder = self._recorder
         received = None if content.output_layer else recorder.make(self._ledger.sizes.act)
         gradient, before, self._received = received, self._received, received
         if before is not None:
             recorder.release(before)
-        for stretch, here in reversed(self._running.pop(key)):
-            recorder.moment = f"{step} backward {number}"
-            held = gradient is not None and gradient is received
-            if stretch is stretches.head:
+        for unit, here in reversed(self._running.pop(key)):
+            recorder.moment = f"{step} {unit.name}_backward {number}"
+            if unit.stretches[0] is self._stretches.head:
                 self._stand("cublas backward", self._standing.cublas)
-            if stretch.of_made is not None and gradient is not None:
-                here[stretch.of_made] = gradient
-            new = stretches.shapes(stretch) - self._dummies
-            self._dummies |= new
-            recorder.run(stretches.backward(stretch, new, held), here)
-            of_read = stretches.of_read(stretch, held=held)
-            gradient = None if of_read is None else here.get(of_read)
+            gradient = self._unit_backward(unit, here, gradient, received)
         if key in self._outputs:
             recorder.release(self._outputs.pop(key))
         sent, self._sent = self._sent, gradient
         if sent is not None:
             recorder.release(sent)
 
-    def _of(self, content: Content) -> Iterator[tuple[str, Stretch]]:
-        """The stretches of a chunk in forward order."""
-        stretches = self._stretches
+    def _unit_forward(
+        self, unit: Unit, stream: Held | None
+    ) -> tuple[dict[Tensor, Held], Held | None]:
+        """What a unit keeps, and the residual stream behind it."""
+        kept: dict[Tensor, Held] = {}
+        for stretch in unit.stretches:
+            here = {} if stretch.read is None or stream is None else {stretch.read: stream}
+            first = stretch is unit.stretches[0] and not kept
+            if unit.again:
+                self._recorder.run(self._stretches.dropping(stretch, first), here)
+            else:
+                self._recorder.run(self._stretches.forward(stretch), here)
+            stream = None if stretch.made is None else here.pop(stretch.made)
+            kept.update(here)
+        return kept, stream
+
+    def _unit_backward(
+        self, unit: Unit, here: dict[Tensor, Held], gradient: Held | None, received: Held | None
+    ) -> Held | None:
+        """The gradient before a unit. What runs again holds the gradient that it was given, and
+        what it made, until all of it is through.
+        """
+        heres, output = [here], None
+        if unit.again:
+            heres, output = self._run_again(unit, here)
+        given = gradient
+        for stretch, own in zip(reversed(unit.stretches), reversed(heres), strict=True):
+            held = gradient is not None and gradient is (given if unit.again else received)
+            if stretch.of_made is not None and gradient is not None:
+                own[stretch.of_made] = gradient
+            new = self._stretches.shapes(stretch) - self._dummies
+            self._dummies |= new
+            self._recorder.run(self._stretches.backward(stretch, new, held), own)
+            of_read = self._stretches.of_read(stretch, held=held)
+            gradient = None if of_read is None else own.get(of_read)
+        if output is not None:
+            self._recorder.release(output)
+            if given is not None and given is not received:
+                self._recorder.release(given)
+        return gradient
+
+    def _run_again(
+        self, unit: Unit, here: dict[Tensor, Held]
+    ) -> tuple[list[dict[Tensor, Held]], Held | None]:
+        """Forward with all that backward needs, from what the first layer has read."""
+        heres, (stream, *_) = [], here.values()
+        for stretch in unit.stretches:
+            assert stretch.read is not None
+            assert stretch.made is not None
+            own = {stretch.read: stream}
+            self._recorder.run(self._stretches.forward(stretch), own)
+            stream = own.pop(stretch.made)
+            heres.append(own)
+        return heres, stream
+
+    def _units(self, content: Content) -> Iterator[Unit]:
+        """The units of a chunk in forward order."""
+        stretches, policy = self._stretches, self._plan.step.recompute
         if content.embedding:
-            yield "embedding", stretches.embedding
-        for kind in content.kinds:
-            yield "layer", stretches.layer(kind)
+            yield Unit("embedding", (stretches.embedding,))
+        layers = [stretches.layer(kind) for kind in content.kinds]
+        size = policy.num_layers if policy.full == "uniform" else 1
+        for first in range(0, len(layers), size):
+            again = bool(layers) and self._ledger.is_recomputed(first, content.kinds[first])
+            yield Unit("layer", tuple(layers[first : first + size]), again)
         if content.final_norm:
-            yield "final_norm", stretches.final_norm
+            yield Unit("final_norm", (stretches.final_norm,))
         if content.output_layer:
-            yield "head", stretches.head
+            yield Unit("head", (stretches.head,))
 
     def _before(self, name: str) -> None:
         """What is there from the first layer or head that runs on."""
