@@ -97,6 +97,14 @@ TRACED: dict[str, MegatronPlan] = {
         parallelism={"pp": 2, "vpp": 2},
         training={"recompute": {"granularity": "full", "method": "block", "num_layers": 1}},
     ),
+    **{
+        f"{module} recomputed": plan(
+            LATENT | EXPERTS,
+            parallelism={"tp": 2, "pp": 2},
+            training={"recompute": {"granularity": "selective", "modules": [module]}},
+        )
+        for module in ("core_attn", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts")
+    },
     "experts": plan(EXPERTS),
     "latent attention": plan(LATENT | EXPERTS, parallelism={"pp": 2, "vpp": 2}),
 }
@@ -151,7 +159,7 @@ def test_shares_have_every_parameter_once() -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        plan(training={"recompute": {"granularity": "selective"}}),
+        plan(training={"offload_modules": ["core_attn"]}),
         plan(training={"precision": "fp8"}),
         plan(EXPERTS, parallelism={"ep": 2}),
         plan(parallelism={"cp": 2, "cp_comm_type": "p2p"}),

@@ -76,7 +76,9 @@ class TransformerEngine(Program):
         """
         sizes, inputs = self.sizes, x.shape[-1]
         y = self.tensor(output, sizes.n, features)
-        gathered = self.tensor("gathered input", sizes.n_gathered, inputs)
+        gathered, again = [
+            self.tensor("gathered input", sizes.n_gathered, inputs) for _ in range(2)
+        ]
         of_x, of_y = self.passed_back(x, INPUT_GRADIENT), self.of_output(y)
         whole = self.tensor("input gradient of all", sizes.n, inputs) if sizes.n_gathered else of_x
         both = (whole, of_x) if sizes.n_gathered else (of_x,)
@@ -86,11 +88,7 @@ class TransformerEngine(Program):
             makes=(y,),
             saves=self.reads(x),
             borrows=(gathered,),
-            backward=highest(
-                (of_y, gathered),
-                (of_y, gathered, whole),
-                (of_y, gathered, *both, *weights),
-            ),
+            backward=highest((of_y, again), (of_y, again, whole), (of_y, again, *both, *weights)),
             weight=(rows or features, inputs),
             demands=(Product(sizes.n, inputs, features), *self.into_columns(inputs)),
         )

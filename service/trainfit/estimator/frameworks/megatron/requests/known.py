@@ -12,7 +12,7 @@ ADAM = 8
 
 def is_traced(plan: MegatronPlan) -> bool:
     """Whether the order of a plan's requests is known: TransformerEngine's layers without dropout,
-    recomputed as a whole or not at all, in 1F1B or interleaved, with Adam in fp32 on the card.
+    in 1F1B or interleaved, with Adam in fp32 on the card.
     """
     layout, step, framework = plan.layout, plan.step, plan.framework
     states = step.states
@@ -28,7 +28,7 @@ def is_traced(plan: MegatronPlan) -> bool:
         and states.master == (0 if states.weights == 4 else 4)
         and step.optimizer_offload_ratio == 0
         and not step.recompute.distribute_saved_activations
-        and not step.recompute.dropped
+        and not step.recompute.offloaded
         and not (step.hidden_dropout or step.attention_backend == "unfused")
         and not framework.defer_embedding_wgrad_compute
         and not framework.overlap_moe_expert_parallel_comm

@@ -7,20 +7,21 @@ torch/csrc/autograd/input_buffer.cpp (can_accumulate_inplace), TransformerEngine
 (get_dummy_wgrad).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.layers import norms_stand_apart
-from trainfit.estimator.ledger import Group
+from trainfit.estimator.ledger import Group, Operation
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.estimator.trace.moments import Moment, backward, forward, saved, turns
 from trainfit.estimator.trace.recorder import Passage
 from trainfit.specs.blocks import Sublayer
 
 Shape = tuple[int, int]
+NO_MODULES: Mapping[str, Sequence[Operation]] = {}
 
 
 class Step(NamedTuple):
@@ -55,6 +56,7 @@ class Stretches:
 
     def __init__(self, ledger: MegatronLedger) -> None:
         self._ledger, self._run, self._act = ledger, ledger.run, ledger.sizes.act
+        self._dropped = ledger.dropped
         self._dummies: dict[Shape, Tensor] = {}
         self.embedding = self._embedding()
         self.final_norm = self._behind(ledger.final_norm(), hands=True)
@@ -156,7 +158,8 @@ class Stretches:
         for sublayer, groups in reversed(parts):
             back += self._sublayer_backward(sublayer, groups)
             back.append(Step(back[-1].moment[-1:], adds=True))
-        kept = frozenset([each for _, groups in parts for each in saved(groups)])
+        every = [each for _, groups in parts for each in saved(groups)]
+        kept = frozenset([each for each in every if self._dropped.isdisjoint(each.dropped_by)])
         return Stretch(kept, tuple(run), tuple(back), reads[0], made, flow, flow, added)
 
     def _sublayer_backward(self, sublayer: Sublayer, groups: tuple[Group, ...]) -> Iterator[Step]:
@@ -164,10 +167,24 @@ class Stretches:
         until it is through.
         """
         inputs, *blocks = groups
-        yield from _reversed(blocks)
+        modules = self._modules(groups)
+        yield from _reversed(blocks, modules)
         incoming = () if norms_stand_apart(sublayer, self._run) else _incoming(blocks[0])
-        for step in _reversed([inputs]):
+        for step in _reversed([inputs], modules):
             yield step._replace(moment=(*incoming, *step.moment))
+
+    def _modules(self, groups: tuple[Group, ...]) -> dict[str, list[Operation]]:
+        """The operations of each module that runs again by itself, which they do before the last of
+        them runs backward.
+        """
+        modules: dict[str, list[Operation]] = {}
+        for operation in (each for group in groups for each in group):
+            rows = [row.dropped_by for row in operation.tensors]
+            names = [name for told in (operation.modules, *rows) for name in told]
+            found = [name for name in names if name in self._dropped]
+            if found:
+                modules.setdefault(found[0], []).append(operation)
+        return modules
 
     def _stream(self) -> Tensor:
         return Tensor("residual stream", (self._act,), 1, (), Role.BLOCK_INPUT)
@@ -176,10 +193,16 @@ class Stretches:
         return Tensor("gradient of the residual stream", (self._act,), 1, ())
 
 
-def _reversed(groups: Sequence[Group]) -> Iterator[Step]:
-    """Operations backward, from the last to the first."""
+def _reversed(
+    groups: Sequence[Group], modules: Mapping[str, Sequence[Operation]] = NO_MODULES
+) -> Iterator[Step]:
+    """Operations backward, from the last to the first. Those of a module run forward again before
+    the last of them runs backward, and leave what they had let go of.
+    """
+    again = {id(operations[-1]): operations for operations in modules.values()}
     for group in reversed(groups):
         for operation in reversed(group):
+            yield from map(Step, forward([tuple(again.get(id(operation), ()))]))
             *before, last = backward([(operation,)]) or [()]
             yield from map(Step, before)
             yield Step(last, operation.gemm)

@@ -119,11 +119,13 @@ class Rank:
         """Turns of one forward and one backward up to the highest of a cycle."""
         pipeline, m = self._plan.layout.pipeline, self._plan.batch.num_microbatches
         chunks = [chunk_activations(self._ledger, each) for each in self._contents]
+        act = self._ledger.sizes.act
 
         def height(turn: Turn) -> int:
             forward, backward = chunks[turn.forward], chunks[turn.backward]
+            before = forward.forward.total + act * turn.received
             after = forward.saved - backward.saved + backward.backward.total
-            return turn.live + max(forward.forward.total, after)
+            return turn.live + act * turn.sent + max(before, after)
 
         found = turns(pipeline, m, self._number, [chunk.saved for chunk in chunks])
         alone = pipeline.pp == 1
