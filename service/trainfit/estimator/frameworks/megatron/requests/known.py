@@ -6,6 +6,8 @@ from trainfit.specs.blocks import Attention, Experts, LatentAttention, Layer, Ml
 
 MOST_PASSES = 1_024
 """Layers that run forward in the longest trace that is replayed."""
+MOST_EXPERTS = 2_048
+"""Experts of a rank in a trace that is replayed."""
 ADAM = 8
 """Bytes of its two moments in fp32."""
 
@@ -35,6 +37,7 @@ def is_traced(plan: MegatronPlan) -> bool:
         and not framework.nccl_ub
         and _is_plain(plan)
         and _passes(plan) <= MOST_PASSES
+        and _experts(plan) <= MOST_EXPERTS
     )
 
 
@@ -43,6 +46,12 @@ def _passes(plan: MegatronPlan) -> int:
     pipeline, m = plan.layout.pipeline, plan.batch.num_microbatches
     layers = -(-plan.model.num_layers // (pipeline.pp * pipeline.vpp))
     return (2 * warm_up(pipeline, m, 0) + 2 + cycle(pipeline)) * layers
+
+
+def _experts(plan: MegatronPlan) -> int:
+    """Experts that a rank has, whose matrices are parameters of their own each."""
+    most = max([block.experts for block in plan.model.blocks if isinstance(block, Experts)] or [0])
+    return most // plan.layout.ep * -(-plan.model.num_layers // plan.layout.pipeline.pp)
 
 
 def _is_plain(plan: MegatronPlan) -> bool:
