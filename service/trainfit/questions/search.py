@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from typing import Annotated, Any
 
 from pydantic import ValidationError
@@ -134,6 +134,15 @@ def progress(standing: Standing) -> Progress:
 
 
 def _grounds(request: SearchRequest, find: Find) -> list[Ground]:
+    """Where is searched. Raises RefusedError where that is nowhere, or in too many places."""
+    places = len(request.gpus or (request.gpu,)) * prod(map(len, request.alternatives.values()))
+    portions = places * len(worlds(request, request.max_gpus, finely=True))
+    if portions > MAX_PORTIONS:
+        message = (
+            f"{places} cards and alternatives on so many numbers of GPUs are {portions} "
+            f"searches, and at most {MAX_PORTIONS} are made at once; give num_gpus, or fewer"
+        )
+        raise _refused("/alternatives" if request.alternatives else "/gpus", "too_many", message)
     pricing = Pricing(find, MEMOS)
     try:
         model = pricing.model_of(request.model).spec
@@ -148,13 +157,6 @@ def _grounds(request: SearchRequest, find: Find) -> list[Ground]:
 def _check(request: SearchRequest, places: Sequence[Ground]) -> None:
     """Raise RefusedError where what is sought cannot be told."""
     training, objective = request.training, request.objective
-    portions = len(places) * len(worlds(places[0].job, request.max_gpus, finely=True))
-    if portions > MAX_PORTIONS:
-        message = (
-            f"{len(places)} cards and alternatives on so many numbers of GPUs are {portions} "
-            f"searches, and at most {MAX_PORTIONS} are made at once; give num_gpus, or fewer"
-        )
-        raise _refused("/alternatives" if request.alternatives else "/gpus", "too_many", message)
     if objective not in BY_TIME:
         return
     untimed = [each.gpu for each in places if not each.is_timed]

@@ -16,17 +16,25 @@ from trainfit.decisions.search.space import Sizes, worlds
 from trainfit.specs.framework import FrameworkName
 from trainfit.specs.search import BY_TIME, Objective, SearchRequest
 
-MAX_LAYOUTS: Mapping[FrameworkName, int] = {
-    "megatron": 12_000,
-    "nanotron": 12_000,
-    "torchtitan": 2_000,
-    "transformers": 2_000,
+
+class Most(NamedTuple):
+    """Layouts that a search looks at: in all, and in one portion, which a worker has to do in its
+    time.
+    """
+
+    layouts: int
+    at_once: int
+
+
+MOST: Mapping[FrameworkName, Most] = {
+    "megatron": Most(12_000, 3_000),
+    "nanotron": Most(12_000, 3_000),
+    "torchtitan": Most(2_000, 500),
+    "transformers": Most(2_000, 500),
 }
-"""Layouts that one search looks at, some seconds of processor time: a few tenths of a millisecond
-each where layers are alike on every rank, ten times as long where a schedule is run through.
+"""Each takes some tenths of a millisecond, or ten times as long where schedules of PyTorch are run
+through.
 """
-MAX_AT_ONCE = 3_000
-"""The same of one portion, which a worker has to do in its time."""
 MAX_PORTIONS = 256
 
 
@@ -89,7 +97,8 @@ def advance(request: SearchRequest, grounds: Sequence[Ground], standing: Standin
     what, number, num_gpus = standing.portions[standing.done]
     ground, place, tally = grounds[number], (number, num_gpus), standing.tally
     ascends = request.objective == "fewest_gpus"
-    left = min(MAX_AT_ONCE, MAX_LAYOUTS[ground.job.framework.name] - tally.layouts)
+    most = MOST[ground.job.framework.name]
+    left = min(most.at_once, most.layouts - tally.layouts)
     too_large = set[Sizes]() if ascends else standing.too_large.setdefault(number, set())
     match what:
         case "scout":
