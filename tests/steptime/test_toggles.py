@@ -105,6 +105,25 @@ def test_optimizer_states_on_the_host_take_longer() -> None:
     assert on_host.parts.optimizer_seconds > 5 * llama().parts.optimizer_seconds
 
 
+def test_weights_on_the_host_are_fetched_for_every_pass() -> None:
+    job = {"parallelism": {"data_parallel_sharding_strategy": "optim_grads_params"}}
+    here, there = (
+        timed(**job, framework={"name": "transformers", "offload_params": on_host})
+        for on_host in (False, True)
+    )
+    assert there.parts.data_parallel_seconds > here.parts.data_parallel_seconds
+    assert there.parts.optimizer_seconds > 5 * here.parts.optimizer_seconds
+
+
+def test_experts_of_one_kernel_are_launched_at_once() -> None:
+    job = {"parallelism": {"num_gpus": 8}, "training": {"micro_batch_size": 1}}
+    waits = {
+        name: timed(EXPERTS, **job, framework={"name": name}).parts.host_seconds
+        for name in ("megatron", "torchtitan")
+    }
+    assert waits["torchtitan"] < waits["megatron"]
+
+
 @pytest.mark.parametrize(
     ("schedule", "share"),
     [("1f1b", 1.0), ("zb-h1", 0.75), ("zb-h2", 0.0)],

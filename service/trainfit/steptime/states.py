@@ -34,6 +34,9 @@ def state_seconds(
     each = traffic.gathers * gathered + traffic.reduces_each * reduced
     once = (not traffic.gathers) * gathered + (not traffic.reduces_each) * reduced
     shard = local.dense / shards[0] + local.expert / shards[1]
+    if traffic.fetches:
+        fetched = traffic.weight * shard / links.gpu.host_bytes_per_second
+        each, once = each + traffic.gathers * fetched, once + (not traffic.gathers) * fetched
     moved = shard * traffic.optimizer
     memory = links.gpu.memory_bytes_per_second * links.gpu.reach.memory
     optimizer = (1 - traffic.on_host) * moved / memory

@@ -25,6 +25,11 @@ COLLECTIVES_LAUNCH = 1.4
 """Host time of a layer whose collectives are launched on a stream of their own, to one without."""
 
 
+EXPERT_LAUNCHES = 0.15
+"""What one more product of a grouped linear takes the host, to a whole operation, which launches
+several kernels."""
+
+
 class Cost(NamedTuple):
     """Seconds of one direction: kernels, and exchanges as far as nothing hides them."""
 
@@ -78,6 +83,7 @@ class Timer:
         self._links = links
         self._ep = links.groups["ep"].size
         self._launch = stack.host_seconds
+        self._each_expert = EXPERT_LAUNCHES if execution.launches_experts else 0.0
         if links.groups["tp"].size > 1:
             self._launch *= COLLECTIVES_LAUNCH
         overlaps = execution.overlaps_experts
@@ -112,13 +118,13 @@ class Timer:
 
     def _operation(self, operation: Operation) -> tuple[Cost, Cost, float, float]:
         """Forward, backward, of that the gradients of weights, and the arithmetic of both. The host
-        launches the products of experts one by one.
+        may launch the products of experts one by one.
         """
         compute = compute_back = attention = attention_back = weights = useful = 0.0
         tensor = [0.0, 0.0]
         expert = [0.0, 0.0]
         context = [0.0, 0.0]
-        computes, launches = False, 1
+        computes, launches = False, 1.0
         for demand in operation.demands:
             match demand:
                 case Product():
@@ -127,7 +133,7 @@ class Timer:
                     of_weight *= demand.gradients - 1
                     compute_back += of_input + of_weight
                     weights += of_weight
-                    launches = max(launches, demand.experts // self._ep)
+                    launches += self._each_expert * (demand.experts // self._ep)
                     useful += model_flops(demand)
                     computes = True
                 case Attention():

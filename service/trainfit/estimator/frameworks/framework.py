@@ -56,7 +56,7 @@ class StateTraffic(NamedTuple):
     after the optimizer's step, or `gathers` times for every micro-batch; where they share nothing
     out, there are none, and gradients are scattered and gathered. The step reads and writes
     `optimizer` bytes for each parameter of a shard, of which `on_host` is the share that does so in
-    host memory.
+    host memory. With `fetches` the weights of a shard come from there whenever they are gathered.
     """
 
     gradient: float
@@ -66,17 +66,20 @@ class StateTraffic(NamedTuple):
     overlapped: bool
     optimizer: float
     on_host: float = 0.0
+    fetches: bool = False
 
 
 class Execution(NamedTuple):
     """How a plan's operations run: linears in fp8, by which recipe; the tokens of one micro-batch
     exchanged while another is computed (`overlaps_experts`); gradients of weights that are made
-    before they are added to those of earlier micro-batches, not within the product (`adds_apart`).
+    before they are added to those of earlier micro-batches, not within the product (`adds_apart`);
+    the products of experts launched one by one, not as one kernel (`launches_experts`).
     """
 
     fp8: Fp8Recipe | None
     overlaps_experts: bool
     adds_apart: bool
+    launches_experts: bool
 
 
 class Ledger(Segments, Protocol):

@@ -41,11 +41,14 @@ def ledger(plan: MegatronPlan, *, symbolic: bool = False) -> MegatronLedger:
 
 
 def execution(plan: MegatronPlan) -> Execution:
-    """Tokens are exchanged beside the computation where that is asked for."""
+    """TransformerEngine's grouped linear launches a product for each expert
+    (module/grouped_linear.py).
+    """
     return Execution(
         fp8=plan.step.fp8_recipe,
         overlaps_experts=plan.framework.overlap_moe_expert_parallel_comm,
         adds_apart=not plan.framework.gradient_accumulation_fusion,
+        launches_experts=True,
     )
 
 

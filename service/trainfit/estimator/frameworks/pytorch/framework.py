@@ -49,9 +49,15 @@ def ledger(plan: PytorchPlan, *, symbolic: bool = False) -> PytorchLedger:
 
 
 def execution(plan: PytorchPlan) -> Execution:
-    """torchao's float8 linears. autograd adds gradients of several micro-batches up."""
-    adds = plan.batch.num_microbatches > 1
-    return Execution(fp8=plan.step.fp8_recipe, overlaps_experts=False, adds_apart=adds)
+    """torchao's float8 linears, torch._grouped_mm. autograd adds gradients of several micro-batches
+    up.
+    """
+    return Execution(
+        fp8=plan.step.fp8_recipe,
+        overlaps_experts=False,
+        adds_apart=plan.batch.num_microbatches > 1,
+        launches_experts=False,
+    )
 
 
 def shared_ledger(plan: PytorchPlan, memo: Memo) -> PytorchLedger:
@@ -76,7 +82,8 @@ def state_traffic(plan: PytorchPlan) -> StateTraffic:
         optimizer=float(
             states.gradients + 2 * (states.parameters + states.master + states.moments)
         ),
-        on_host=float(zero is not None and zero.optimizer_on_host),
+        on_host=float(engine.on_host or (zero is not None and zero.optimizer_on_host)),
+        fetches=engine.on_host or (zero is not None and zero.parameters_on_host),
     )
 
 
