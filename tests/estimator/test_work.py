@@ -115,7 +115,7 @@ def test_micro_batches_beyond_the_steady_state_take_none(
 def test_twice_the_layers_take_twice_the_steps(framework: str, granularity: str | None) -> None:
     training = {"recompute": {"granularity": granularity}} if granularity else {}
     in_steps, in_work = doubled(
-        lambda layers: plan(framework, spec={"num_layers": layers}, training=training), 128
+        lambda layers: plan(framework, spec={"num_layers": layers}, training=training), 64
     )
     assert in_steps < 2.5
     assert in_work < 2.5

@@ -80,11 +80,12 @@ def fit_check(
     price: Callable[[Job], Estimate],
     unread: Sequence[NotModelled] = (),
     suggesting: Callable[[Job], Estimate] | None = None,
+    scouting: Callable[[Job], Estimate] | None = None,
 ) -> FitCheck:
     """The verdict on a job. `price` estimates a job or raises RefusedError, which propagates
     unless all that is wrong is that something is not modelled. Of a job that leaves out what is
-    `unread`, only that is certain which this cannot change. `suggesting` prices suggestions, where
-    it is given.
+    `unread`, only that is certain which this cannot change. `suggesting` prices suggestions, and
+    `scouting` what may become one, where they are given.
     """
     room = room_on(request.gpu, request.policy)
     try:
@@ -99,7 +100,8 @@ def fit_check(
     bare = uncalibrated(estimate)
     helpful: list[Suggestion] = []
     if request.suggest and not unread and verdict in ("tight", "does_not_fit"):
-        helpful = suggestions(request, estimate, suggesting or price, room)
+        pricing = suggesting or price
+        helpful = suggestions(request, estimate, pricing, scouting or pricing, room)
     return _answer(
         request,
         room,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, islice
+from operator import attrgetter
 
 from pydantic import ValidationError
 
@@ -55,30 +57,50 @@ class Verified:
 
 
 def suggestions(
-    job: Job, estimate: Estimate, price: Callable[[Job], Estimate], room: Room
+    job: Job,
+    estimate: Estimate,
+    price: Callable[[Job], Estimate],
+    scout: Callable[[Job], Estimate],
+    room: Room,
 ) -> list[Suggestion]:
-    """What helps, best first: single changes, and pairs of them where no single one is enough."""
-
-    def verified(proposed: Iterable[Candidate]) -> Iterator[Verified]:
-        for candidate in proposed:
-            changes = patch(job, candidate.values)
-            try:
-                changed = price(apply(job, changes))
-            except (RefusedError, ValidationError):
-                continue
-            saved = _needed(estimate) - _needed(changed)
-            if saved > 0:
-                suggestion = Suggestion(list(changes), saved, candidate.cost, room.verdict(changed))
-                yield Verified(candidate, suggestion, _needs(changed))
-
-    found = list(verified(candidates(job, estimate.parallelism.num_gpus)))
+    """What helps, best first: single changes, and pairs of them where no single one is enough. They
+    are found among what `scout` prices, and those that are offered `price` does.
+    """
+    before = estimate if scout is price else scout(job)
+    scouted = partial(_verified, job, before, scout, room)
+    found = list(scouted(candidates(job, estimate.parallelism.num_gpus)))
     best = _best_verdict(estimate)
     if all(each.suggestion.verdict != best for each in found):
-        proposed = islice(_pairs(found, estimate, room), PAIRS_TRIED)
-        fitting = (each for each in verified(proposed) if each.suggestion.verdict == best)
+        proposed = islice(_pairs(found, before, room), PAIRS_TRIED)
+        fitting = (each for each in scouted(proposed) if each.suggestion.verdict == best)
         found += islice(fitting, PAIRS_WANTED)
-    found.sort(key=lambda each: each.order)
-    return [each.suggestion for each in found[:OFFERED]]
+    found = sorted(found, key=_order)[:OFFERED]
+    if scout is not price:
+        offered = [each.candidate for each in found]
+        found = sorted(_verified(job, estimate, price, room, offered), key=_order)
+    return [each.suggestion for each in found]
+
+
+def _verified(
+    job: Job,
+    before: Estimate,
+    price: Callable[[Job], Estimate],
+    room: Room,
+    proposed: Iterable[Candidate],
+) -> Iterator[Verified]:
+    for candidate in proposed:
+        changes = patch(job, candidate.values)
+        try:
+            changed = price(apply(job, changes))
+        except (RefusedError, ValidationError):
+            continue
+        saved = _needed(before) - _needed(changed)
+        if saved > 0:
+            suggestion = Suggestion(list(changes), saved, candidate.cost, room.verdict(changed))
+            yield Verified(candidate, suggestion, _needs(changed))
+
+
+_order = attrgetter("order")
 
 
 def _needed(estimate: Estimate) -> int:

@@ -35,16 +35,19 @@ if TYPE_CHECKING:
     from trainfit.estimator.reserved import Replayed
 
 
-def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) -> Estimate:
+def estimate(
+    plan: Plan, *, activations: bool = True, memo: Memo | None = None, replay: bool = True
+) -> Estimate:
     """Memory of every pipeline rank of a plan. Pure: it reads nothing but the plan.
 
     Without `activations` only model states and standing buffers are counted. What plans of the
-    same `memo` have in common is worked out once.
+    same `memo` have in common is worked out once. Without `replay` reserved bytes rest on a ratio,
+    which costs a hundredth.
     """
     memo = Memo() if memo is None else memo
     table = parameters_of(plan, memo)
     ranks = list(framework_of(plan).ranks(plan, table, memo, activations=activations))
-    stages = _needs(ranks, plan, memo, activations=activations)
+    stages = _needs(ranks, plan, memo, replay=activations and replay)
     bases = {stage.reserved_basis for stage in stages}
     released = any(stage.cache_releases != "none" for stage in stages)
     uncounted = not_followed(plan)
@@ -60,11 +63,11 @@ def estimate(plan: Plan, *, activations: bool = True, memo: Memo | None = None) 
     )
 
 
-def needs(plan: Plan, memo: Memo) -> Needs:
+def needs(plan: Plan, memo: Memo, *, replay: bool = True) -> Needs:
     """What every pipeline rank of a plan needs: of its estimate the part that decides."""
     table = parameters_of(plan, memo)
     ranks = list(framework_of(plan).ranks(plan, table, memo, activations=True))
-    stages = _needs(ranks, plan, memo, activations=True)
+    stages = _needs(ranks, plan, memo, replay=replay)
     return Needs(
         _data_parallelism(plan), stages, _binding(stages), warnings_of(plan, not_followed(plan))
     )
@@ -118,11 +121,11 @@ def _trainable(plan: Plan, counts: ParameterCounts, table: ParameterTable, memo:
     return counts.trainable if trained is None else trained
 
 
-def _needs(ranks: Sequence[Rank], plan: Plan, memo: Memo, *, activations: bool) -> list[StageNeeds]:
+def _needs(ranks: Sequence[Rank], plan: Plan, memo: Memo, *, replay: bool) -> list[StageNeeds]:
     framework = framework_of(plan)
     stray = framework.stray_permille(plan)
     allocated = [_allocated(rank, stray) for rank in ranks]
-    replayed = memo(_replayed, plan, memo, tuple(allocated)) if activations else {}
+    replayed = memo(_replayed, plan, memo, tuple(allocated)) if replay else {}
 
     def needed(plan: Plan) -> list[StageNeeds]:
         outside = outside_of(plan)

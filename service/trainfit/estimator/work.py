@@ -14,15 +14,16 @@ PLAN = 1_500
 """What every estimate has: counts of parameters, assumptions, an answer."""
 
 
-def work(plan: Plan) -> int:
+def work(plan: Plan, *, replay: bool = True) -> int:
     """Units of work to estimate a plan and to write the answer, none of it remembered: no more than
-    microseconds of one core of a common server. tests/bench prints both.
+    microseconds of one core of a common server. tests/bench prints both. Without `replay` its
+    allocator is not replayed.
 
     Kinds of layers are estimated once, layers are passed one by one, chunks run through the
     schedule of their rank. The number of micro-batches, and sizes that are only multiplied, cost
     nothing.
     """
-    layout, costs = plan.layout, framework_of(plan).costs(plan)
+    layout, costs = plan.layout, framework_of(plan).costs(plan, replay=replay)
     return (
         PLAN
         + costs.once

@@ -1,5 +1,6 @@
 """Jobs side by side, in the order in which they were sent, as they are sent."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,6 +13,7 @@ from trainfit.decisions.quantities import gib, plain
 from trainfit.decisions.room import room_on
 from trainfit.decisions.verdict import Verdict, standing
 from trainfit.estimator.results import Needs
+from trainfit.estimator.work import work
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.questions.answers import Sent, html_table
 from trainfit.questions.bounds import bounded_needs
@@ -21,7 +23,7 @@ from trainfit.questions.jobs import not_a_job
 from trainfit.questions.kinds import INVALID_PATCH
 from trainfit.questions.launches import LAUNCH, Asked, job_from
 from trainfit.questions.pricing import Pricing
-from trainfit.questions.problems import Problem, problem
+from trainfit.questions.problems import ANSWER_ERRORS, Problem, problem
 from trainfit.questions.releases import needed
 from trainfit.questions.several import Opened, Told, answered_one, named_jobs
 from trainfit.resolve.findings import Change, Finding
@@ -33,6 +35,11 @@ from trainfit.specs.several import (
     NamedChange,
 )
 from trainfit.steptime import Seconds, StepTime
+
+REPLAYED_WORK = 3_000_000
+"""Work for all jobs, up to which their allocators are replayed, some seconds at most. What more
+jobs reserve rests on a ratio, that of each of them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +99,10 @@ def compare_jobs(
 ) -> SideBySide:
     """Each job beside a baseline: one of them, or the job that changes are made to."""
     pricing = Pricing(find)
+    replay = sum(_work(asked, pricing) for asked in opened.values()) <= REPLAYED_WORK
+    price = partial(pricing.needs, replay=replay)
     results = {
-        name: answered_one(asked, partial(_needs, asked, pricing), told)
+        name: answered_one(asked, partial(_needs, asked, price), told)
         for name, asked in opened.items()
     }
     names = list(opened)
@@ -130,13 +139,26 @@ def compare_jobs(
     )
 
 
+def _work(asked: Asked[Job] | Problem, pricing: Pricing) -> int:
+    """Work for a job, none for one that is refused."""
+    if isinstance(asked, Problem):
+        return 0
+    try:
+        return work(pricing.plan_of(asked.job))
+    except ANSWER_ERRORS:
+        return 0
+
+
 def _needs(
-    asked: Asked[Job] | Problem, pricing: Pricing, job: Job, _: LaunchReading | None
+    asked: Asked[Job] | Problem,
+    price: Callable[[Job], Needs],
+    job: Job,
+    _: LaunchReading | None,
 ) -> Needs:
     if isinstance(asked, Problem):
-        return pricing.needs(job)
+        return price(job)
     variants = asked.variants
-    return bounded_needs(job, asked.bounded, lambda each: needed(each, variants, pricing.needs))
+    return bounded_needs(job, asked.bounded, lambda each: needed(each, variants, price))
 
 
 def _verdict(asked: Asked[Job] | Problem, needs: Needs, policy: Headroom) -> Verdict | None:

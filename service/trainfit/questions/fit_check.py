@@ -124,6 +124,7 @@ def _check(
         _spanning(reading, price or pricing.estimate),
         [*missing, *_unread(reading)],
         suggesting=_spanning(reading, price or pricing.within(SUGGESTING_WORK)),
+        scouting=_spanning(reading, price or pricing.within(SUGGESTING_WORK, replay=False)),
     )
     if _wants_more_gpus(request, decision):
         assert decision.estimate is not None

@@ -27,22 +27,24 @@ class Pricing:
     def estimate(self, job: Job) -> Estimate:
         return estimate(self.plan_of(job), memo=self.memo)
 
-    def within(self, units: int) -> Callable[[Job], Estimate]:
-        """Prices as many jobs as come to this work in all, and refuses the others."""
+    def within(self, units: int, *, replay: bool = True) -> Callable[[Job], Estimate]:
+        """Prices as many jobs as come to this work in all, and refuses the others. Without `replay`
+        their allocators are not replayed.
+        """
         left = units
 
         def priced(job: Job) -> Estimate:
             nonlocal left
             plan = self.plan_of(job)
-            left -= work(plan)
+            left -= work(plan, replay=replay)
             if left < 0:
                 raise RefusedError(())
-            return estimate(plan, memo=self.memo)
+            return estimate(plan, memo=self.memo, replay=replay)
 
         return priced
 
-    def needs(self, job: Job) -> Needs:
-        return needs(self.plan_of(job), self.memo)
+    def needs(self, job: Job, *, replay: bool = True) -> Needs:
+        return needs(self.plan_of(job), self.memo, replay=replay)
 
     def step_time(self, job: Job) -> StepTime | Untimed:
         return step_time(self.plan_of(job), memo=self.memo)

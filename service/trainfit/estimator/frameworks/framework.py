@@ -173,5 +173,5 @@ class Framework(Protocol[PlanOf]):
     def assumptions(self, plan: PlanOf) -> frozenset[str]:
         """The ids of what is taken for granted under this framework."""
 
-    def costs(self, plan: PlanOf) -> Costs:
-        """What an estimate of the plan takes."""
+    def costs(self, plan: PlanOf, *, replay: bool) -> Costs:
+        """What an estimate of the plan takes; without `replay` its allocator is not replayed."""

@@ -139,10 +139,10 @@ def assumptions(plan: MegatronPlan) -> frozenset[str]:
     return frozenset({"interval-basis", *user_buffers, *balanced})
 
 
-def costs(plan: MegatronPlan) -> Costs:
+def costs(plan: MegatronPlan, *, replay: bool) -> Costs:
     """Measured over the models of tests/bench. Where requests are known, so many are replayed at
     most and those of one trace more, which grow with its layers.
     """
-    if is_traced(plan):
+    if replay and is_traced(plan):
         return Costs(kind=2_500, layer=600, rank=80, chunk=35, once=100_000)
     return Costs(kind=500, layer=20, rank=80, chunk=35)

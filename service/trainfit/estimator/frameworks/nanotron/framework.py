@@ -104,6 +104,6 @@ def assumptions(plan: NanotronPlan) -> frozenset[str]:  # noqa: ARG001
     return frozenset({"interval-basis-nanotron", "later-step"})
 
 
-def costs(plan: NanotronPlan) -> Costs:  # noqa: ARG001
+def costs(plan: NanotronPlan, *, replay: bool) -> Costs:  # noqa: ARG001
     """Measured over the models of tests/bench."""
     return Costs(kind=500, layer=20, rank=80, chunk=35)

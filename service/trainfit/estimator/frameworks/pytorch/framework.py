@@ -153,12 +153,12 @@ def assumptions(plan: PytorchPlan) -> frozenset[str]:
     return frozenset(always | ({ENCODER_BOUNDED} if bounded(plan) is not None else set()))
 
 
-def costs(plan: PytorchPlan) -> Costs:
+def costs(plan: PytorchPlan, *, replay: bool) -> Costs:
     """Measured over the models of tests/bench; two backwards take longer than one. Where requests
     are known, each layer asks for some hundred tensors in each of two steps, which are replayed as
     two releases would.
     """
-    if is_traced(plan) or requests.is_traced(plan):
+    if replay and (is_traced(plan) or requests.is_traced(plan)):
         return Costs(kind=2_500, layer=1_400, rank=120, chunk=0)
     if plan.layout.pipeline.schedule in SPLIT_BACKWARD:
         return Costs(kind=1_600, layer=60, rank=120, chunk=700)

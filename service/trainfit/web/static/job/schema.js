@@ -29,6 +29,9 @@ import { at, put, steps } from "./pointer.js";
 /** @type {Form} */
 const ANY = { kind: "any", name: "JSON", values: [], fields: {}, required: [] };
 
+/** Parts of a job that are documents of their own, which nobody fills in field by field. */
+const WHOLE = ["calibration"];
+
 /** The schemas of one OpenAPI document, by JSON Pointers into a job. */
 export class JobSchema {
   /** @type {WeakMap<Schema, Form[]>} */
@@ -77,7 +80,7 @@ export class JobSchema {
     const field = this.field(pointer, job);
     const form = field && (formOf(field, at(job, pointer)) ?? untold(field));
     return Object.keys(form?.fields ?? {})
-      .filter((name) => name !== form?.tag?.field)
+      .filter((name) => name !== form?.tag?.field && (pointer || !WHOLE.includes(name)))
       .map((name) => `${pointer}/${name}`);
   }
 
