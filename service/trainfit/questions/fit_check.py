@@ -64,7 +64,7 @@ def check_fit(
 ) -> FitCheckAnswer:
     """The verdict on a job, as it is sent. Errors are those of `plan_of`; a job that is refused
     for nothing but what is not modelled is answered. `price` estimates it and changes to it in the
-    place of `pricing`, which makes its plan once.
+    place of `pricing`, which makes its plan once; other numbers of GPUs are not tried then.
     """
     pricing = pricing or Pricing(find)
     if reading is not None and reading.left_open is not None:
@@ -126,7 +126,7 @@ def _check(
         suggesting=_spanning(reading, price or pricing.within(SUGGESTING_WORK)),
         scouting=_spanning(reading, price or pricing.within(SUGGESTING_WORK, replay=False)),
     )
-    if _wants_more_gpus(request, decision):
+    if price is None and _wants_more_gpus(request, decision):
         assert decision.estimate is not None
         model = find(request.model).spec
         more = enough_gpus(request, decision.estimate, model, pricing.plan_of, pricing.memo)

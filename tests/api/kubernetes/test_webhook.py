@@ -86,7 +86,7 @@ def test_a_job_that_does_not_fit_passes_with_what_to_do(service: httpx.Client, k
     verdict, where, best, *_ = said["warnings"]
     check = check_fit(FitCheckRequest.model_validate(DOES_NOT_FIT))
     margin = check.stages[0].margin_bytes.high / 2**30
-    assert verdict.startswith("trainfit: does not fit on L40S: stage 0 needs 54.")
+    assert verdict.startswith("trainfit: does not fit on L40S: stage 0 needs 56.")
     assert verdict.endswith(f"to {margin:.1f} GiB")
     assert where == "trainfit: stage 0 needs most at head forward, most of all for activations"
     change = check.suggestions[0].patch[0]
