@@ -66,7 +66,10 @@ def suggestions(
     """What helps, best first: single changes, and pairs of them where no single one is enough. They
     are found among what `scout` prices, and those that are offered `price` does.
     """
-    before = estimate if scout is price else scout(job)
+    try:
+        before = estimate if scout is price else scout(job)
+    except RefusedError:  # There is no time for any.
+        return []
     scouted = partial(_verified, job, before, scout, room)
     found = list(scouted(candidates(job, estimate.parallelism.num_gpus)))
     best = _best_verdict(estimate)

@@ -29,6 +29,9 @@ SUGGESTING_WORK = 3_000_000
 those of the first that there are.
 """
 
+Changes = tuple[Callable[[Job], Estimate], Callable[[Job], Estimate]]
+"""What prices changes that are offered, and what prices those that may be."""
+
 
 @dataclass(frozen=True, slots=True)
 class FitCheckAnswer(FitCheck, Sent):
@@ -60,16 +63,16 @@ def check_fit(
     pricing: Pricing | None = None,
     reading: LaunchReading | None = None,
     *,
-    price: Callable[[Job], Estimate] | None = None,
+    changes: Changes | None = None,
 ) -> FitCheckAnswer:
     """The verdict on a job, as it is sent. Errors are those of `plan_of`; a job that is refused
-    for nothing but what is not modelled is answered. `price` estimates it and changes to it in the
-    place of `pricing`, which makes its plan once; other numbers of GPUs are not tried then.
+    for nothing but what is not modelled is answered. `changes` prices changes to it in the place of
+    `pricing`; other numbers of GPUs are not tried then.
     """
     pricing = pricing or Pricing(find)
     if reading is not None and reading.left_open is not None:
-        return _whatever_is_open(request, reading, find, pricing, price)
-    return _check(request, find, pricing, reading, price)
+        return _whatever_is_open(request, reading, find, pricing, changes)
+    return _check(request, find, pricing, reading, changes)
 
 
 def _whatever_is_open(
@@ -77,21 +80,21 @@ def _whatever_is_open(
     reading: LaunchReading,
     find: Find,
     pricing: Pricing,
-    price: Callable[[Job], Estimate] | None,
+    changes: Changes | None,
 ) -> FitCheckAnswer:
     """The verdict that holds at every value of the facts that a launch leaves open; `unknown`,
     with what they decide, where there is none.
     """
 
     def decided(asked: FitCheckRequest, case: LaunchReading) -> Verdict:
-        estimate = _spanning(case, price or pricing.estimate)(asked)
+        estimate = _spanning(case, pricing.estimate)(asked)
         found = room_on(asked.gpu, asked.policy).verdict(estimate)
         return standing(found, (each.direction for each in case.unread()))
 
     cases = tried(request, reading, pricing.plan_of, decided)
     one = shown(cases)
     missing = [] if same_verdict(cases) else list(asked_for(reading.open, cases))
-    answer = _check(one.request, find, pricing, one.reading, price, missing)
+    answer = _check(one.request, find, pricing, one.reading, changes, missing)
     if missing or answer.estimate is None:
         return answer
     return replace(answer, estimate=told(answer.estimate, reading.open, one.values))
@@ -114,19 +117,22 @@ def _check(
     find: Find,
     pricing: Pricing,
     reading: LaunchReading | None,
-    price: Callable[[Job], Estimate] | None,
+    changes: Changes | None,
     missing: Sequence[NotModelled] = (),
 ) -> FitCheckAnswer:
     """The verdict on a job of which so much is not known."""
-
+    suggesting, scouting = changes or (
+        pricing.within(SUGGESTING_WORK),
+        pricing.within(SUGGESTING_WORK, replay=False),
+    )
     decision = fit_check(
         request,
-        _spanning(reading, price or pricing.estimate),
+        _spanning(reading, pricing.estimate),
         [*missing, *_unread(reading)],
-        suggesting=_spanning(reading, price or pricing.within(SUGGESTING_WORK)),
-        scouting=_spanning(reading, price or pricing.within(SUGGESTING_WORK, replay=False)),
+        suggesting=_spanning(reading, suggesting),
+        scouting=_spanning(reading, scouting),
     )
-    if price is None and _wants_more_gpus(request, decision):
+    if changes is None and _wants_more_gpus(request, decision):
         assert decision.estimate is not None
         model = find(request.model).spec
         more = enough_gpus(request, decision.estimate, model, pricing.plan_of, pricing.memo)

@@ -24,8 +24,8 @@ class Pricing:
         self.memo = memos.current()
         self._first: tuple[Job, Plan] | None = None
 
-    def estimate(self, job: Job) -> Estimate:
-        return estimate(self.plan_of(job), memo=self.memo)
+    def estimate(self, job: Job, *, replay: bool = True) -> Estimate:
+        return estimate(self.plan_of(job), memo=self.memo, replay=replay)
 
     def within(self, units: int, *, replay: bool = True) -> Callable[[Job], Estimate]:
         """Prices as many jobs as come to this work in all, and refuses the others. Without `replay`

@@ -4,7 +4,7 @@ an estimator must not stop a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
@@ -24,7 +24,7 @@ from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import Estimate
 from trainfit.kubernetes.workloads import Workload, workload
 from trainfit.questions.dimensions import Find
-from trainfit.questions.fit_check import FitCheckAnswer, check_fit
+from trainfit.questions.fit_check import Changes, FitCheckAnswer, check_fit
 from trainfit.questions.jobs import answered
 from trainfit.questions.pricing import Pricing
 from trainfit.questions.problems import Problem
@@ -94,8 +94,8 @@ def decide(asking: Asking, find: Find, enforce: bool) -> Decision:
     """
     request, asked = asking.question.request, asking.workload
     pricing = Pricing(find)
-    price = hurried(SUGGESTING_SECONDS, pricing)
-    check = answered(request, partial(check_fit, find=find, pricing=pricing, price=price))
+    changes = hurried(SUGGESTING_SECONDS, pricing)
+    check = answered(request, partial(check_fit, find=find, pricing=pricing, changes=changes))
     tally = fit_check_tally(request, check)
     if isinstance(check, Problem):
         return replace(undecided(check.detail), tally=tally)
@@ -107,22 +107,31 @@ def decide(asking: Asking, find: Find, enforce: bool) -> Decision:
     return Decision(check.verdict, warnings, None, check.request_digest, tally)
 
 
-def hurried(seconds: float, pricing: Pricing) -> Callable[[Job], Estimate]:
-    """Prices a job and, until so long from now, the changes to it. Those that come later are
-    refused, and so are not suggested.
+def hurried(seconds: float, pricing: Pricing) -> Changes:
+    """Looks for changes for so long, and prices the best that it has found, and others while there
+    is time. Those that come later are refused, and so are not suggested.
     """
-    end = monotonic() + seconds
-    decided = False
+    end: float | None = None
+    offered = 0
+
+    def is_late() -> bool:
+        nonlocal end
+        end = monotonic() + seconds if end is None else end
+        return monotonic() >= end
 
     def priced(job: Job) -> Estimate:
-        nonlocal decided
-        if decided and monotonic() > end:
+        nonlocal offered
+        offered += 1
+        if is_late() and offered > 1:
             raise RefusedError(())
-        estimate = pricing.estimate(job)
-        decided = True
-        return estimate
+        return pricing.estimate(job)
 
-    return priced
+    def scouted(job: Job) -> Estimate:
+        if is_late():
+            raise RefusedError(())
+        return pricing.estimate(job, replay=False)
+
+    return priced, scouted
 
 
 def _annotations(document: Mapping[str, Any]) -> Mapping[str, Any]:
