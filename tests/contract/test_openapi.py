@@ -202,3 +202,10 @@ def test_every_byte_figure_says_so(document: dict[str, Any]) -> None:
     for schema in document["components"]["schemas"].values():
         for name in schema.get("properties", {}):
             assert not name.endswith(("_gib", "_mib", "_kb", "_mb"))
+
+
+def test_no_default_is_an_object(document: dict[str, Any]) -> None:
+    """A client generated for Go would not compile."""
+    for name, schema in document["components"]["schemas"].items():
+        for field, value in schema.get("properties", {}).items():
+            assert not isinstance(value.get("default"), dict), f"{name}.{field}"

@@ -30,7 +30,7 @@ class Figure(Part):
     step: Number | None = Field(None, description="After which they were read.")
     moment: Annotated[str, Field(max_length=512)] = "end of a step"
     format: LogFormat | None = None
-    source: Place = Place(name="", line=0)
+    source: Place = Field(default_factory=lambda: Place(name="", line=0))
 
 
 class Run(Part):
