@@ -10,6 +10,7 @@ from trainfit.estimator.tree import Module, module_tree
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.plan import Plan
 from trainfit.specs.ledger import LedgerRequest
 
 
@@ -33,12 +34,7 @@ def rank_ledger(request: LedgerRequest, find: Find = from_package) -> RankLedger
     layout does not have.
     """
     plan = plan_of(request, find)
-    findings = Findings()
-    if request.pp_rank is not None and request.pp_rank >= plan.layout.pipeline.pp:
-        last = plan.layout.pipeline.pp - 1
-        message = f"the pipeline ranks are 0 to {last}"
-        findings.add("/pp_rank", "no_such_rank", message, put("/pp_rank", last))
-    findings.refuse()
+    check_rank(request.pp_rank, plan)
     rank = estimate(plan).binding.pp_rank if request.pp_rank is None else request.pp_rank
     framework = framework_of(plan)
     return RankLedger(
@@ -47,3 +43,12 @@ def rank_ledger(request: LedgerRequest, find: Find = from_package) -> RankLedger
         modules=module_tree(plan, rank),
         course=framework.timeline(plan, rank),
     )
+
+
+def check_rank(pp_rank: int | None, plan: Plan) -> None:
+    """Raise RefusedError for a rank that the layout does not have."""
+    findings, last = Findings(), plan.layout.pipeline.pp - 1
+    if pp_rank is not None and pp_rank > last:
+        message = f"the pipeline ranks are 0 to {last}"
+        findings.add("/pp_rank", "no_such_rank", message, put("/pp_rank", last))
+    findings.refuse()

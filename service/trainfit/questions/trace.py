@@ -27,7 +27,8 @@ from trainfit.estimator.trace.followed import (
 from trainfit.estimator.trace.recorder import Trace
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.estimate import plan_of
-from trainfit.resolve.findings import Findings, put
+from trainfit.questions.ledger import check_rank
+from trainfit.resolve.findings import Findings
 from trainfit.specs.ledger import TraceRequest
 
 NOT_TRACED = (
@@ -126,12 +127,8 @@ def recorded(request: TraceRequest, find: Find) -> Recorded:
     of those alike that asks for most.
     """
     plan, memo = plan_of(request, find), Memo()
-    findings, last = Findings(), plan.layout.pipeline.pp - 1
-    rank = request.pp_rank
-    if rank is not None and rank > last:
-        message = f"the pipeline ranks are 0 to {last}"
-        findings.add("/pp_rank", "no_such_rank", message, put("/pp_rank", last))
-    findings.refuse()
+    check_rank(request.pp_rank, plan)
+    findings, rank = Findings(), request.pp_rank
     needed = needs(plan, memo)
     if rank is None:
         rank = needed.binding.pp_rank

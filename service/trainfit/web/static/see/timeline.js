@@ -102,7 +102,7 @@ export function Timeline({ course, stage }) {
 }
 
 /** @param {{colour: string, words: string}} props */
-function Entry({ colour, words }) {
+export function Entry({ colour, words }) {
   return html`<li><svg width="12" height="12" aria-hidden="true">
     <rect width="12" height="12" rx="2" fill=${colour} /></svg> ${words}</li>`;
 }

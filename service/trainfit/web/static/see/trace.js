@@ -7,6 +7,7 @@ import { counted, gib, number, plain } from "../words.js";
 import { COMPONENTS } from "./components.js";
 import { scaleOf } from "./scale.js";
 import { Scroll } from "./scroll.js";
+import { Entry } from "./timeline.js";
 import { useWidth } from "./width.js";
 
 /**
@@ -78,12 +79,6 @@ function Moments({ trace }) {
     ${trace.cache_retries > 0 &&
     html`<li>the whole cache is given back ${counted(trace.cache_retries, "time")}</li>`}
   </ul>`;
-}
-
-/** @param {{colour: string, words: string}} props */
-function Entry({ colour, words }) {
-  return html`<li><svg width="12" height="12" aria-hidden="true">
-    <rect width="12" height="12" rx="2" fill=${colour} /></svg> ${words}</li>`;
 }
 
 /** @param {{trace: RankTrace}} props */
