@@ -150,11 +150,6 @@ class Framework(Protocol[PlanOf]):
     def timeline(self, plan: PlanOf, rank: int) -> Timeline | None:
         """A step of a rank, None where it is not known pass by pass or is too long."""
 
-    def trace(self, plan: PlanOf, memo: Memo) -> Trace | None:
-        """The requests of the one rank that there is, which keeps parameters as it loads them; None
-        where it does not, or where their order is not known.
-        """
-
     def traces(self, plan: PlanOf, memo: Memo) -> Sequence[Alike]:
         """The requests of ranks; none where their order is not known."""
 

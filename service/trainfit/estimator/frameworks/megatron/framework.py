@@ -84,10 +84,6 @@ def timeline(plan: MegatronPlan, rank: int) -> Timeline | None:
     return turns.timeline(plan, own, rank, own.sizes.act)
 
 
-def trace(plan: MegatronPlan, memo: Memo) -> None:
-    """Buffers take parameters over."""
-
-
 def traces(plan: MegatronPlan, memo: Memo) -> Sequence[Alike]:
     """By the chunks that ranks hold, where the order of requests is known; what writes them down
     is loaded where it is.

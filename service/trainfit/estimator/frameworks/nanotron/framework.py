@@ -71,10 +71,6 @@ def timeline(plan: NanotronPlan, rank: int) -> Timeline | None:
     return turns.timeline(plan, NanotronLedger(plan), rank, 0, activations_of)
 
 
-def trace(plan: NanotronPlan, memo: Memo) -> None:
-    """Not known."""
-
-
 def traces(plan: NanotronPlan, memo: Memo) -> Sequence[Alike]:  # noqa: ARG001
     """Not known."""
     return ()
