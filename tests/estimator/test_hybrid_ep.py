@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from trainfit.questions.estimate import answer
-from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 
 HIDDEN, EXPERTS, TOP_K, TOKENS = 1024, 32, 8, 4096
@@ -73,8 +70,3 @@ def test_fewer_rows_are_held_than_by_an_all_to_all() -> None:
     permuted = TOKENS * TOP_K * HIDDEN * 2
     flex, usual = stage(8, FLEX), stage(8, {})
     assert usual.allocated_bytes.expected - flex.allocated_bytes.expected > permuted
-
-
-def test_deepep_is_refused_by_name() -> None:
-    with pytest.raises(RefusedError, match="flex with DeepEP"):
-        stage(8, {"token_dispatcher_type": "flex"})

@@ -79,7 +79,7 @@ def test_a_module_makes_again_what_was_made_within_it(program: Program) -> None:
 
 def test_all_linears_share_one_copy_in_fp8() -> None:
     in_fp8 = plan(training={"precision": "fp8"})
-    step = TransformerEngine(legend_of(run_of(in_fp8)), run_of(in_fp8))
+    step = TransformerEngine(legend_of(run_of(in_fp8)), run_of(in_fp8).way)
     x = step.tensor("x", 4, 4)
     assert tuple(step.reads(x)) == tuple(step.reads(x)) != (x,)
     assert all(each.bytes < x.bytes for each in step.reads(x))

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from trainfit.estimator.estimate import estimate
+from trainfit.estimator.frameworks.pytorch.framework import trace
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.ledger import Lifetime, Row
+from trainfit.estimator.memo import Memo
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.job import Job
@@ -121,3 +124,39 @@ def test_the_first_rank_has_the_rest_of_a_vocabulary() -> None:
     found = ledger("ibm-granite/granite-3.1-2b-base", "torchtitan", 4, precision="bf16")
     (kept,) = [row for row in rows(found) if row.name == "log-probabilities"]
     assert kept.bytes % 12_289 == 0
+
+
+def cut(precision: str, **training: Any) -> dict[str, int]:
+    """Bytes of what the head keeps and leaves with Cut Cross-Entropy, by tensor."""
+    of = ledger(MODELS[0], precision=precision, loss={"cross_entropy": "cut"}, **training)
+    kept = (Lifetime.SAVED, Lifetime.GRADIENT)
+    operations = chain.from_iterable(of.head())
+    return {
+        row.name: row.bytes for each in operations for row in each.tensors if row.lifetime in kept
+    }
+
+
+def test_cut_cross_entropy_keeps_no_logits() -> None:
+    tokens, vocabulary, hidden = 512, 128_256, 4096
+    small = {"logsumexp": 4 * tokens, "labels": 8 * tokens, "average logits": 4 * vocabulary}
+    weight = vocabulary * hidden
+    assert cut("bf16-pure") == small | {"norm output": 2 * tokens * hidden} | {
+        "weight gradient": 2 * weight
+    }
+    assert cut("autocast-bf16") == small | {
+        "norm output in the narrow type": 2 * tokens * hidden,
+        "head in the narrow type": 2 * weight,
+        "weight gradient": 4 * weight,
+    }
+    assert "weight gradient" not in cut("bf16-pure", peft=LORA)
+
+
+@pytest.mark.parametrize("training", [{"precision": "bf16-pure"}, {"precision": "autocast-bf16"}])
+def test_a_trace_with_cut_cross_entropy_asks_for_as_much_as_the_ledger_says(
+    training: dict[str, Any],
+) -> None:
+    of = ledger(MODELS[0], loss={"cross_entropy": "cut"}, peft=LORA, **training)
+    recorded = trace(of.plan, Memo())
+    assert recorded is not None
+    (stage,) = estimate(of.plan).stages
+    assert recorded.peak_bytes == stage.allocated_bytes.expected

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfit.estimator.schedule import in_flight, turns, warm_up
+from trainfit.estimator.schedule import in_flight, order_of, warm_up
 from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.plan import Pipeline
 from trainfit.specs.job import Job
@@ -79,7 +79,7 @@ def test_turns_show_the_highest_state(
         return sum(c * s for c, s in zip(before, sizes, strict=False)) + sizes[forward]
 
     all_turns = [weigh(before, forward) for before, forward, _ in executed(of, m, rank)]
-    seen = [turn.live + sizes[turn.forward] for turn in turns(of, m, rank, sizes)]
+    seen = [turn.live + sizes[turn.forward] for turn in order_of(of, m, rank).turns(sizes)]
     assert max(seen) == max(all_turns)
 
 

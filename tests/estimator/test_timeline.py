@@ -12,7 +12,7 @@ from tests.estimator.jobs import megatron_plan, plans
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.peak import chunk_activations, stage_peak
 from trainfit.estimator.placement import place
-from trainfit.estimator.schedule import warm_up
+from trainfit.estimator.schedule import order_of, warm_up
 from trainfit.estimator.timeline import Timeline
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.plan import Plan
@@ -37,7 +37,8 @@ def test_the_highest_pass_is_the_peak_of_the_schedule(plan: Plan) -> None:
         placed = place(plan)[rank]
         chunks = [chunk_activations(ledger, each.content) for each in placed]
         firsts = [each.layers.start for each in placed]
-        peak = stage_peak(pipeline, m, ledger.sizes.act, chunks, firsts, rank)
+        order = order_of(pipeline, m, rank)
+        peak = stage_peak(pipeline, m, order, ledger.sizes.act, chunks, firsts)
         assert max(each.highest_bytes for each in told.passes) == peak.total
 
 

@@ -24,6 +24,8 @@ SAYS_SO = "Changes no memory: "
 
 CHANGES_NOTHING = {
     "/framework/overlap_param_gather",
+    "/framework/delay_wgrad_compute",
+    "/framework/use_transformer_engine_op_fuser",
     "/framework/deepspeed/allgather_bucket_size",
 }
 """Fields that are read because launches have them."""
@@ -107,6 +109,9 @@ def nanotron(*parts: Any, **more: Any) -> dict[str, Any]:
 
 
 HYBRID_EP = {"token_dispatcher_type": "flex", "flex_dispatcher_backend": "hybridep"}
+STASHED = {"expert_rank_capacity_factor": 1.5, "paged_stash": True}
+DEEP_EP = {"token_dispatcher_type": "flex"}
+IN_MXFP8 = {"fp8_recipe": "mxfp8", "fp8_param_gather": True}
 LORA = {"method": "lora"}
 PROMPT = {"method": "prompt_tuning", "num_virtual_tokens": 8}
 ENCODED = {"method": "p_tuning", "num_virtual_tokens": 8}
@@ -126,6 +131,16 @@ JOBS = [
     megatron(LEARNED, EIGHT | {"tp": 4}, {"precision": {}}, {"transformer_impl": "local"}),
     megatron(SPARSE, ZERO_3, {"precision": {"fp8_recipe": "delayed"}}),
     megatron(SPARSE, EIGHT | {"ep": 4}, {"moe": HYBRID_EP}),
+    megatron(SPARSE, EIGHT | {"ep": 4}, {"moe": HYBRID_EP | STASHED}),
+    megatron(SPARSE, EIGHT | {"ep": 4}, {"moe": DEEP_EP}),
+    megatron(
+        SPARSE,
+        EIGHT | {"ep": 4},
+        {"precision": IN_MXFP8, "moe": {"router_padding_for_quantization": True}},
+        {"overlap_moe_expert_parallel_comm": True},
+    ),
+    megatron(DENSE, EIGHT | {"tp": 4}, {"precision": {"fp4_recipe": "nvfp4"}}),
+    megatron(DENSE, EIGHT | {"pp": 2}, {}, {"cuda_graph_impl": "transformer_engine"}),
     megatron(DENSE | {"activation_func": "geglu"}, EIGHT, {}, {"bias_activation_fusion": False}),
     megatron(DENSE, EIGHT | {"tp": 4, "sequence_parallel": False}, {"recompute": FULL}),
     megatron(DENSE, EIGHT | {"tp": 4}, gpu="A100-80GB"),
@@ -146,10 +161,12 @@ JOBS = [
     torchtitan(DENSE, EIGHT | {"pp": 4}, {"seq_length": 16, "num_microbatches": None}),
     torchtitan(DENSE, EIGHT, {"recompute": FULL}),
     torchtitan(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),
+    torchtitan(WIDE, {"num_gpus": 1}, {"optimizer": {"name": "adamw8bit"}}),
     torchtitan(DENSE, ZERO_1, {"seq_length": 64}),
     torchtitan(DENSE, EIGHT, {"attention": {"backend": "eager"}}),
     torchtitan(WIDE, {"num_gpus": 1}, {"recompute": FULL, "num_frozen_layers": 4}),
     transformers(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),
+    transformers(WIDE, {"num_gpus": 1}, {"optimizer": {"name": "adamw8bit"}}),
     transformers(WIDE, EIGHT, {"loss": {"cross_entropy": "chunked_nll"}}),
     transformers({}, ZERO_3 | {"ep": 2}) | {"model": {"hf_id": "Qwen/Qwen3-30B-A3B"}},
     megatron(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),

@@ -17,6 +17,7 @@ Confidence = Literal["sourced", "sourced-by-value", "estimate", "general"]
 _SEPARATORS = str.maketrans("", "", " -_")
 _MATCHES_OFFERED = 5
 _MIB = 2**20
+_SIZE = re.compile(r"(\d{2,3})(?:g|gb|gib)?")
 _SLICE = re.compile(r"(?P<card>.+?)(?:mig)?(?P<profile>\dg\.\d+gb)(?:\+me|\+gfx)?")
 """A slice in `spelling_key`'s form; media and graphics engines take no memory."""
 
@@ -78,9 +79,9 @@ class Gpu:
 class UnknownGpuError(TrainfitError, ValueError):
     """No catalogue name or alias reads like this; `close_matches` are names that nearly do."""
 
-    def __init__(self, close_matches: tuple[str, ...]) -> None:
+    def __init__(self, close_matches: tuple[str, ...], why: str = "") -> None:
         hint = f"close: {', '.join(close_matches)}" if close_matches else "give its memory_bytes"
-        super().__init__(f"no such GPU in the catalogue; {hint}")
+        super().__init__(why or f"no such GPU in the catalogue; {hint}")
         self.close_matches = close_matches
 
 
@@ -110,7 +111,17 @@ def find_gpu(name: str) -> Gpu:
         return by_key[key]
     if sliced := _SLICE.fullmatch(key):
         return _find_slice(sliced["card"], sliced["profile"])
+    if sized := _SIZE.fullmatch(key):
+        _ask_which(int(sized[1]))
     raise UnknownGpuError(tuple(gpu.name for gpu in _near(key))[:_MATCHES_OFFERED])
+
+
+def _ask_which(size: int) -> None:
+    """Refuse a size in the place of a name, where cards are sold in that size."""
+    names = tuple(gpu.name for gpu in gpus() if re.search(rf"(?<!\d){size}GB", gpu.name))
+    if names:
+        names = names[:_MATCHES_OFFERED]
+        raise UnknownGpuError(names, f"which card of {size} GB: {', '.join(names)}?")
 
 
 def spelling_key(name: str) -> str:

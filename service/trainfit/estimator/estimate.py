@@ -81,8 +81,7 @@ def least_bytes(plan: Plan, memo: Memo) -> Interval:
     framework, table, outside = framework_of(plan), parameters_of(plan, memo), outside_of(plan)
     stray = framework.stray_permille(plan)
     stages = [
-        overhead.allocated(sum(rank.tensors), rank.routed, stray)
-        for rank in framework.ranks(plan, table, memo, activations=True)
+        _allocated(rank, stray) for rank in framework.ranks(plan, table, memo, activations=True)
     ]
     return Interval(
         max([stage.low for stage in stages]) + outside.low,
@@ -169,8 +168,8 @@ def _replayed(plan: Plan, memo: Memo, allocated: tuple[Interval, ...]) -> dict[i
 
 def _allocated(rank: Rank, stray: int) -> Interval:
     """The rank's tensors, within the bounds of measured runs; towers may need more."""
-    allocated = overhead.allocated(sum(rank.tensors), rank.routed, stray)
-    return replace(allocated, high=allocated.high + rank.towers)
+    tensors, imbalance = sum(rank.tensors), rank.imbalance_permille
+    return overhead.allocated(tensors, rank.routed, stray, rank.towers, imbalance)
 
 
 def _stage_needs(
@@ -183,12 +182,14 @@ def _stage_needs(
 ) -> StageNeeds:
     """The rank's tensors, and what the card holds beyond them."""
     allocated = of_ranks[number]
-    slack = overhead.slack(allocated, rank.cached, plan)
     basis: Basis = "ratio"
     releases: CacheReleases = "none"
-    if replayed is not None:
+    if replayed is None:
+        slack = overhead.slack(allocated, rank.cached, plan)
+    else:
         slack, basis = replayed.beyond(of_ranks, number), "replayed"
         releases = replayed.reservation.releases
+    slack = overhead.added(slack, rank.pools)
     held = overhead.added(allocated, slack)
     sizes = (*rank.tensors, slack.expected, outside.expected)
     device = overhead.added(held, outside)

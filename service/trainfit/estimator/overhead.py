@@ -134,19 +134,23 @@ UNMEASURED_PERMILLE = 100
 """The same where no run was measured: mixers to first order, schedules by their bounds."""
 SMALL_BUFFERS = 32 * MIB
 """Buffers below the ledger's notice: of the order of the deficits of runs of 1 to 5 GiB."""
-IMBALANCE_PERCENT = 20
+IMBALANCE_PERMILLE = 200
 """How much more the most loaded rank keeps where experts take every token that is routed to them:
-6 to 21 % of the activations in published runs without a capacity."""
+6 to 21 % of the activations in published runs without a capacity. In thousandths."""
 
 
-def allocated(expected: int, unbalanced: int, permille: int) -> Interval:
+def allocated(
+    expected: int,
+    unbalanced: int,
+    permille: int,
+    uncounted: int = 0,
+    imbalance_permille: int = IMBALANCE_PERMILLE,
+) -> Interval:
     """The ledger's sum with the bounds that measured runs have kept. `unbalanced` bytes of it are
-    activations, and what operations borrow, of ranks whose experts take whatever is routed there.
+    activations, and what operations borrow, of ranks whose experts take whatever is routed there;
+    `uncounted` ones there may be besides.
     """
     stray = expected * permille // 1000
-    imbalance = unbalanced * IMBALANCE_PERCENT // 100
-    return Interval(
-        expected - stray,
-        expected,
-        expected + stray + SMALL_BUFFERS + imbalance,
-    )
+    imbalance = unbalanced * imbalance_permille // 1000
+    high = expected + stray + SMALL_BUFFERS + imbalance + uncounted
+    return Interval(expected - stray, expected, high)

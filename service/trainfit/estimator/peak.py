@@ -5,14 +5,14 @@ micro-batches in flight are kept. The maximum is taken over moments jointly: a s
 not a peak.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.placement import Content
 from trainfit.estimator.results import Peak
-from trainfit.estimator.schedule import chunk_of, microbatch_of, turns
+from trainfit.estimator.schedule import Order, chunk_of, microbatch_of
 from trainfit.estimator.segment import Segment
 from trainfit.resolve.plan import Pipeline
 
@@ -110,25 +110,37 @@ def chunk_activations(ledger: Segments, content: Content) -> ChunkActivations:
     segment has made another of it.
     """
     live = 0
-    forward = backward = last = NOTHING
+    forward = backward = NOTHING
+    last: tuple[PlacedSegment, int] | None = None
     for placed in ledger.segments(content):
         segment = placed.segment
         if live + segment.forward.total > forward.total:
             forward = highest_of(placed, live, backward=False)
-        backward = max(backward, last, key=attrgetter("total"))
         if placed.runs_backward:
-            last = highest_of(placed, live, backward=True)
+            if last is not None and last[1] + last[0].segment.backward.total > backward.total:
+                backward = highest_of(*last, backward=True)
+            last = placed, live
         live += segment.saved
     forward = forward.with_(ledger.batch_bytes(content))
     sent, received = ledger.sent_bytes(content), ledger.received_bytes(content)
-    backward = max(backward.with_(received), last, key=attrgetter("total")).with_(sent)
+    backward = backward.with_(received)
+    if last is not None:
+        at_last = highest_of(*last, backward=True, received=received > 0)
+        backward = max(backward, at_last, key=attrgetter("total"))
+    backward = backward.with_(sent)
     return ChunkActivations(live + sent, forward, backward)
 
 
-def highest_of(placed: PlacedSegment, live: int, *, backward: bool) -> Highest:
-    """The highest moment of a segment, with `live` bytes kept by those before it."""
+def highest_of(
+    placed: PlacedSegment, live: int, *, backward: bool, received: bool = False
+) -> Highest:
+    """The highest moment of a segment, with `live` bytes kept by those before it; whether who has
+    `received` its gradient holds it meanwhile.
+    """
     segment = placed.segment
     moment = segment.backward if backward else segment.forward
+    if received and segment.received is not None:
+        moment = segment.received
     direction = "backward" if backward else "forward"
     return Highest(
         f"{segment.name}_{direction}",
@@ -143,10 +155,10 @@ def highest_of(placed: PlacedSegment, live: int, *, backward: bool) -> Highest:
 def stage_peak(
     pipeline: Pipeline,
     m: int,
+    order: Order,
     act: int,
-    chunks: list[ChunkActivations],
-    first_layers: list[int],
-    rank: int,
+    chunks: Sequence[ChunkActivations],
+    first_layers: Sequence[int],
     beside: Callable[[int, int], Beside] | None = None,
 ) -> Activations:
     """The highest moment of a rank over one cycle of its schedule of m micro-batches. `act` is the
@@ -160,50 +172,25 @@ def stage_peak(
     which flows along the residual stream.
     """
     forwards = m * pipeline.vpp
-    best, most = None, -1
-    for turn in turns(pipeline, m, rank, [chunk.saved for chunk in chunks]):
-        found = []
-        sent, received = act * turn.sent, act * turn.received
-        following = turn.ordinal + 1
-        before = turn.live + chunks[turn.forward].saved - chunks[turn.backward].saved
-        if beside is None or turn.first:
-            at = chunks[turn.forward].forward
-            found.append(_Candidate(turn.live, sent + received, turn.forward, turn.ordinal, at))
-        if beside is None or following == forwards:
-            at = chunks[turn.backward].backward
-            found.append(_Candidate(before, sent, turn.backward, turn.ordinal, at))
+    most = -1
+    for turn in order.turns([chunk.saved for chunk in chunks]):
+        live, forward, backward, ordinal, first, sent, received = turn
+        if beside is None or first:
+            at, between = chunks[forward].forward, act * (sent + received)
+            if live + between + at.total > most:
+                most = live + between + at.total
+                best = live, between, forward, ordinal, at
+        live += chunks[forward].saved - chunks[backward].saved
+        if beside is None or ordinal + 1 == forwards:
+            at, between, chunk = chunks[backward].backward, act * sent, backward
         else:
-            ahead = chunk_of(following, pipeline)
-            at, is_backward = beside(ahead, turn.backward)
-            chunk, ordinal = (turn.backward, turn.ordinal) if is_backward else (ahead, following)
-            found.append(_Candidate(before, sent + received, chunk, ordinal, at))
-        for candidate in found:
-            if candidate.total > most:
-                best, most = candidate, candidate.total
-    assert best is not None
-    at = best.highest
-    return Activations(
-        kept=best.others + at.kept,
-        borrowed=at.borrowed,
-        pipeline=best.between,
-        peak=Peak(
-            at.moment,
-            at.operation,
-            None if at.layer is None else first_layers[best.chunk] + at.layer,
-            microbatch_of(best.ordinal, pipeline),
-        ),
-    )
-
-
-class _Candidate(NamedTuple):
-    """A moment of a rank: what its other micro-batches keep, and what lies between the stages."""
-
-    others: int
-    between: int
-    chunk: int
-    ordinal: int
-    highest: Highest
-
-    @property
-    def total(self) -> int:
-        return self.others + self.between + self.highest.total
+            ahead, between = chunk_of(ordinal + 1, pipeline), act * (sent + received)
+            at, is_backward = beside(ahead, backward)
+            chunk, ordinal = (backward, ordinal) if is_backward else (ahead, ordinal + 1)
+        if live + between + at.total > most:
+            most = live + between + at.total
+            best = live, between, chunk, ordinal, at
+    others, between, chunk, ordinal, at = best
+    layer = None if at.layer is None else first_layers[chunk] + at.layer
+    peak = Peak(at.moment, at.operation, layer, microbatch_of(ordinal, pipeline))
+    return Activations(others + at.kept, at.borrowed, between, peak)

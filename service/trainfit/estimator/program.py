@@ -58,7 +58,7 @@ class Program:
 
     def named(self, **sizes: int) -> Iterable[int]:
         """Sizes of a block, under the names that formulas give them."""
-        if type(self.sizes.n) is int:
+        if not isinstance(self.sizes.n, Size):
             return sizes.values()
         return [Size(value, name) for name, value in sizes.items()]
 

@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 from trainfit.estimator.local_parameters import ChunkParameters
+from trainfit.estimator.overhead import IMBALANCE_PERMILLE, NOTHING
 from trainfit.estimator.placement import Placement
-from trainfit.estimator.results import Component, Peak
+from trainfit.estimator.results import Component, Interval, Peak
 
 
 class Rank(NamedTuple):
@@ -25,8 +26,12 @@ class Rank(NamedTuple):
     peak: Peak
     in_flight: int
     """Chunk-forwards whose activations it holds at most."""
+    imbalance_permille: int = IMBALANCE_PERMILLE
+    """How much more of those the most loaded rank has at most."""
     towers: int = 0
     """Bytes that activations of a tower take at most; it may make none."""
+    pools: Interval = NOTHING
+    """Bytes that the pools of CUDA graphs hold beyond what is allocated without graphs."""
     cached: int = 0
     """Bytes that the allocator keeps and cannot give out at the peak."""
 

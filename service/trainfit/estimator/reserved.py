@@ -27,7 +27,9 @@ from trainfit.resolve.plan import Plan
 MOST_SHARES = 4
 """Shares of states whose requests are replayed."""
 MOST_REQUESTS = 30_000
-"""Requests after which no other trace is replayed."""
+"""Requests after which no other share is replayed, and other releases of one rank alone."""
+MOST_OF_RANKS = 90_000
+"""Requests after which no other rank is."""
 LOWEST_ADDRESS_FIRST = (2, 11)
 """The last release that takes the block at the lowest address, wherever CUDA has placed it."""
 
@@ -70,26 +72,48 @@ def reservations(
     groups: Sequence[Alike], plan: Plan, allocated: Sequence[Interval]
 ) -> dict[int, Replayed]:
     """What pipeline ranks reserve, those first that allocate most: of the shares of states that are
-    asked the most is expected. No more are asked than what takes so many requests.
+    asked the most is expected. No more are asked than what takes so many requests; where that is
+    reached, releases differ as for the rank that allocates most.
     """
     groups = sorted(groups, key=lambda group: -allocated[group.ranks[0]].expected)
-    latest = next(ways(plan))
+    latest, *others = ways(plan)
     found: dict[int, list[Asked]] = {}
     asked = 0
     for turn in range(MOST_SHARES):
+        most_requests = MOST_REQUESTS if turn else MOST_OF_RANKS
         for number, group in enumerate(groups):
             shares = _spread(group.shares)
-            if turn < len(shares) and asked < MOST_REQUESTS:
+            if turn < len(shares) and asked < most_requests:
                 recorded = group.trace(shares[turn])
                 asked += sum(map(len, recorded.steps))
                 found.setdefault(number, []).append(_ask(recorded, latest))
+    strayed = _strayed(groups[0], latest)
     result: dict[int, Replayed] = {}
+    below = above = 0
     for number, each in found.items():
-        most = _reservation(max(each, key=attrgetter("after_later")), plan)
+        asked_most = max(each, key=attrgetter("after_later"))
+        if not number or asked < MOST_REQUESTS:
+            most = _reservation(asked_most, plan, (latest, *others))
+            below, above = most.expected - most.low, most.high - most.expected
+        else:
+            most = _reservation(asked_most, plan, (latest,))
+            low, high = most.expected - below, max(most.high, most.expected + above)
+            most = most._replace(low=low, high=high)
         low = min(most.low, *[one.after_later for one in each])
+        high = max(most.high, asked_most.recorded.peak_bytes + strayed)
         first, *_ = ranks = groups[number].ranks
-        result.update(dict.fromkeys(ranks, Replayed(first, most._replace(low=low))))
+        result.update(dict.fromkeys(ranks, Replayed(first, most._replace(low=low, high=high))))
     return result
+
+
+def _strayed(group: Alike, settings: Settings) -> int:
+    """The most that is reserved beyond what is allocated where experts take whatever is routed to
+    them: blocks of sizes that do not recur. Addresses that grow serve every size.
+    """
+    if group.uneven is None or settings.expandable_segments:
+        return 0
+    asked = _asked(settings, *group.uneven(group.shares[-1], 0).steps)
+    return asked.peak_reserved_bytes - asked.peak_allocated_bytes
 
 
 def _spread(shares: Sequence[int]) -> Sequence[int]:
@@ -114,7 +138,7 @@ def _ask(recorded: Trace, settings: Settings) -> Asked:
     return Asked(recorded, after_first, allocator.peak_reserved_bytes)
 
 
-def _reservation(asked: Asked, plan: Plan) -> Reservation:
+def _reservation(asked: Asked, plan: Plan, releases: Sequence[Settings]) -> Reservation:
     """What the requests reserve: as much as the allocator would cache, and on a card that has no
     room for that, what is left of it when it was given back and steps go on.
 
@@ -122,7 +146,7 @@ def _reservation(asked: Asked, plan: Plan) -> Reservation:
     the blocks of a whole step.
     """
     recorded, after_first, expected = asked
-    latest, *others = ways(plan)
+    latest, *others = releases
     reserved = [expected]
     if expected > after_first:
         reserved += [_asked(each, *recorded.steps).peak_reserved_bytes for each in others]
@@ -133,9 +157,9 @@ def _reservation(asked: Asked, plan: Plan) -> Reservation:
         except OutOfMemoryError:
             pass  # Not even without a cache there is room.
         else:
-            (expected, releases), *_ = steady
+            (expected, released), *_ = steady
             low = min(nbytes for nbytes, _ in steady)
-            return Reservation(low, expected, max(reserved), releases)
+            return Reservation(low, expected, max(reserved), released)
     return Reservation(min(reserved), expected, max(reserved))
 
 

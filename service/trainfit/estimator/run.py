@@ -7,10 +7,20 @@ from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron
 
 
-class MegatronRun(NamedTuple):
-    """One micro-batch through the layers of a rank: all of a plan that its ledger rests on. Keys
-    and values go round rings of `cp_ring` context-parallel ranks.
+class Way(NamedTuple):
+    """How a step runs, whatever its sizes. Keys and values go round rings of `cp_ring`
+    context-parallel ranks.
     """
+
+    cp_comm_type: Literal["p2p", "all_gather", "a2a", "a2a+p2p"]
+    cp_ring: int
+    step: Step
+    routing: Routing
+    framework: Megatron
+
+
+class MegatronRun(NamedTuple):
+    """One micro-batch through the layers of a rank: all of a plan that its ledger rests on."""
 
     model: ModelSpec
     vocabulary_rows: int
@@ -27,6 +37,10 @@ class MegatronRun(NamedTuple):
     step: Step
     routing: Routing
     framework: Megatron
+
+    @property
+    def way(self) -> Way:
+        return Way(self.cp_comm_type, self.cp_ring, self.step, self.routing, self.framework)
 
 
 def run_of(plan: MegatronPlan) -> MegatronRun:

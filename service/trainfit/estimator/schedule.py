@@ -78,41 +78,79 @@ def in_flight(pipeline: Pipeline, m: int, rank: int) -> int:
     return min(warm_up(pipeline, m, rank) + 1, m * pipeline.vpp)
 
 
-def turns(pipeline: Pipeline, m: int, rank: int, saved: Sequence[int]) -> list[Turn]:
-    """The turns of one cycle after the warm-up at which memory can peak, where a forward of chunk
-    c keeps `saved[c]`.
-    """
-    if pipeline.schedule in ("1f1b", "interleaved"):
-        return _alternating(pipeline, m, rank, saved)
-    most = bounds(pipeline, m, rank)
-    everything = sum(map(mul, most, saved))
-    sent, received = rank > 0, rank < pipeline.pp - 1
-    return [
-        Turn(everything - saved[chunk], chunk, chunk, count - 1, False, sent, received)
-        for chunk, count in enumerate(most)
-    ]
+class Run(NamedTuple):
+    """Turns one after the other that run the same chunks, behind the same backward."""
+
+    first: int
+    last: int
+    forward: int
+    backward: int
+    sent: bool
+    received: bool
 
 
-def _alternating(pipeline: Pipeline, m: int, rank: int, saved: Sequence[int]) -> list[Turn]:
-    """One forward and one backward in turn. While the chunks that run forward and backward stay
-    the same, memory changes by the same amount every turn: the first or the last of such a run of
-    turns is its highest.
+class Alternating(NamedTuple):
+    """One forward and one backward in turn, behind some forwards: what a rank runs whatever its
+    chunks keep. `ahead` are these forwards by chunk, `runs` the turns of one cycle.
     """
+
+    ahead: list[int]
+    start: int
+    runs: list[Run]
+
+    def turns(self, saved: Sequence[int]) -> list[Turn]:
+        """While the chunks that run stay the same, memory changes by the same amount every turn:
+        the first or the last of such turns is their highest.
+        """
+        live = sum(map(mul, self.ahead, saved))
+        found = []
+        for first, last, forward, backward, sent, received in self.runs:
+            change = saved[forward] - saved[backward]
+            turn = last if change > 0 else first
+            at = live + (turn - first) * change
+            found.append(Turn(at, forward, backward, self.start + turn, turn == 0, sent, received))
+            live += (last + 1 - first) * change
+        return found
+
+
+class Bounded(NamedTuple):
+    """A schedule that is known by the `most` chunk-forwards in flight by chunk."""
+
+    most: tuple[int, ...]
+    sent: bool
+    received: bool
+
+    def turns(self, saved: Sequence[int]) -> list[Turn]:
+        """The last forward of each chunk, while all is in flight."""
+        everything = sum(map(mul, self.most, saved))
+        return [
+            Turn(
+                everything - saved[chunk], chunk, chunk, count - 1, False, self.sent, self.received
+            )
+            for chunk, count in enumerate(self.most)
+        ]
+
+
+Order = Alternating | Bounded
+"""Its `turns` are those after the warm-up at which memory can peak, where a forward of chunk c
+keeps `saved[c]`.
+"""
+
+
+def order_of(pipeline: Pipeline, m: int, rank: int) -> Order:
+    """What a rank runs."""
+    if pipeline.schedule not in ("1f1b", "interleaved"):
+        return Bounded(bounds(pipeline, m, rank), rank > 0, rank < pipeline.pp - 1)
     v = pipeline.vpp
     total = m * v
     group = pipeline.microbatch_group_size if v > 1 else 1
     start = min(warm_up(pipeline, m, rank), total - 1)
-    live = sum(map(mul, _counts(start, v, group), saved))
-    found = []
+    runs = []
     for first, stop in pairwise(_runs(start, v, group, total - start)):
         forward, backward = (start + first) // group % v, v - 1 - first // group % v
-        change = saved[forward] - saved[backward]
-        turn = stop - 1 if change > 0 else first
-        at = live + (turn - first) * change
-        between = left_behind(pipeline, rank, turn)
-        found.append(Turn(at, forward, backward, start + turn, turn == 0, *between))
-        live += (stop - first) * change
-    return found
+        sent, received = left_behind(pipeline, rank, first)
+        runs.append(Run(first, stop - 1, forward, backward, sent, received))
+    return Alternating(_counts(start, v, group), start, runs)
 
 
 def left_behind(pipeline: Pipeline, rank: int, backwards: int) -> tuple[bool, bool]:
@@ -122,6 +160,8 @@ def left_behind(pipeline: Pipeline, rank: int, backwards: int) -> tuple[bool, bo
     """
     if not backwards:
         return False, False
+    if 0 < rank < pipeline.pp - 1:
+        return True, True
     chunk = pipeline.vpp - 1 - chunk_of(backwards - 1, pipeline)
     begins = rank == 0 and chunk == 0
     ends = rank == pipeline.pp - 1 and chunk == pipeline.vpp - 1

@@ -42,6 +42,10 @@ class Segment(NamedTuple):
     """Weight gradients that its backward leaves behind."""
     cached: int = 0
     """Held until the forward of the whole model returns."""
+    received: Moment | None = None
+    """The highest backward where the gradient that came is held until all of it is through, unless
+    it is the same.
+    """
 
 
 class Sums(NamedTuple):
@@ -56,21 +60,37 @@ class Sums(NamedTuple):
     dropped: int
     dropped_by: str
     kind: Kind | None
+    weight: tuple[int, int] | None
+    """The (out, in) shape of the one that it multiplies with on one rank."""
+
+    @property
+    def bytes(self) -> tuple[int, ...]:
+        return self[1:7]
 
 
-def add_up(groups: tuple[Group, ...], modules: frozenset[str]) -> list[list[Sums]]:
+Table = list[list[Sums]]
+"""The operations of a stretch by their groups."""
+
+
+def add_up(groups: tuple[Group, ...], modules: frozenset[str]) -> Table:
     """Every operation's bytes by lifetime, where `modules` are recomputed."""
     return [[_sums(operation, modules) for operation in group] for group in groups]
 
 
-def walk(name: SegmentName, table: list[list[Sums]], gradient: int) -> Segment:
+def walk(name: SegmentName, table: Table, gradient: int, before_last: int = 0) -> Segment:
     """What a stretch saves and its highest moments, forward and backward. `gradient` is the bytes
-    of the one that flows along the residual stream while the stretch runs backward.
+    of the one that flows along the residual stream while the stretch runs backward. So many groups
+    stand `before_last` of those that add to it: while they run it is another one than came.
     """
     flat = [sums for group in table for sums in group]
     saved = sum([sums.saved for sums in flat])
     made = sum([sums.gradient for sums in flat])
-    return Segment(name, saved, _forward(table), _backward(flat, saved, gradient), made)
+    highest = _backward(flat, saved, gradient)
+    received = None
+    if before_last:
+        beside = sum(map(len, table[:before_last]))
+        received = _backward(flat, saved, gradient, beside)
+    return Segment(name, saved, _forward(table), highest, made, received=received)
 
 
 def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
@@ -94,7 +114,7 @@ def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
             held += size
     forward, backward = forward - operation.forward.absent, backward - operation.backward.absent
     bytes_ = (saved, held, forward, backward, gradient, dropped)
-    return Sums(operation.name, *bytes_, dropper, operation.kind)
+    return Sums(operation.name, *bytes_, dropper, operation.kind, operation.gemm)
 
 
 def _first_of(names: tuple[str, ...], modules: frozenset[str]) -> str:
@@ -104,7 +124,7 @@ def _first_of(names: tuple[str, ...], modules: frozenset[str]) -> str:
     return ""
 
 
-def _forward(table: list[list[Sums]]) -> Moment:
+def _forward(table: Table) -> Moment:
     highest, best = -1, Moment("", 0, 0)
     live = 0
     for group in table:
@@ -119,14 +139,18 @@ def _forward(table: list[list[Sums]]) -> Moment:
     return best
 
 
-def _backward(flat: list[Sums], saved: int, gradient: int) -> Moment:
+def _backward(flat: list[Sums], saved: int, gradient: int, beside: int = 0) -> Moment:
     """What a module dropped is made again, or fetched, when the walk comes to the module's last
-    operation; a rerun holds and borrows what the module's forward did.
+    operation; a rerun holds and borrows what the module's forward did. The first so many operations
+    run `beside` another gradient than the one that flows.
     """
     highest, best = -1, Moment("", 0, 0)
     live = saved
     restored: dict[str, int] = {}
-    for sums in reversed(flat):
+    for index in reversed(range(len(flat))):
+        sums = flat[index]
+        if index + 1 == beside:
+            gradient *= 2
         again = remade = 0
         if sums.dropped_by and sums.dropped_by not in restored:
             module = [each for each in flat if each.dropped_by == sums.dropped_by]
@@ -152,6 +176,16 @@ def _rerun_peak(module: list[Sums]) -> int:
         live += sums.dropped + sums.held
         best = max(best, live + sums.forward)
     return best
+
+
+def fetched(segment: Segment, *, ahead: bool) -> Segment:
+    """A stretch that keeps nothing on the card: what it saves goes to the host behind its forward,
+    and is fetched for its backward, while that of the one before it is fetched `ahead`. Source:
+    TransformerEngine's cpu_offload.py (AsyncDoubleBufferGroupOffloadHandler).
+    """
+    backward = segment.backward
+    borrowed = backward.total + segment.saved * ahead
+    return segment._replace(saved=0, backward=backward._replace(kept=0, borrowed=borrowed))
 
 
 def rerun(

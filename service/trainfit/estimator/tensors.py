@@ -111,7 +111,7 @@ class Tensor:
         self.shape: Final = shape
         self.width: Final = width
         """Bytes of an element. Those of a quantised tensor have their scales shared out."""
-        elements = int(prod(shape))
+        elements = +prod(shape)
         self.bytes: Final = elements * width if type(width) is int else ceil(elements * width)
         self.dropped_by: Final = dropped_by
         self.role: Final = role

@@ -10,10 +10,12 @@ from pydantic import Field, model_validator
 
 from trainfit.specs.framework import FrameworkName
 from trainfit.specs.part import Bytes, Count, Part
+from trainfit.specs.training import Fp8Recipe
 
 MAX_LAYOUTS = 64
 
 Named = Annotated[str, Field(min_length=1, max_length=128)]
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Ratio = Annotated[float, Field(ge=0.0, le=10.0)]
 
 
@@ -69,9 +71,21 @@ class Outside(Part):
     runs: Count
 
 
+class Paces(Part):
+    """How long the steps of runs of one model took, relative to what is expected of them. Runs in
+    another precision say nothing of it, nor do those within the links of a node of those beyond.
+    """
+
+    model_digest: Digest = Field(..., description="SHA-256 of the model's dimensions.")
+    fp8_recipe: Fp8Recipe | None = Field(..., description="Null: linears were not in fp8.")
+    beyond_node: bool = Field(..., description="Whether ranks exchanged over a network.")
+    seconds_ratio: Ratios
+    runs: Count
+
+
 class Calibration(Part):
-    """What runs of a cluster took beyond their tensors, as POST /v1/calibrations:fit answers it.
-    `digest` is a SHA-256 of all the rest.
+    """What runs of a cluster took beyond their tensors, and how long, as POST
+    /v1/calibrations:fit answers it. `digest` is a SHA-256 of all the rest.
     """
 
     cluster: Cluster
@@ -81,9 +95,12 @@ class Calibration(Part):
     slack_ratio: Ratios | None = Field(
         None, description="What is reserved above what is allocated, relative to that."
     )
+    paces: Annotated[tuple[Paces, ...], Field(strict=False, max_length=MAX_LAYOUTS)] = Field(
+        (), description="How long steps took, of each model by itself."
+    )
     runs: Count
     fitted_by: Named = Field(..., description="The version of the estimator.")
-    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    digest: Digest
 
     @model_validator(mode="after")
     def _is_as_it_was_fitted(self) -> Self:

@@ -2,11 +2,16 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from trainfit.specs.part import MAX_SAFE_INTEGER, Part
 
 FrameworkName = Literal["megatron", "torchtitan", "transformers", "nanotron"]
+
+CudaGraphs = Literal["none", "local", "transformer_engine", "full_iteration"]
+CudaGraphScope = Literal["attn", "mlp", "moe", "moe_router", "moe_preprocess", "mamba"]
+OF_MIXERS: CudaGraphScope = "mamba"
+"""Graphs of what mixes tokens without attention, whatever it is called."""
 
 Elements = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 """A number of elements of a buffer."""
@@ -60,6 +65,40 @@ class Megatron(Part):
         description="One kernel adds the bias, activates, gates and weights. Without it a gated "
         "network keeps both factors of the gate. Megatron-LM's --no-bias-swiglu-fusion, and "
         "--no-bias-gelu-fusion of other activations, which goes with --disable-bias-linear.",
+    )
+    delay_wgrad_compute: bool = Field(
+        False,
+        description="Changes no memory: what weight gradients are made of waits for the exchange "
+        "that follows, beside which less is alive than at the peak.",
+    )
+    tp_comm_overlap: bool = Field(
+        False,
+        description="Communicate beside the products of tensor-parallel linears, through buffers "
+        "of TransformerEngine that lie outside PyTorch.",
+    )
+    use_transformer_engine_op_fuser: bool = Field(
+        False,
+        description="Changes no memory: TransformerEngine's fused operations keep what its modules "
+        "keep.",
+    )
+    cuda_graph_impl: CudaGraphs = Field(
+        "none",
+        description="What captures CUDA graphs: of layers Megatron (local) or TransformerEngine, "
+        "or one of forwards and backwards together (full_iteration). What is captured lives in a "
+        "pool of its own.",
+    )
+    cuda_graph_scope: Annotated[tuple[CudaGraphScope, ...], Field(strict=False, max_length=8)] = (
+        Field(
+            (),
+            validation_alias=AliasChoices("cuda_graph_scope", "cuda_graph_modules"),
+            description="local, transformer_engine: the parts of a layer that are captured. Empty: "
+            "all of it.",
+        )
+    )
+    cpu_offloading_num_layers: Annotated[int, Field(ge=0, le=2048)] = Field(
+        0,
+        description="So many layers keep what backward reads in host memory. It goes with one "
+        "pipeline stage.",
     )
     fsdp_double_buffer: bool = Field(
         False,

@@ -7,14 +7,27 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-OptimizerName = Literal["adam", "adamw8bit", "adafactor", "lion", "lion8bit", "muon", "sgd"]
+OptimizerName = Literal[
+    "adam",
+    "adamw8bit",
+    "torchao_adamw8bit",
+    "torchao_adamw4bit",
+    "adafactor",
+    "lion",
+    "lion8bit",
+    "muon",
+    "sgd",
+]
 Implementation = Literal["fused", "foreach", "for-loop"]
 Moments = Literal[0, 1, 2]
 LaunchFormat = Literal["transformers", "deepspeed", "torchtune", "torchtitan", "megatron"]
 
 IN_8_BITS = 1 + Fraction(4, 256)
 """Bytes of an element of a moment that bitsandbytes keeps in 8 bits: one, and an fp32 scale for
-256 elements. Source: bitsandbytes' optim/optimizer.py (Optimizer2State, get_state_buffer)."""
+256 elements. Source: bitsandbytes' optim/optimizer.py (Optimizer2State, get_state_buffer). So has
+torchao, whether the byte is a code or fp8 (torchao/optim/subclass_8bit.py, subclass_fp8.py)."""
+IN_4_BITS = Fraction(1, 2) + Fraction(4, 128)
+"""Two to a byte, and an fp32 scale for 128. Source: torchao/optim/subclass_4bit.py."""
 
 
 class Temporaries(NamedTuple):
@@ -66,6 +79,8 @@ class Optimizer:
     """Whether TransformerEngine's reads narrow gradients, and keeps narrow moments."""
     in_8_bits: OptimizerName | None = None
     """The same with moments in 8 bits."""
+    of_bitsandbytes: bool = False
+    """Whether Trainer can have it keep the moments of embeddings in fp32."""
     temporaries: Mapping[Implementation, Temporaries] = field(default_factory=dict)
     called: Mapping[LaunchFormat, tuple[Called, ...]] = field(default_factory=dict)
 
@@ -112,6 +127,7 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
         matrix_moments=2,
         moment_bytes=IN_8_BITS,
         megatron=False,
+        of_bitsandbytes=True,
         called={
             "transformers": (
                 Called("adamw_bnb_8bit", "fused"),
@@ -121,6 +137,44 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
             "torchtune": (
                 Called("bitsandbytes.optim.AdamW8bit"),
                 Called("bitsandbytes.optim.PagedAdamW8bit", paged=True),
+            ),
+        },
+    ),
+    # torchao/optim/adam.py: one parameter after the other, by a step that is compiled.
+    "torchao_adamw8bit": Optimizer(
+        "the same by torchao, of 8 bits or fp8",
+        moments=2,
+        matrix_moments=2,
+        moment_bytes=IN_8_BITS,
+        megatron=False,
+        called={
+            "transformers": (
+                Called("adamw_torch_8bit", "fused"),
+                Called("ao_adamw_8bit", "fused"),
+                Called("ao_adamw_fp8", "fused"),
+            ),
+            "torchtune": (
+                Called("torchao.optim.AdamW8bit"),
+                Called("torchao.optim.AdamWFp8"),
+                Called("torchao.prototype.low_bit_optim.AdamW8bit"),
+                Called("torchao.prototype.low_bit_optim.AdamWFp8"),
+            ),
+        },
+    ),
+    "torchao_adamw4bit": Optimizer(
+        "two of 4 bits",
+        moments=2,
+        matrix_moments=2,
+        moment_bytes=IN_4_BITS,
+        megatron=False,
+        called={
+            "transformers": (
+                Called("adamw_torch_4bit", "fused"),
+                Called("ao_adamw_4bit", "fused"),
+            ),
+            "torchtune": (
+                Called("torchao.optim.AdamW4bit"),
+                Called("torchao.prototype.low_bit_optim.AdamW4bit"),
             ),
         },
     ),
@@ -162,6 +216,7 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
         matrix_moments=1,
         moment_bytes=IN_8_BITS,
         megatron=False,
+        of_bitsandbytes=True,
         called={
             "transformers": (
                 Called("lion_8bit", "fused"),

@@ -1,8 +1,9 @@
 """The grammar of `pipeline_model_parallel_layout`.
 
-Commas are decoration. `(...)*n` repeats a group, then `x*n` one letter; groups do not nest. `|`
-divides virtual stages. Letters: E embedding, t decoder layer, m multi-token-prediction layer,
-L head and loss. Source: megatron/core/transformer/pipeline_parallel_layer_layout.py.
+Commas are decoration. `(...)*n` repeats a group, then `x*n` one letter, which a group may hold;
+groups do not nest. `|` divides virtual stages. Letters: E embedding, t decoder layer, m
+multi-token-prediction layer, L head and loss. Source:
+megatron/core/transformer/pipeline_parallel_layer_layout.py.
 """
 
 import re
@@ -40,7 +41,7 @@ def parse_layout(text: str) -> tuple[VirtualStage, ...]:
 
 def _unroll(text: str) -> str:
     compact = re.sub(r"[\s,]", "", text)
-    compact = _repeat(compact, r"\(([EtmL|]*)\)\*(\d{1,5})")
+    compact = _repeat(compact, r"\(([EtmL|*\d]*)\)\*(\d{1,5})")
     compact = _repeat(compact, r"([EtmL|])\*(\d{1,5})")
     if re.search(r"[^EtmL|]", compact):
         raise ValueError("a layout is made of E, t, m, L, |, (...)*n and x*n; groups do not nest")

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from math import prod
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, Tag, model_validator
 
 from trainfit.specs.gpu import JobGpu
 from trainfit.specs.job import Job
+from trainfit.specs.launch import LaunchedJob, which
 from trainfit.specs.parallelism import Size, StageSize
 from trainfit.specs.part import Part
 from trainfit.specs.policy import Headroom
@@ -100,3 +101,16 @@ class SearchRequest(SearchOptions, Job):
         if self.gpu is not None and self.gpus:
             raise ValueError("give either gpu or gpus")
         return self
+
+
+class LaunchedSearch(SearchOptions, LaunchedJob):
+    """A launch in the place of a job: its task is kept, and what it says of the layout is sought
+    anew but for what its `overrides` say. Its number of GPUs is kept unless the fewest are sought.
+    """
+
+
+SearchOrLaunch = Annotated[
+    Annotated[SearchRequest, Tag("SearchRequest")]
+    | Annotated[LaunchedSearch, Tag("LaunchedSearch")],
+    which(SearchRequest, LaunchedSearch),
+]

@@ -27,6 +27,7 @@ FlexBackend = Literal["deepep", "hybridep"]
 AttentionBackend = Literal["auto", "flash", "fused", "unfused", "eager", "sdpa"]
 LayerCount = Annotated[int, Field(ge=0, le=2048)]
 TokenCount = Annotated[int, Field(ge=1, le=16_777_216)]
+SmCount = Annotated[int, Field(ge=2, le=256, multiple_of=2)]
 CapacityFactor = Annotated[float, Field(gt=0.0, le=1024.0)]
 Shifted = Literal["labels", "logits", "fp32_logits"]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -46,11 +47,20 @@ BACKENDS: Mapping[str, Frameworks] = {
 SHIFTED: Mapping[str, Frameworks] = dict.fromkeys(("logits", "fp32_logits"), PYTORCH)
 LOSSES: Mapping[str, Frameworks] = {
     **dict.fromkeys(("native_fused", "te_fused"), MEGATRON),
-    **dict.fromkeys(("fused", "liger", "chunked", "chunked_nll"), PYTORCH),
+    **dict.fromkeys(("fused", "liger", "cut", "chunked", "chunked_nll"), PYTORCH),
 }
 
 
 Fp8Recipe = Literal["delayed", "tensorwise", "rowwise", "blockwise", "mxfp8"]
+Fp4Recipe = Literal["nvfp4"]
+ONLY_MEGATRON = (
+    "fp4_recipe",
+    "fp4_param_gather",
+    "reuse_grad_buf_for_mxfp8_param_ag",
+    "fp8_dot_product_attention",
+    "fp8_output_proj",
+)
+"""Fields of a precision that Megatron alone has."""
 
 
 class Precision(Part):
@@ -65,6 +75,25 @@ class Precision(Part):
     )
     fp8_param_gather: bool = Field(
         False, description="Keep and gather the weights of linears in fp8 only."
+    )
+    fp4_recipe: Fp4Recipe | None = Field(
+        None,
+        description="Megatron: how linears multiply in fp4, in place of fp8. Unset: they do not.",
+    )
+    fp4_param_gather: bool = Field(
+        False, description="Megatron: keep and gather the weights of linears in fp4 only."
+    )
+    reuse_grad_buf_for_mxfp8_param_ag: bool = Field(
+        True,
+        description="Megatron, mxfp8 with fp8_param_gather: gather weights into the buffer of "
+        "gradients; else there is one of bf16 beside it.",
+    )
+    fp8_dot_product_attention: bool = Field(
+        False,
+        description="Megatron: the kernel of attention reads fp8 too, and keeps what it reads so.",
+    )
+    fp8_output_proj: bool = Field(
+        False, description="Megatron, mxfp8: the output layer multiplies in fp8 as linears do."
     )
 
 
@@ -90,6 +119,11 @@ class Optimizer(Part):
     )
     paged: Annotated[bool, OF_PYTORCH] = Field(
         False, description="bitsandbytes: states in memory that pages out to the host."
+    )
+    embedding_moments_in_fp32: Annotated[bool | None, OF_PYTORCH] = Field(
+        None,
+        description="adamw8bit, lion8bit: keep the moments of embeddings in fp32. Unset: so under "
+        "transformers without DeepSpeed, as Trainer has it since 4.52.",
     )
     in_backward: Annotated[bool, OF_PYTORCH] = Field(
         False, description="Step each parameter as soon as its gradient is there, and free that."
@@ -174,15 +208,24 @@ class Loss(Part):
     """How cross entropy is computed from the logits."""
 
     cross_entropy: Annotated[
-        Literal["unfused", "native_fused", "te_fused", "fused", "liger", "chunked", "chunked_nll"],
+        Literal[
+            "unfused",
+            "native_fused",
+            "te_fused",
+            "fused",
+            "liger",
+            "cut",
+            "chunked",
+            "chunked_nll",
+        ],
         OnlyValues(LOSSES),
     ] = Field(
         "unfused",
         description="native_fused, te_fused: Megatron's --cross-entropy-loss-fusion and its "
         "implementation. Outside Megatron: fused is one kernel over logits in their own type "
-        "(flash-attn's, Apex's, a compiled one), liger one kernel for head and loss, chunked "
-        "the loss of num_chunks parts of the sequence one after the other, chunked_nll TRL's of "
-        "such parts.",
+        "(flash-attn's, Apex's, a compiled one), liger one kernel for head and loss, cut Cut "
+        "Cross-Entropy, which makes no logits, chunked the loss of num_chunks parts of the "
+        "sequence one after the other, chunked_nll TRL's of such parts.",
     )
     num_chunks: Annotated[int, Field(ge=1, le=65_536), IGNORED_UNDER_MEGATRON] = Field(
         8, description="chunked, chunked_nll: parts of the sequence."
@@ -216,6 +259,14 @@ class MoeOptions(Part):
     imbalance_factor: Annotated[float, Field(ge=1.0, le=1024.0), NOT_IN_NANOTRON] = Field(
         1.0, description="Rows on the most loaded rank / rows when routing is balanced."
     )
+    router_force_load_balancing: Annotated[bool, OF_MEGATRON] = Field(
+        False,
+        validation_alias=AliasChoices(
+            "router_force_load_balancing", "moe_router_force_load_balancing"
+        ),
+        description="Choose experts at random, as benchmarks do, so that ranks receive about as "
+        "many rows each.",
+    )
     router_dtype: Annotated[Literal["fp32", "bf16"] | None, IGNORED_OUTSIDE_MEGATRON] = Field(
         None, description="Data type of the routing probabilities. Unset: that of the activations."
     )
@@ -227,6 +278,42 @@ class MoeOptions(Part):
     )
     shared_expert_overlap: Annotated[bool, IGNORED_OUTSIDE_MEGATRON] = Field(
         False, description="Run shared experts beside the dispatch of tokens."
+    )
+    deepep_num_sms: Annotated[SmCount, IGNORED_OUTSIDE_MEGATRON] = Field(
+        20,
+        validation_alias=AliasChoices("deepep_num_sms", "moe_deepep_num_sms"),
+        description="Multiprocessors that run DeepEP's kernels; two share a part of its buffer.",
+    )
+    expert_rank_capacity_factor: Annotated[CapacityFactor | None, OF_MEGATRON] = Field(
+        None,
+        validation_alias=AliasChoices(
+            "expert_rank_capacity_factor", "moe_expert_rank_capacity_factor"
+        ),
+        description="HybridEP: room for rows on a rank, as a multiple of its balanced share, "
+        "whatever arrives.",
+    )
+    paged_stash: Annotated[bool, OF_MEGATRON] = Field(
+        False,
+        validation_alias=AliasChoices("paged_stash", "moe_paged_stash"),
+        description="Keep of that room only the rows that arrived, in pages of one buffer.",
+    )
+    paged_stash_buffer_size_factor_cuda: Annotated[CapacityFactor, OF_MEGATRON] = Field(
+        1.1,
+        validation_alias=AliasChoices(
+            "paged_stash_buffer_size_factor_cuda", "moe_paged_stash_buffer_size_factor_cuda"
+        ),
+        description="paged_stash: rows that the buffer has room for, as a multiple of those that "
+        "arrive on average.",
+    )
+    router_padding_for_quantization: Annotated[bool, IGNORED_OUTSIDE_MEGATRON] = Field(
+        False,
+        validation_alias=AliasChoices(
+            "router_padding_for_quantization",
+            "moe_router_padding_for_quantization",
+            "moe_router_padding_for_fp8",
+        ),
+        description="fp8 and fp4: the router fills up the rows of each expert to what their "
+        "products ask for.",
     )
 
 

@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
+import pytest
+
 from trainfit.estimator.allocator import Allocate, Free, Request
+from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.pytorch.framework import trace
 from trainfit.estimator.frameworks.pytorch.requests import fsdp1, fsdp2
 from trainfit.estimator.memo import Memo
@@ -23,7 +26,7 @@ ROOT = 2 * ROWS * WIDTH + WIDTH
 
 
 def traced(
-    engine: str, training: Mapping[str, Any] | None = None, **framework: Any
+    engine: str, training: Mapping[str, Any] | None = None, replicas: int = 1, **framework: Any
 ) -> tuple[PytorchPlan, Trace]:
     job = {
         "model": {
@@ -39,7 +42,8 @@ def traced(
             }
         },
         "parallelism": {
-            "num_gpus": RANKS,
+            "num_gpus": RANKS * replicas,
+            "data_parallel_replicate_size": replicas,
             **(
                 {} if engine == "ddp" else {"data_parallel_sharding_strategy": "optim_grads_params"}
             ),
@@ -80,6 +84,28 @@ def test_fsdp2_gathers_the_next_unit_before_the_last_is_copied_out() -> None:
     most = most_at_once(recorded.later)
     assert most[fsdp2.COPY_IN] == 2 * (ROOT + LAYER)
     assert most[fsdp2.REDUCE] == 2 * (ROOT + LAYERS * LAYER) // RANKS
+
+
+@pytest.mark.parametrize("engine", ["fsdp1", "fsdp2"])
+@pytest.mark.parametrize("precision", ["bf16", "bf16-pure"])
+@pytest.mark.parametrize("again", [True, False])
+def test_shards_have_replicas(engine: str, precision: str, again: bool) -> None:
+    rerun = {"recompute": {"granularity": "full"}} if again else {}
+    few = {"precision": precision, "seq_length": 64, **rerun}
+    plan, recorded = traced(engine, few, replicas=2)
+    assert plan.layout.replicas == 2
+    (stage,) = estimate(plan).stages
+    assert stage.reserved_basis == "replayed"
+    assert recorded.peak_bytes == stage.allocated_bytes.expected
+
+
+def test_fsdp2_holds_what_it_reduces_over_replicas_until_backward_is_over() -> None:
+    share = (ROOT + LAYERS * LAYER) // RANKS
+    _, recorded = traced("fsdp2", {"precision": "bf16"}, replicas=2)
+    most = most_at_once(recorded.later)
+    assert (most[fsdp2.REDUCE], most[fsdp2.ALL_REDUCE]) == (2 * share, 4 * share)
+    _, alone = traced("fsdp2", {"precision": "bf16"})
+    assert fsdp2.ALL_REDUCE not in most_at_once(alone.later)
 
 
 def test_fsdp1_prefetches_a_unit_in_backward_unless_layers_run_in_one_of_their_own() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from statistics import mean
 from typing import Any
 
@@ -22,6 +23,7 @@ from trainfit.estimator.frameworks.megatron.requests.traces import Traces
 from trainfit.estimator.frameworks.megatron.states import bucket_padding, state_sharding
 from trainfit.estimator.local_parameters import Local, parameters_of
 from trainfit.estimator.memo import Memo
+from trainfit.estimator.results import Stage
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.job import Job
 
@@ -56,13 +58,16 @@ LATENT = {
 }
 
 
+DROPOUT = {"hidden_dropout": 0.1, "attention": {"dropout": 0.1}}
+PREDICTION = {"mtp_num_layers": 1}
 RERUN = {"granularity": "full", "method": "uniform", "num_layers": 2}
 
 
 def plan(spec: dict[str, Any] | None = None, **parts: Any) -> MegatronPlan:
     """Two data-parallel ranks of a small Llama."""
     layout = {"cp_comm_type": "a2a"} | parts.pop("parallelism", {})
-    layout["num_gpus"] = 2 * layout.get("tp", 1) * layout.get("pp", 1) * layout.get("cp", 1)
+    two = 2 * layout.get("tp", 1) * layout.get("pp", 1) * layout.get("cp", 1)
+    layout["num_gpus"] = parts.pop("num_gpus", two)
     training = {"micro_batch_size": 1, "seq_length": 1024} | parts.pop("training", {})
     framework = {"name": "megatron"} | parts.pop("framework", {})
     document = {
@@ -79,6 +84,33 @@ TRACED: dict[str, MegatronPlan] = {
     "tensor parallel": plan(parallelism={"tp": 2}),
     "sequences whole": plan(parallelism={"tp": 2, "sequence_parallel": False}),
     "context parallel": plan(parallelism={"cp": 2}),
+    **{
+        f"{kind} of {cp} ranks": plan(
+            parallelism={"cp": cp, "cp_comm_type": kind, "pp": 2},
+            training={"micro_batch_size": 1 + cp % 3},
+        )
+        for kind in ("p2p", "all_gather")
+        for cp in (2, 4, 8)
+    },
+    **{
+        f"{kind} of latents": plan(
+            LATENT | EXPERTS, parallelism={"cp": 2, "cp_comm_type": kind, "pp": 2, "ep": 2}
+        )
+        for kind in ("p2p", "all_gather")
+    },
+    "dropout": plan(parallelism={"tp": 2, "pp": 2}, training=DROPOUT),
+    "dropout of experts": plan(LATENT | EXPERTS, parallelism={"pp": 2}, training=DROPOUT),
+    "scores": plan(
+        parallelism={"pp": 2},
+        training={"hidden_dropout": 0.1, "attention": {"backend": "unfused", "dropout": 0.1}},
+    ),
+    "scores recomputed": plan(
+        parallelism={"pp": 2},
+        training={
+            "attention": {"backend": "unfused"},
+            "recompute": {"granularity": "selective", "modules": ["core_attn"]},
+        },
+    ),
     "as many keys as queries": plan({"num_query_groups": 8, "add_bias_linear": True}),
     "norms of heads": plan({"qk_layernorm": True}),
     "tied": plan({"untie_embeddings_and_output_weights": False}, parallelism={"pp": 2}),
@@ -106,6 +138,32 @@ TRACED: dict[str, MegatronPlan] = {
         for module in ("core_attn", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts")
     },
     "experts": plan(EXPERTS),
+    "experts apart": plan(LATENT | EXPERTS, parallelism={"ep": 2, "pp": 2}),
+    "an expert each": plan(EXPERTS, parallelism={"ep": 8, "pp": 2}, num_gpus=16),
+    "experts in parts": plan(EXPERTS, parallelism={"ep": 2, "tp": 2, "etp": 2}),
+    "uneven load": plan(
+        EXPERTS, parallelism={"ep": 2}, training={"moe": {"imbalance_factor": 1.4}}
+    ),
+    "indices of rows": plan(
+        EXPERTS, parallelism={"ep": 2}, training={"moe": {"permute_fusion": False}}
+    ),
+    "prediction": plan(PREDICTION, parallelism={"pp": 2}),
+    "predictions of experts": plan(
+        LATENT | EXPERTS | PREDICTION, parallelism={"ep": 2, "pp": 2, "vpp": 2}
+    ),
+    "predictions of few words": plan(
+        PREDICTION | {"mtp_num_layers": 2, "vocab_size": 300},
+        parallelism={"tp": 2},
+        training={"loss": {"cross_entropy": "te_fused"}},
+    ),
+    "prediction recomputed": plan(
+        LATENT | EXPERTS | PREDICTION,
+        parallelism={"ep": 2},
+        training={
+            "loss": {"cross_entropy": "te_fused"},
+            "recompute": {"granularity": "full"},
+        },
+    ),
     "latent attention": plan(LATENT | EXPERTS, parallelism={"pp": 2, "vpp": 2}),
 }
 
@@ -147,6 +205,12 @@ def test_a_step_gives_back_what_it_asked_for(asked: MegatronPlan) -> None:
         assert not held
 
 
+def test_chunks_of_nothing_hand_on_what_they_receive() -> None:
+    layout = {"pp": 2, "vpp": 2, "pipeline_model_parallel_layout": "E|t*4||t*4L"}
+    stages = estimate(plan(parallelism=layout)).stages
+    assert {stage.reserved_basis for stage in stages} == {"replayed"}
+
+
 def test_shares_have_every_parameter_once() -> None:
     parameters = [Parameter(numel) for numel in (1000, 64, 777, 5, 4096, 333)]
     for size in (None, 1, 800, 5000):
@@ -161,8 +225,14 @@ def test_shares_have_every_parameter_once() -> None:
     [
         plan(training={"offload_modules": ["core_attn"]}),
         plan(training={"precision": "fp8"}),
-        plan(EXPERTS, parallelism={"ep": 2}),
-        plan(parallelism={"cp": 2, "cp_comm_type": "p2p"}),
+        plan(EXPERTS, training={"moe": {"token_dispatcher_type": "allgather"}}),
+        plan(
+            parallelism={
+                "cp": 4,
+                "cp_comm_type": "a2a+p2p",
+                "hierarchical_context_parallel_sizes": [2, 2],
+            }
+        ),
         plan(framework={"transformer_impl": "local"}),
     ],
 )
@@ -179,6 +249,37 @@ def test_ranks_that_hold_the_same_are_replayed_once() -> None:
     slack = [each.reserved_bytes.expected - each.allocated_bytes.expected for each in stages]
     assert slack[1] == slack[2]
     assert stages[2].reserved_bytes.low == stages[2].allocated_bytes.low
+
+
+def by_capacity(**parallelism: int) -> MegatronPlan:
+    padded = {"expert_capacity_factor": 1.0, "pad_expert_input_to_capacity": True}
+    return plan(EXPERTS, parallelism=parallelism, training={"moe": padded})
+
+
+def test_rows_that_happen_to_be_routed_to_experts_are_no_more_than_a_bound() -> None:
+    wide = {"hidden_size": 4096, "moe_ffn_hidden_size": 8192, "moe_layer_freq": 1}
+    asked = plan(EXPERTS | wide, parallelism={"ep": 2, "pp": 4}, training={"seq_length": 4096})
+    alike = traces(asked, Memo())[0]
+    assert alike.uneven is not None
+    even, uneven = alike.trace(0), alike.uneven(0, 0)
+    assert uneven.loaded == even.loaded
+    assert uneven.first != even.first
+    assert alike.uneven(0, 0).first == uneven.first
+    assert alike.uneven(0, 1).first != uneven.first
+    stage = estimate(asked).stages[0]
+    without = estimate(replace(asked, routing=by_capacity(ep=2).routing)).stages[0]
+    assert stage.allocated_bytes.expected == without.allocated_bytes.expected
+    assert stage.reserved_bytes.expected == without.reserved_bytes.expected
+
+    def beyond(each: Stage) -> int:
+        return each.reserved_bytes.high - each.allocated_bytes.high
+
+    assert beyond(stage) > beyond(without)
+
+
+@pytest.mark.parametrize("asked", [by_capacity(ep=2), plan(EXPERTS), plan()])
+def test_rows_are_even_where_all_experts_are_here_or_filled(asked: MegatronPlan) -> None:
+    assert {alike.uneven for alike in traces(asked, Memo())} == {None}
 
 
 def runs() -> Iterator[tuple[float, int, int, int]]:

@@ -140,8 +140,14 @@ class Pool:
 
     def split(self, block: Block, size: int) -> None:
         """Cut a block to a size and keep the rest as free (alloc_found_block)."""
-        # In line, as every second request comes by: what `add` does.
-        rest = block.split(size)
+        # In line, as every second request comes by: what `Block.split` and `add` do.
+        rest = Block(block.address + size, block.size - size, self, block.segment, block.age)
+        block.size = size
+        rest.previous = block
+        following = rest.next = block.next
+        if following is not None:
+            following.previous = rest
+        block.next = rest
         key = rest.key = (rest.size << AGE_BITS | rest.age) << ADDRESS_BITS | rest.address
         keys = self._keys
         at = bisect_left(keys, key)
@@ -204,22 +210,41 @@ class Pool:
         block.key = 0
         return block
 
-    def best_fit(self, size: int, *, expandable: bool) -> Block | None:
-        """The best fit, which stays in the pool. Where segments expand, a larger block goes first
-        as long as it can expand less (get_free_block).
-        """
-        free = self._free
-        at = bisect_left(self._keys, size << SIZE_SHIFT)
-        if at == len(free):
+    def take_expandable(self, size: int) -> Block | None:
+        """The same where segments expand."""
+        at = self._place_expandable(size)
+        if at == len(self._keys):
             return None
-        block = free[at]
-        if expandable:
-            expandable_size = block.expandable_size
-            while at + 1 < len(free) and free[at + 1].expandable_size < expandable_size:
-                at += 1
-                block = free[at]
-                expandable_size = block.expandable_size
+        del self._keys[at]
+        block = self._free.pop(at)
+        block.key = 0
         return block
+
+    def best_fit(self, size: int, *, expandable: bool) -> Block | None:
+        """The best fit, which stays in the pool."""
+        if expandable:
+            at = self._place_expandable(size)
+        else:
+            at = bisect_left(self._keys, size << SIZE_SHIFT)
+        return None if at == len(self._keys) else self._free[at]
+
+    def _place_expandable(self, size: int) -> int:
+        """Where the best fit is; a larger block goes first as long as it can expand less
+        (get_free_block).
+        """
+        free, keys = self._free, self._keys
+        at, last = bisect_left(keys, size << SIZE_SHIFT), len(keys) - 1
+        if at >= last:
+            return at
+        most = free[at].expandable_size
+        # A block that is no smaller than that can only expand to more.
+        while at < last and free[at + 1].size < most:
+            following = free[at + 1].expandable_size
+            if following >= most:
+                break
+            at += 1
+            most = following
+        return at
 
 
 class NumberedPool(Pool):

@@ -105,7 +105,7 @@ class CachingAllocator:
         self._freed_at: dict[Block, int] = {}
         self._rounds = settings.rounds_to_powers
         # With these settings the best fit is not always taken.
-        self._chooses = settings.expandable_segments or settings.max_split_bytes is not None
+        self._chooses = settings.max_split_bytes is not None
         # Which rests of large blocks become blocks of their own (should_split).
         expands, unsplit = settings.expandable_segments, settings.max_split_bytes
         self._least_rest = MIN_BLOCK if expands else SMALL_SIZE + 1
@@ -163,52 +163,62 @@ class CachingAllocator:
         # Tens of thousands come by: what is asked of each is bound to a name once.
         live, pools, uses, rounds = self._live, self._pools, self._uses, self._rounds
         used, chooses, collects = uses.streams, self._chooses, self._collects
+        expands, diverted = self.settings.expandable_segments, self._diverted
         least_rest, least_unsplit = self._least_rest, self._least_unsplit
-        for request in requests:
-            if type(request) is Free:
-                block = live.pop(request[0])
-                if block is None:
-                    continue
-                self.allocated_bytes -= block.size
-                if block in used:
-                    uses.free(block, capturing=self._stalled)
-                elif collects:
-                    self._give_back(block)
+        allocated, allocations = self.allocated_bytes, self.allocations
+        highest = self.peak_allocated_bytes
+        try:
+            for request in requests:
+                if type(request) is Free:
+                    block = live.pop(request[0])
+                    if block is None:
+                        continue
+                    allocated -= block.size
+                    if used and block in used:
+                        uses.free(block, capturing=self._stalled)
+                    elif collects:
+                        self._give_back(block)
+                    else:
+                        block.pool.add_merged(block)
+                elif type(request) is Allocate:
+                    tensor, nbytes, stream = request
+                    if tensor in live:
+                        raise ValueError(f"{tensor} is allocated already")
+                    if nbytes <= 0:
+                        live[tensor] = None
+                        continue
+                    if uses.waiting_bytes and not self._stalled:
+                        self._take_back()
+                    size = self.settings.rounded(nbytes) if rounds else (nbytes + 511) & -512
+                    small = size <= SMALL_SIZE
+                    pool = None if diverted else pools.get((small, stream, None))
+                    if pool is None:
+                        pool = self._pool(small, stream, self._owner(stream))
+                    if collects and not small and pool.owner is None:
+                        self._searches += 1
+                    if chooses:
+                        block = self._choose(pool, size)
+                    else:
+                        block = pool.take_expandable(size) if expands else pool.take(size)
+                    if block is None:
+                        self.allocated_bytes, self.allocations = allocated, allocations
+                        block = self._obtain(pool, size, tensor, nbytes)
+                    rest = block.size - size
+                    if rest and (small or (rest >= least_rest and size < least_unsplit)):
+                        pool.split(block, size)
+                    block.requested = nbytes
+                    live[tensor] = block
+                    allocated += block.size
+                    allocations += 1
+                    if allocated > highest:
+                        highest = self.peak_allocated_bytes = allocated
+                        self.peak_allocation = allocations
+                    if allocations == until:
+                        return
                 else:
-                    block.pool.add_merged(block)
-            elif type(request) is Allocate:
-                tensor, nbytes, stream = request
-                if tensor in live:
-                    raise ValueError(f"{tensor} is allocated already")
-                if nbytes <= 0:
-                    live[tensor] = None
-                    continue
-                if uses.waiting_bytes and not self._stalled:
-                    self._take_back()
-                size = self.settings.rounded(nbytes) if rounds else (nbytes + 511) & -512
-                small = size <= SMALL_SIZE
-                pool = None if self._diverted else pools.get((small, stream, None))
-                if pool is None:
-                    pool = self._pool(small, stream, self._owner(stream))
-                if collects and not small and pool.owner is None:
-                    self._searches += 1
-                block = self._choose(pool, size) if chooses else pool.take(size)
-                if block is None:
-                    block = self._obtain(pool, size, tensor, nbytes)
-                rest = block.size - size
-                if rest and (small or (rest >= least_rest and size < least_unsplit)):
-                    pool.split(block, size)
-                block.requested = nbytes
-                live[tensor] = block
-                allocated = self.allocated_bytes = self.allocated_bytes + block.size
-                allocations = self.allocations = self.allocations + 1
-                if allocated > self.peak_allocated_bytes:
-                    self.peak_allocated_bytes = allocated
-                    self.peak_allocation = allocations
-                if allocations == until:
-                    return
-            else:
-                self._ask(request)
+                    self._ask(request)
+        finally:
+            self.allocated_bytes, self.allocations = allocated, allocations
 
     def holds(self, tensor: Tensor) -> bool:
         """Whether the program holds a tensor of this name."""

@@ -40,12 +40,14 @@ class Costs(NamedTuple):
 
 class Alike(NamedTuple):
     """Pipeline `ranks` that ask for the same, or for less than the first of them, and the trace of
-    that one. It rests on which of the `shares` of states a rank has.
+    that one. It rests on which of the `shares` of states a rank has. `uneven`, where experts take
+    whatever is routed to them, is its trace in one of many courses that this may take.
     """
 
     ranks: tuple[int, ...]
     shares: Sequence[int]
     trace: Callable[[int], Trace]
+    uneven: Callable[[int, int], Trace] | None = None
 
 
 class StateTraffic(NamedTuple):

@@ -13,12 +13,14 @@ from trainfit.estimator.demands import Attention, Demand, Exchange, Product
 from trainfit.estimator.ledger import Tensors
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.context_parallel import (
+    around_ring,
     before_attention,
     behind_attention,
+    of_all_ranks,
     on_stream,
 )
 from trainfit.estimator.program import Program, highest
-from trainfit.estimator.run import MegatronRun
+from trainfit.estimator.run import Way
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
 
@@ -40,10 +42,11 @@ Kept = tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]
 class TransformerEngine(Program):
     """Runs programs as megatron-core does."""
 
-    def __init__(self, sizes: Legend, run: MegatronRun) -> None:
+    def __init__(self, sizes: Legend, run: Way) -> None:
         super().__init__(sizes)
         self.run = run
         self._quantised: dict[Tensor, Tensor] = {}
+        self._stashed: dict[Tensor, Tensor] = {}
         self._accumulates_apart = not run.framework.gradient_accumulation_fusion
 
     def norm(
@@ -148,6 +151,7 @@ class TransformerEngine(Program):
 
     def reads(self, x: Tensor) -> Iterable[Tensor]:
         """What a linear saves of its input: that, or a copy in fp8, one for all who read it."""
+        x = self._stashed.get(x, x)
         width = self.sizes.linear_input_bytes
         if width in (self.sizes.bytes, x.width):
             return (x,)
@@ -155,6 +159,15 @@ class TransformerEngine(Program):
             copy = Tensor(f"{x.name} in fp8", x.shape, width, x.dropped_by)
             self._quantised[x] = copy
         return (self._quantised[x],)
+
+    def stashes(self, x: Tensor, rows: int) -> None:
+        """Of rows `x` so many are kept, which are copied to a stash."""
+        shape = (rows, *x.shape[1:])
+        self._stashed[x] = Tensor(f"stash of {x.name}", shape, x.width, x.dropped_by)
+
+    def _beside_stash(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Those of the tensors of which a stash is kept in their place."""
+        return tuple([each for each in tensors if each in self._stashed])
 
     def weight_gradient(self, *shape: int) -> tuple[Tensor, ...]:
         """A gradient of its own, where it is not added to the main gradient within the GEMM."""
@@ -168,7 +181,8 @@ class TransformerEngine(Program):
         offset added, and the half that was clamped for the activation.
         Source: megatron/core/transformer/mlp.py and moe/experts.py (glu).
         """
-        saves, backward = [x, *weights], [self.of_output(y), self.of_output(x)]
+        saves = [self._stashed.get(x, x), *weights]
+        backward = [self.of_output(y), self.of_output(x), *self._beside_stash(x)]
         if gated and not self.run.framework.bias_activation_fusion:
             factors = self.tensor("factors of the gate", 2, *y.shape, dropped_by=y.dropped_by)
             saves.append(factors)
@@ -179,6 +193,7 @@ class TransformerEngine(Program):
             name,
             makes=(y,),
             saves=tuple(saves),
+            borrows=self._beside_stash(x),
             backward=tuple(backward),
             again=y.dropped_by,
         )
@@ -237,18 +252,24 @@ class TransformerEngine(Program):
         out = self.tensor("attention output", n, heads * width, dropped_by=dropped_by)
         keys_and_values = k.shape[1] * (k.shape[2] + width)
         demands = self._attends(heads, k.shape[2] + width, keys_and_values, window)
-        if self.run.step.attention_backend != "unfused" and self.exchanges_heads:
+        unfused = self.run.step.attention_backend == "unfused"
+        if not unfused and self.exchanges_heads:
             return self._attention_between_exchanges(q, k, v, out, beside, demands)
-        if self.run.step.attention_backend == "unfused":
+        if not unfused and (self.passes_keys_round or self._gathers_keys):
+            return self._attention_in_steps(q, k, v, out, beside, demands)
+        if unfused:
             k = self.tensor("k of every head", n, heads, k.shape[2], dropped_by=k.dropped_by)
             v = self.tensor("v of every head", n, heads, width, dropped_by=v.dropped_by)
             saves, borrows, backward = self._scores(heads, sinks=sinks)
         else:
             saves, borrows, backward = self._kernel(heads, out, keys_and_values)
+        read = tuple([self._attended(each) for each in (q, k, v)])
+        if read != (q, k, v):
+            borrows = (*borrows, q, k, v)
         self.operation(
             "core_attention",
             makes=(out,),
-            saves=(q, k, v, *saves),
+            saves=(*read, *saves),
             borrows=(*beside, *borrows),
             backward=(*map(self.of_output, (out, q, k, v)), *backward),
             demands=demands,
@@ -256,10 +277,71 @@ class TransformerEngine(Program):
         )
         return out
 
+    def _attended(self, x: Tensor, *, is_output: bool = False) -> Tensor:
+        """What the kernel keeps of an input or of its output: that, or a copy in fp8."""
+        kept = self.run.step.attention
+        if kept is None or self.run.step.attention_backend == "unfused":
+            return x
+        width = kept.output if is_output else kept.inputs
+        if width == x.width:
+            return x
+        return Tensor(f"{x.name} in fp8, for attention", x.shape, width, x.dropped_by)
+
     @property
     def exchanges_heads(self) -> bool:
         """Whether context-parallel ranks exchange sequences for heads, all at once."""
         return self.sizes.c > 1 and self.run.cp_comm_type == "a2a"
+
+    @property
+    def passes_keys_round(self) -> bool:
+        """Whether they send keys and values round a ring, and keep what came last."""
+        return self.run.cp_ring > 1 and self.run.cp_comm_type == "p2p"
+
+    @property
+    def _gathers_keys(self) -> bool:
+        return self.sizes.c > 1 and self.run.cp_comm_type == "all_gather"
+
+    def _attention_in_steps(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        out: Tensor,
+        beside: Tensors,
+        demands: tuple[Demand, ...],
+    ) -> Tensor:
+        """The kernel over keys and values of one rank after the other, or for half of the queries
+        at a time.
+        """
+        rings, flash = self.passes_keys_round, self.run.step.attention_backend == "flash"
+        result = out
+        if self.sizes.b > 1 and (rings or flash):
+            name = "output in the kernel's layout"
+            result = self.tensor(name, *out.shape, dropped_by=(CORE,))
+        lse = self.tensor("logsumexp", q.shape[1], self.sizes.n, width=FP32, dropped_by=(CORE,))
+        if rings:
+            steps = around_ring(q, k, v, result, lse, self.run.cp_ring)
+        else:
+            steps = of_all_ranks(q, k, v, result, lse, self.sizes.c)
+        read: Tensors = (q,) if rings else (q, k, v)
+        local = tuple(dict.fromkeys((*beside, k, v))) if rings else beside
+        saved, of_out = (*steps.kept, result, lse), self.of_output(out)
+        for each, gradient in zip((q, k, v), steps.gradients, strict=True):
+            self.passes_back(each, gradient)
+        self.operation(
+            "core_attention",
+            makes=(out,),
+            saves=(*read, *saved),
+            borrows=highest(
+                *[(*local, *moment) for moment in steps.forward],
+                *[(*local, *saved)] * (result is not out),  # A copy of it is made behind all steps.
+                saved=saved,
+            ),
+            backward=highest(*[(of_out, *moment) for moment in steps.backward]),
+            demands=demands,
+            again=(CORE,),
+        )
+        return out
 
     def _attention_between_exchanges(
         self,
@@ -277,7 +359,7 @@ class TransformerEngine(Program):
         result = self.tensor("output in the kernel's layout", *out.shape, dropped_by=(CORE,))
         lse = self.tensor("logsumexp", q.shape[1], self.sizes.n, width=FP32, dropped_by=(CORE,))
         arrived, sent = before_attention(q, k, v), behind_attention(result, into=(out,))
-        saved, local = (*arrived.made, result, lse), (*beside, q, k, v)
+        saved, local = (*arrived.made, result, lse), tuple(dict.fromkeys((*beside, q, k, v)))
         of_out, of_heads = self.of_output(out), [self.gradient(each) for each in arrived.made]
         incoming, outgoing = before_attention(of_out), behind_attention(*of_heads)
         for each, gradient in zip((q, k, v), outgoing.made, strict=True):
@@ -318,7 +400,7 @@ class TransformerEngine(Program):
             name,
             makes=(y,),
             saves=self.reads(x),
-            borrows=borrows,
+            borrows=(*borrows, *self._beside_stash(x)),
             backward=(
                 self.gradient(x),
                 self.gradient(y),
@@ -360,22 +442,15 @@ class TransformerEngine(Program):
     def _kernel(self, heads: int, out: Tensor, keys_and_values: int) -> Kept:
         sizes, run = self.sizes, self.run
         logsumexp = self.tensor("logsumexp", heads, sizes.n, width=FP32, dropped_by=(CORE,))
-        borrows, backward = [], []
+        borrows = []
         copied = sizes.b > 1 and self.run.step.attention_backend == "flash"
-        if sizes.c > 1:
-            exchanged = run.cp_comm_type == "a2a+p2p"
-            copied = copied or exchanged or (run.cp_comm_type == "p2p" and sizes.b > 1)
-        if copied:
+        if copied or (sizes.c > 1 and run.cp_comm_type == "a2a+p2p"):
             name = "output in the kernel's layout"
             saves = (self.tensor(name, *out.shape, dropped_by=(CORE,)), logsumexp)
         else:
-            saves = (out, logsumexp)
+            saves = (self._attended(out, is_output=True), logsumexp)
         if run.cp_ring > 1:
             name = "outputs, keys and values of every step of the ring"
             width = out.shape[-1] + keys_and_values
             borrows.append(self.tensor(name, run.cp_ring, sizes.n, width))
-        if sizes.c > 1 and run.cp_comm_type == "all_gather":
-            shape = (2, sizes.c * sizes.n, keys_and_values)
-            borrows.append(self.tensor("keys and values of all ranks, in two orders", *shape))
-            backward.append(self.tensor("keys and values of all ranks with gradients", *shape))
-        return saves, tuple(borrows), tuple(backward)
+        return saves, tuple(borrows), ()

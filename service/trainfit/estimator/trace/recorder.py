@@ -79,9 +79,9 @@ class Passage:
             if tensor not in within:
                 self.outlasting.append((len(self.requests), turn))
             elif comes:
-                self.requests.extend(_allocated(within[tensor]))
+                _allocate(within[tensor], self.requests)
             else:
-                self.requests.extend(_freed(within[tensor]))
+                _free(within[tensor], self.requests)
             self.bytes += tensor.bytes if comes else -tensor.bytes
             self.peak_bytes = max(self.peak_bytes, self.bytes)
 
@@ -110,14 +110,15 @@ class Recorder:
     def make(self, nbytes: int, blocks: int = 1, stream: Hashable = 0) -> Held:
         """So many blocks, of so many bytes each, on a stream."""
         held = self._named(nbytes, blocks, stream)
-        self.requests.extend(_allocated(held))
+        _allocate(held, self.requests)
         self.bytes += nbytes * blocks
-        self._note(self.bytes)
+        if self.bytes > self.peak_bytes:
+            self._note(self.bytes)
         return held
 
     def release(self, *tensors: Held) -> None:
         for held in tensors:
-            self.requests.extend(_freed(held))
+            _free(held, self.requests)
             self.bytes -= held.nbytes * len(held.names)
 
     def release_behind(self, stream: Hashable, *tensors: Held) -> None:
@@ -132,19 +133,22 @@ class Recorder:
 
     def run(self, passage: Passage, here: dict[Tensor, Held]) -> None:
         """What comes and goes; `here` are the tensors that are there, which it changes."""
-        done = 0
+        requests, written, done = self.requests, passage.requests, 0
         for index, (tensor, comes) in passage.outlasting:
-            self.requests.extend(passage.requests[done:index])
-            done = index
+            if done < index:
+                requests += written[done:index]
+                done = index
             if comes:
                 blocks = tensor.storages
                 held = here[tensor] = self._named(tensor.bytes // blocks, blocks, tensor.stream)
-                self.tensors.update(dict.fromkeys(held.names, tensor))
-                self.requests.extend(_allocated(held))
+                for name in held.names:
+                    self.tensors[name] = tensor
+                _allocate(held, requests)
             else:
-                self.requests.extend(_freed(here.pop(tensor)))
-        self.requests.extend(passage.requests[done:])
-        self._note(self.bytes + passage.peak_bytes)
+                _free(here.pop(tensor), requests)
+        requests += written[done:] if done else written
+        if self.bytes + passage.peak_bytes > self.peak_bytes:
+            self._note(self.bytes + passage.peak_bytes)
         self.bytes += passage.bytes
 
     def forget_peak(self) -> None:
@@ -161,13 +165,13 @@ class Recorder:
         return Trace(loaded, first, self.cut(), self.peak_bytes, self.peak_moment, self.tensors)
 
     def _named(self, nbytes: int, blocks: int, stream: Hashable) -> Held:
-        names = range(self._names, self._names + blocks)
-        self._names += blocks
+        first = self._names
+        self._names = first + blocks
+        names = (first,) if blocks == 1 else range(first, first + blocks)
         return Held(names, nbytes, stream)
 
     def _note(self, nbytes: int) -> None:
-        if nbytes > self.peak_bytes:
-            self.peak_bytes, self.peak_moment = nbytes, self.moment
+        self.peak_bytes, self.peak_moment = nbytes, self._moment
 
 
 def _held(tensor: Tensor) -> Held:
@@ -177,9 +181,12 @@ def _held(tensor: Tensor) -> Held:
     return Held(names, tensor.bytes // blocks, tensor.stream)
 
 
-def _allocated(held: Held) -> list[Request]:
-    return [Allocate(name, held.nbytes, held.stream) for name in held.names]
+def _allocate(held: Held, requests: list[Request]) -> None:
+    names, nbytes, stream = held
+    for name in names:
+        requests.append(Allocate(name, nbytes, stream))
 
 
-def _freed(held: Held) -> list[Request]:
-    return [Free(name) for name in held.names]
+def _free(held: Held, requests: list[Request]) -> None:
+    for name in held[0]:
+        requests.append(Free(name))

@@ -33,7 +33,7 @@ def conventions(job: Job) -> Conventions:
 
 
 def not_modelled(job: Job) -> Iterator[tuple[str, str]]:
-    precision, optimizer, moe = job.training.precision, job.training.optimizer, job.training.moe
+    precision, optimizer = job.training.precision, job.training.optimizer
     if isinstance(precision, Precision):
         if "fp8" in (precision.params, precision.compute, precision.main_params):
             yield "/training/precision", "fp8 other than by a recipe"
@@ -41,8 +41,6 @@ def not_modelled(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/precision", f"the precision {precision} under Megatron"
     if not OPTIMIZERS[optimizer.name].megatron:
         yield "/training/optimizer/name", f"{optimizer.name} under Megatron"
-    if moe.token_dispatcher_type == "flex" and moe.flex_dispatcher_backend != "hybridep":
-        yield "/training/moe/token_dispatcher_type", "the dispatcher flex with DeepEP's own kernels"
 
 
 def plan(

@@ -6,7 +6,7 @@ from typing import Literal
 
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Megatron
-from trainfit.specs.training import Fp8Recipe
+from trainfit.specs.training import FlexBackend, Fp4Recipe, Fp8Recipe
 
 OFFLOADED = "offload:"
 """What stands before the name of a module whose tensors are offloaded, not recomputed."""
@@ -28,6 +28,16 @@ class StateBytes:
     moments: int
     matrix_moments: int
     step: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionBytes:
+    """Bytes of an element of what the kernel of attention keeps: of queries, keys and values, and
+    of its output.
+    """
+
+    inputs: Fraction
+    output: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +65,12 @@ class Step:
     activation_bytes: int
     linear_input_bytes: Fraction
     """Bytes of an element that a linear keeps of its input: less than an activation's in fp8."""
-    fp8_recipe: Fp8Recipe | None
-    """How linears multiply in fp8, if they do."""
+    narrow_recipe: Fp8Recipe | Fp4Recipe | None
+    """How linears multiply in fp8 or fp4, if they do."""
+    head_weight: Fraction
+    """Bytes of copies of an element of the output layer's weight in fp8."""
+    attention: AttentionBytes | None
+    """What the kernel of attention keeps in fp8, if it reads fp8."""
     states: StateBytes
     optimizer_offload_ratio: float
     recompute: RecomputePolicy
@@ -70,15 +84,24 @@ class Step:
 class Routing:
     """How tokens reach the experts, and how many rows that makes."""
 
-    dispatcher: Literal["alltoall", "allgather", "flex"]
+    dispatcher: Literal["alltoall", "allgather", FlexBackend]
     grouped_gemm: bool
     permute_fusion: bool
 
     capacity_factor: float
     pad_to_capacity: bool
     imbalance_factor: float
+    random: bool
+    """Whether experts are chosen at random."""
     probability_bytes: int
     shared_expert_overlap: bool
+    deepep_sms: int
+    rank_capacity_factor: float
+    """Room on a rank for so many times its balanced share of rows; 0: for what arrives."""
+    stash_factor: float
+    """Rows kept for backward, as a multiple of those that arrive; 0: all that there is room for."""
+    align: int
+    """The rows of each expert are filled up to multiples of so many by the router."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,17 +1,32 @@
 """Precision, recompute and routing of one step under Megatron."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil
 from typing import Literal
 
 from trainfit.resolve.findings import Findings, put
-from trainfit.resolve.megatron.plan import RecomputePolicy, Routing, StateBytes, Step
+from trainfit.resolve.megatron.plan import (
+    AttentionBytes,
+    RecomputePolicy,
+    Routing,
+    StateBytes,
+    Step,
+)
 from trainfit.resolve.plan import Layout, TargetGpu
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
-from trainfit.specs.training import Optimizer, Precision, Training
+from trainfit.specs.training import (
+    Fp4Recipe,
+    Fp8Recipe,
+    MoeOptions,
+    Optimizer,
+    Precision,
+    Training,
+)
 
+Narrow = Fp8Recipe | Fp4Recipe
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 PRESETS = {
     "bf16": Precision(),
@@ -20,6 +35,11 @@ PRESETS = {
     "fp8": Precision(fp8_recipe="tensorwise"),
 }
 """Megatron accumulates gradients in fp32 for bf16 only (arguments.py)."""
+
+
+ALIGNED: Mapping[Narrow | None, int] = {"mxfp8": 32, "nvfp4": 128}
+"""Rows that products of experts want multiples of; 16 by the other recipes. Source:
+megatron/core/fp8_utils.py (get_fp8_align_size), fp4_utils.py (get_fp4_align_size)."""
 
 
 def check_interleaving(layout: Layout, count: int, findings: Findings) -> None:
@@ -53,14 +73,17 @@ MOMENTUM = 4
 """fp32 bytes of the one momentum that SGD, Lion and Muon keep: Muon of matrices only, SGD even
 where it is 0. Source: TransformerEngine's optimizers/fused_sgd.py (get_momentums).
 """
-FP8_INPUT = {
+FP8_INPUT: Mapping[Narrow, Fraction] = {
     "delayed": Fraction(1),
     "tensorwise": Fraction(1),
     "blockwise": 1 + Fraction(4, 128),
     "mxfp8": 1 + Fraction(1, 32),
+    "nvfp4": Fraction(1, 2) + Fraction(1, 16),
 }
-"""Bytes of an fp8 element with its scale: one fp32 for 128, or one byte for 32 elements."""
-FP8_WEIGHT = FP8_INPUT | {"blockwise": 1 + Fraction(4, 128 * 128)}
+"""Bytes of an fp8 element with its scale: one fp32 for 128, or one byte for 32 elements; of an fp4
+one half a byte, and a byte for 16. Source: TransformerEngine's pytorch/tensor.
+"""
+FP8_WEIGHT: Mapping[Narrow, Fraction] = {**FP8_INPUT, "blockwise": 1 + Fraction(4, 128 * 128)}
 """The same of a weight, whose blocks are square. Source: TransformerEngine's
 tensor/float8_blockwise_tensor.py (Float8BlockQuantizer, block_scaling_dim).
 """
@@ -103,7 +126,7 @@ def _holds_master(precision: Precision, optimizer: Optimizer) -> bool:
     delayed scaling Megatron holds them, whole and in fp32, unless they are on the host.
     Source: optimizer_config.py (use_precision_aware_optimizer_no_fp8_or_ds_fp8).
     """
-    in_step = precision.fp8_recipe in (None, "delayed")
+    in_step = narrow_recipe(precision) in (None, "delayed", "nvfp4")
     on_host = optimizer.cpu_offload_fraction > 0
     own = precision.main_params != "fp32" or in_step or on_host
     return optimizer.precision_aware and own
@@ -113,15 +136,41 @@ def _fp8_weights(precision: Precision, gpu: TargetGpu) -> Fraction:
     """Bytes of fp8 copies of an element of a linear's weight, with their scales: one copy for the
     forward product, and one laid out for the backward, which the per-tensor recipes do without
     on cards of compute capability 10 and 11. Gathered in fp8, both stand in place of the bf16
-    weight. Sources: TransformerEngine's module/base.py (reset_parameters: rowwise and columnwise),
-    tensor/utils.py (post_all_gather_processing), utils.py (is_non_tn_fp8_gemm_supported).
+    weight, unless mxfp8 is made of a buffer of bf16 that is gathered. Sources: TransformerEngine's
+    module/base.py (reset_parameters: rowwise and columnwise), tensor/utils.py
+    (post_all_gather_processing), utils.py (is_non_tn_fp8_gemm_supported).
     """
-    if precision.fp8_recipe is None:
+    recipe = narrow_recipe(precision)
+    if recipe is None:
         return Fraction(0)
     either = gpu.compute_capability.startswith(("sm_10", "sm_11"))
-    copies = 1 if either and precision.fp8_recipe in ("delayed", "tensorwise") else 2
-    kept = copies * FP8_WEIGHT[precision.fp8_recipe]
-    return kept - (BYTES[precision.params] if precision.fp8_param_gather else 0)
+    copies = 1 if either and recipe in ("delayed", "tensorwise") else 2
+    kept = copies * FP8_WEIGHT[recipe]
+    gathered = precision.fp8_param_gather or precision.fp4_param_gather
+    beside = recipe == "mxfp8" and not precision.reuse_grad_buf_for_mxfp8_param_ag
+    return kept - (BYTES[precision.params] if gathered and not beside else 0)
+
+
+def narrow_recipe(precision: Precision) -> Narrow | None:
+    """How linears multiply in fp8 or fp4, if they do."""
+    return precision.fp8_recipe or precision.fp4_recipe
+
+
+FP8_ATTENTION = ("delayed", "tensorwise", "mxfp8")
+"""Recipes by which the kernel of attention reads fp8."""
+
+
+def _attention_bytes(precision: Precision) -> AttentionBytes | None:
+    """What attention in fp8 keeps: queries, keys and values, in mxfp8 row- and columnwise, and its
+    output in fp8 under delayed scaling alone. Source: TransformerEngine's
+    attention/dot_product_attention/backends.py (FusedAttnFunc).
+    """
+    recipe = precision.fp8_recipe
+    if not precision.fp8_dot_product_attention or recipe not in FP8_ATTENTION:
+        return None
+    both = 2 if recipe == "mxfp8" else 1
+    output = Fraction(1 if recipe == "delayed" else BYTES[precision.compute])
+    return AttentionBytes(both * FP8_INPUT[recipe], output)
 
 
 def resolve_recompute(
@@ -239,7 +288,7 @@ def _check_implementation(
             "the local implementation has unfused attention only",
             put("/training/attention/backend", "unfused"),
         )
-    if local and resolve_precision(job.training).fp8_recipe is not None:
+    if local and narrow_recipe(resolve_precision(job.training)) is not None:
         findings.add(
             "/framework/transformer_impl",
             "conflict",
@@ -273,9 +322,63 @@ def _check_narrow_states(job: Job, layout: Layout, findings: Findings) -> None:
     for holds, message in wrong if precision.fp8_param_gather else ():
         if holds:
             findings.add(gather, "conflict", f"gathering in fp8 {message}", put(gather, False))
+    _check_fp4(precision, sharded=sharded, findings=findings)
     if optimizer.precision_aware and not (sharded and OPTIMIZERS[optimizer.name].precision_aware):
         message = "a precision-aware optimizer is Adam with states that are shared out"
         findings.add(aware, "conflict", message, put(aware, False))
+
+
+def _check_offloading(job: Job, framework: Megatron, layout: Layout, findings: Findings) -> None:
+    """Source: megatron/core/transformer/transformer_config.py (cpu_offloading)."""
+    where = "/framework/cpu_offloading_num_layers"
+    wrong = [
+        (layout.pipeline.pp > 1, "goes with one pipeline stage"),
+        (job.training.recompute.granularity is not None, "does not go with recompute"),
+        (job.training.moe.paged_stash, "does not go with a paged stash"),
+        (
+            framework.cuda_graph_impl in ("local", "transformer_engine"),
+            "does not go with CUDA graphs of layers",
+        ),
+    ]
+    for holds, message in wrong if framework.cpu_offloading_num_layers else ():
+        if holds:
+            findings.add(where, "conflict", f"offloading layers {message}", put(where, 0))
+
+
+def _check_fp4(precision: Precision, *, sharded: bool, findings: Findings) -> None:
+    """What goes with fp4, and what of fp8 asks for a recipe. Source: transformer_config.py."""
+    where, eight = "/training/precision", precision.fp8_recipe
+    wrong = [
+        ("fp4_recipe", None, precision.fp4_recipe and eight, "goes without an fp8_recipe"),
+        (
+            "fp4_param_gather",
+            False,
+            precision.fp4_param_gather and not precision.fp4_recipe,
+            "needs an fp4_recipe",
+        ),
+        (
+            "fp4_param_gather",
+            False,
+            precision.fp4_param_gather and not sharded,
+            "needs optimizer states that are shared out",
+        ),
+        (
+            "fp8_dot_product_attention",
+            False,
+            precision.fp8_dot_product_attention and eight not in FP8_ATTENTION,
+            f"needs an fp8_recipe that is one of {', '.join(FP8_ATTENTION)}",
+        ),
+        (
+            "fp8_output_proj",
+            False,
+            precision.fp8_output_proj and eight != "mxfp8",
+            "needs the fp8_recipe mxfp8",
+        ),
+    ]
+    for name, without, holds, message in wrong:
+        if holds:
+            pointer = f"{where}/{name}"
+            findings.add(pointer, "conflict", f"{name} {message}", put(pointer, without))
 
 
 def resolve_step(
@@ -289,16 +392,20 @@ def resolve_step(
     training = job.training
     _check_implementation(job, framework, layout, findings)
     _check_narrow_states(job, layout, findings)
+    _check_offloading(job, framework, layout, findings)
     precision = resolve_precision(training)
+    recipe, states = narrow_recipe(precision), state_bytes(precision, training.optimizer, gpu)
     cross_entropy = training.loss.cross_entropy
     assert cross_entropy in ("unfused", "native_fused", "te_fused")
     return Step(
         activation_bytes=BYTES[precision.compute],
-        linear_input_bytes=FP8_INPUT[precision.fp8_recipe]
-        if precision.fp8_recipe is not None
-        else Fraction(BYTES[precision.compute]),
-        fp8_recipe=precision.fp8_recipe,
-        states=state_bytes(precision, training.optimizer, gpu),
+        linear_input_bytes=Fraction(BYTES[precision.compute])
+        if recipe is None
+        else FP8_INPUT[recipe],
+        narrow_recipe=recipe,
+        head_weight=states.linear_weights if precision.fp8_output_proj else Fraction(0),
+        attention=_attention_bytes(precision),
+        states=states,
         optimizer_offload_ratio=float(training.optimizer.cpu_offload_fraction),
         recompute=resolve_recompute(training, layout, layers, findings),
         attention_backend=attention_backend(job, framework, gpu),
@@ -319,16 +426,35 @@ def resolve_routing(job: Job, findings: Findings) -> Routing:
         )
     precision = resolve_precision(job.training)
     dtype = moe.router_dtype or precision.compute
+    dispatcher = moe.token_dispatcher_type
+    kind = moe.flex_dispatcher_backend if dispatcher == "flex" else dispatcher
+    room = moe.expert_rank_capacity_factor or 0.0
+    _check_room(moe, findings)
+    recipe = narrow_recipe(precision)
+    padded = moe.router_padding_for_quantization and recipe is not None
     return Routing(
-        dispatcher=moe.token_dispatcher_type,
+        dispatcher=kind,
         grouped_gemm=moe.grouped_gemm,
         permute_fusion=moe.permute_fusion,
         capacity_factor=moe.expert_capacity_factor or 0.0,
         pad_to_capacity=moe.pad_expert_input_to_capacity,
         imbalance_factor=float(moe.imbalance_factor),
+        random=moe.router_force_load_balancing,
         probability_bytes=BYTES[dtype],
         shared_expert_overlap=moe.shared_expert_overlap,
+        deepep_sms=moe.deepep_num_sms,
+        rank_capacity_factor=room if kind == "hybridep" else 0.0,
+        stash_factor=moe.paged_stash_buffer_size_factor_cuda if moe.paged_stash else 0.0,
+        align=ALIGNED.get(recipe, 16) if padded else 1,
     )
+
+
+def _check_room(moe: MoeOptions, findings: Findings) -> None:
+    """Source: megatron/core/transformer/transformer_config.py (moe_paged_stash)."""
+    where = "/training/moe/expert_rank_capacity_factor"
+    if moe.paged_stash and moe.expert_rank_capacity_factor is None:
+        message = "a paged stash keeps what arrives of the room that this factor gives: set it"
+        findings.add(where, "missing", message, put(where, 1.5))
 
 
 def check_token_overlap(
@@ -343,7 +469,7 @@ def check_token_overlap(
     moe, recompute = job.training.moe, job.training.recompute
     wrong = [
         (layout.ep == 1, "needs ep > 1"),
-        (moe.token_dispatcher_type != "alltoall", "needs the dispatcher alltoall"),
+        (moe.token_dispatcher_type == "allgather", "needs the dispatcher alltoall or flex"),
         (moe.shared_expert_overlap, "does not go with moe.shared_expert_overlap"),
         (recompute.granularity == "full", "does not go with full recompute"),
         ("moe" in (recompute.modules or ()), "does not go with the recompute module moe"),

@@ -19,7 +19,7 @@ from trainfit.resolve.pytorch.step import resolve_pytorch_step
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.job import Job
-from trainfit.specs.training import Precision
+from trainfit.specs.training import ONLY_MEGATRON, Precision
 
 
 def conventions(job: Job) -> Conventions:
@@ -54,6 +54,9 @@ def not_modelled(job: Job) -> Iterator[tuple[str, str]]:
             yield "/training/precision", "fp8 other than by a recipe"
         if precision.fp8_recipe not in (None, "tensorwise", "rowwise"):
             yield "/training/precision/fp8_recipe", f"{precision.fp8_recipe} under {name}"
+        for field in ONLY_MEGATRON:
+            if getattr(precision, field) != Precision.model_fields[field].default:
+                yield f"/training/precision/{field}", f"{field} under {name}"
     if training.moe.imbalance_factor > 1 and job.parallelism.ep > 1:
         yield "/training/moe/imbalance_factor", f"an uneven load of experts under {name}"
     if training.mtp is not None and training.mtp.num_layers:

@@ -106,7 +106,7 @@ class PytorchStates:
     `parameters` are as the optimizer steps them and `gradients` as it reads them, `gathered` as a
     forward reads them, those of linears in layers `gathered_matrices`, and `reduced` as gradients
     are added up over ranks. `master` copies are DeepSpeed's. Moments of matrices are
-    `matrix_moments`, of all else `moments`.
+    `matrix_moments`, those of embeddings `embedding_moments`, of all else `moments`.
     """
 
     parameters: int
@@ -117,6 +117,7 @@ class PytorchStates:
     master: int
     moments: Fraction
     matrix_moments: Fraction
+    embedding_moments: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ class PytorchStep:
     attention_backend: Literal["flash", "sdpa", "eager"]
     attention_dropout: bool
     hidden_dropout: bool
-    cross_entropy: Literal["full", "fused", "chunked", "checkpointed", "with_head"]
+    cross_entropy: Literal["full", "fused", "chunked", "checkpointed", "with_head", "cut"]
     shifted: Literal["labels", "logits", "fp32_logits"]
     loss_chunks: int
     logits_kept: int

@@ -113,9 +113,16 @@ def gathers_fp8(given: PrecisionPreset | Precision) -> bool:
 
 
 def states_of(
-    dtypes: Dtypes, optimizer: Optimizer, adapters: Adapters | None, *, in_fp8: bool
+    dtypes: Dtypes,
+    optimizer: Optimizer,
+    adapters: Adapters | None,
+    *,
+    in_fp8: bool,
+    embedding_in_fp32: bool,
 ) -> PytorchStates:
-    """Gradients and moments are as wide as the parameters that are stepped."""
+    """Gradients and moments are as wide as the parameters that are stepped; those of embeddings in
+    fp32 where what keeps moments in 8 bits is told so (`embedding_in_fp32`).
+    """
     stepped = adapters.element_bytes if adapters is not None else dtypes.stored
     own = dtypes.master or stepped
     first, second = (
@@ -126,6 +133,7 @@ def states_of(
     widths = [record.moment_bytes or each for each in (first, second)]
     if record.keeps_momentum and not optimizer.momentum:
         widths = []
+    moments = Fraction(sum(widths[: record.moments]))
     gathers = dtypes.computed if not dtypes.autocast else dtypes.stored
     return PytorchStates(
         parameters=dtypes.stored,
@@ -134,6 +142,7 @@ def states_of(
         gradients=stepped,
         reduced=dtypes.reduced,
         master=dtypes.master,
-        moments=Fraction(sum(widths[: record.moments])),
+        moments=moments,
         matrix_moments=Fraction(sum(widths[: record.matrix_moments])),
+        embedding_moments=Fraction(4 * record.moments) if embedding_in_fp32 else moments,
     )

@@ -29,6 +29,7 @@ from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp, Recurrence
 from trainfit.specs.framework import DeepSpeed, Torchtitan, Transformers
 from trainfit.specs.job import Job
+from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.training import Precision
 
 
@@ -48,7 +49,11 @@ def resolve_pytorch_step(
         half=computes_in_half(training.precision),
         autocast=dtypes.autocast,
         states=states_of(
-            dtypes, training.optimizer, adapters, in_fp8=gathers_fp8(training.precision)
+            dtypes,
+            training.optimizer,
+            adapters,
+            in_fp8=gathers_fp8(training.precision),
+            embedding_in_fp32=_embedding_in_fp32(job, engine),
         ),
         optimizer=OptimizerStep(
             training.optimizer.name,
@@ -168,6 +173,19 @@ def _zero_buffers(given: DeepSpeed, model: ModelSpec) -> ZeroBuffers:
     )
 
 
+def _embedding_in_fp32(job: Job, engine: Engine) -> bool:
+    """Whether bitsandbytes keeps the moments of embeddings in fp32. Trainer tells it to by the
+    module, whose parameter DeepSpeed does not step. Source: transformers' trainer.py
+    (create_optimizer), bitsandbytes' optim/optimizer.py (check_overrides).
+    """
+    given = job.training.optimizer.embedding_moments_in_fp32
+    if not OPTIMIZERS[job.training.optimizer.name].of_bitsandbytes:
+        return False
+    if given is None:
+        return isinstance(job.framework, Transformers) and engine != "deepspeed"
+    return given
+
+
 def _checkpointing(job: Job) -> Checkpointing:
     given = job.training.recompute
     every = given.every_nth_layer
@@ -183,7 +201,9 @@ def _is_fused(framework: Torchtitan | Transformers) -> bool:
     return framework.compile or (isinstance(framework, Transformers) and framework.liger_kernel)
 
 
-def _loss(job: Job) -> Literal["full", "fused", "chunked", "checkpointed", "with_head"]:
+def _loss(
+    job: Job,
+) -> Literal["full", "fused", "chunked", "checkpointed", "with_head", "cut"]:
     """Liger's kernels bring their loss along."""
     liger = isinstance(job.framework, Transformers) and job.framework.liger_kernel
     match job.training.loss.cross_entropy:
@@ -195,6 +215,8 @@ def _loss(job: Job) -> Literal["full", "fused", "chunked", "checkpointed", "with
             return "fused"
         case "liger":
             return "with_head"
+        case "cut":
+            return "cut"
         case _:
             return "with_head" if liger else "full"
 

@@ -4,6 +4,7 @@ Symbols: estimator.legend; d_v is the value head dimension. Source:
 megatron/core/transformer/attention.py.
 """
 
+from trainfit.estimator.ledger import Tensors
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
@@ -34,7 +35,9 @@ def attention(step: TransformerEngine, x: Tensor, block: Attention) -> None:
     k = step.tensor("k", n, g, d, dropped_by=CORE)
     v = step.tensor("v", n, g, d_v, dropped_by=CORE)
     step.split_heads(projected, q, k, v, rotates=block.rope)
-    beside = (projected, q, k, v) if step.exchanges_heads else (projected,)
+    beside: Tensors = (projected,)
+    if step.exchanges_heads or step.passes_keys_round:
+        beside = (projected, q, k, v) if step.exchanges_heads else (projected, k, v)
     if gate:
         out = step.attention(
             q, k, v, dropped_by=(), sinks=block.sinks, window=block.window, beside=beside

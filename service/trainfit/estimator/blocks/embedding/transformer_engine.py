@@ -33,7 +33,7 @@ def lookup(step: TransformerEngine, embedding: Embedding) -> None:
     order = step.tensor("order of the tokens", 3, n, width=INT64)
     sums = n // ROWS_PER_PARTIAL_SUM + min(n, sizes.V // sizes.t) if n > FEW_TOKENS else 0
     partial = step.tensor("partial sums", sums, h, width=FP32)
-    masked = step.tensor("gradient of own tokens", n if step.run.tp > 1 else 0, h)
+    masked = step.tensor("gradient of own tokens", n if sizes.t > 1 else 0, h)
     step.operation(
         "embedding",
         saves=saves,

@@ -3,7 +3,7 @@
 Sources: transformers' loss/loss_utils.py (ForCausalLMLoss, at 4.46 and 4.49),
 torch/distributed/tensor/parallel/loss.py, torchtitan's components/loss.py,
 liger_kernel/ops/fused_linear_cross_entropy.py, TRL's trainer/sft_trainer.py
-(_chunked_cross_entropy_loss).
+(_chunked_cross_entropy_loss), cut_cross_entropy's cce.py and cce_backward.py.
 """
 
 from math import ceil
@@ -25,6 +25,8 @@ def head(step: Modules, x: Tensor, gathered: Tensor, *, in_forward: bool = False
     match step.plan.step.cross_entropy:
         case "with_head":
             _with_head(step, x, n)
+        case "cut":
+            _cut(step, x, gathered, n)
         case "chunked":
             _chunked(step, x, n)
         case "checkpointed":
@@ -229,4 +231,37 @@ def _with_head(step: Modules, x: Tensor, n: int) -> None:
         leaves=(made,) * trained,
         kind=Kind.LOSS,
         demands=(Product(n, h, shape[0], 0, 1 + trained, narrow=False),),
+    )
+
+
+def _cut(step: Modules, x: Tensor, gathered: Tensor, n: int) -> None:
+    """Cut Cross-Entropy multiplies and adds up a tile of the logits at a time, and makes each tile
+    again in backward: what it keeps are its inputs, a log-sum-exp for a token and an average logit
+    for a row of the vocabulary. Gradients add up in the type of what was read, and are widened at
+    the end where autocast had narrowed that.
+    """
+    sizes, h = step.sizes, step.sizes.h
+    rows, trained = _rows(step), sizes.trains("lm_head")
+    step.receives("norm_output", gathered)
+    of_input = [step.passed_back(gathered, "input gradient")]
+    if gathered.width > sizes.bytes:
+        of_input.append(step.tensor("input gradient in the narrow type", n, h))
+    if n < sizes.n:
+        of_input.append(step.tensor("gradient of all tokens", *x.shape, width=x.width))
+    gradient = step.tensor("weight gradient", rows, h, width=sizes.gradient_bytes)
+    narrow = (step.tensor("weight gradient in the narrow type", rows, h),) * sizes.narrows
+    step.operation(
+        "loss",
+        reads=(gathered,),
+        saves=(
+            step.keep(gathered, n),
+            *(step.tensor("head in the narrow type", rows, h),) * sizes.narrows,
+            step.tensor("logsumexp", n, width=FP32),
+            step.tensor("average logits", rows, width=FP32),
+            step.tensor("labels", n, width=INT64),
+        ),
+        backward=(*of_input, *narrow * trained),
+        leaves=(gradient,) * trained,
+        kind=Kind.LOSS,
+        demands=(Product(n, h, rows, 0, 2 + trained, narrow=False),),
     )

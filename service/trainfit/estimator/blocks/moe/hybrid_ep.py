@@ -9,6 +9,7 @@ experts, T_r rows that arrive. Source: megatron/core/transformer/moe/token_dispa
 
 from trainfit.estimator.blocks.moe.all_to_all import exchanged
 from trainfit.estimator.blocks.moe.rows import Rows
+from trainfit.estimator.ledger import Kind
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import BYTE, FP32, INT32, TransformerEngine
 from trainfit.estimator.results import Interval
@@ -34,6 +35,7 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
     gathered, local = tokens * ranks, experts // sizes.e
     step.operation(
         "dispatch",
+        kind=Kind.EXCHANGE,
         saves=(
             step.tensor("map of tokens to ranks", tokens, ranks, width=INT32),
             step.tensor("map of tokens to rows", gathered, local, width=INT32),

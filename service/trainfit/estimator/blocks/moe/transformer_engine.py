@@ -6,7 +6,7 @@ router.py, moe_utils.py, experts.py, shared_experts.py) and TransformerEngine's 
 """
 
 from trainfit.estimator.blocks.mlp.transformer_engine import activated
-from trainfit.estimator.blocks.moe import all_gather, all_to_all, hybrid_ep
+from trainfit.estimator.blocks.moe import all_gather, all_to_all, deep_ep, hybrid_ep
 from trainfit.estimator.blocks.moe.rows import rows_of
 from trainfit.estimator.demands import Product
 from trainfit.estimator.operations.transformer_engine import (
@@ -22,7 +22,12 @@ from trainfit.specs.blocks import Experts
 ACTIVATION = "moe_act"
 """Recomputed, the activations of routed experts are made again; offloaded, their inputs leave."""
 
-DISPATCHERS = {"alltoall": all_to_all, "allgather": all_gather, "flex": hybrid_ep}
+DISPATCHERS = {
+    "alltoall": all_to_all,
+    "allgather": all_gather,
+    "deepep": deep_ep,
+    "hybridep": hybrid_ep,
+}
 
 HONOURS = frozenset({"clamped", "latent", "shared_ffn", "shared_gate"})
 
@@ -42,7 +47,7 @@ def mixture_of_experts(step: TransformerEngine, x: Tensor, block: Experts) -> No
             (latent,) = step.named(latent=block.latent)
             step.linear("fc1_latent_proj", x, latent, "latent")
         received = dispatcher.dispatch(step, block, rows)
-        dispatcher.combine(step, block, rows, _experts(step, received, block))
+        dispatcher.combine(step, block, rows, _experts(step, received, block, rows.kept))
         if block.latent is not None:
             combined = step.tensor("combined latent", x.shape[0], latent)
             step.linear("fc2_latent_proj", combined, step.sizes.h, "output")
@@ -105,9 +110,10 @@ def _shared_experts(step: TransformerEngine, x: Tensor, block: Experts, width: i
             )
 
 
-def _experts(step: TransformerEngine, x: Tensor, block: Experts) -> Tensor:
+def _experts(step: TransformerEngine, x: Tensor, block: Experts, kept_rows: int) -> Tensor:
     """fc1, activation weighted by the routing probability, fc2; all local experts in one kernel or
-    one after the other, whose outputs are then joined: rows [T_r, h].
+    one after the other, whose outputs are then joined: rows [T_r, h]. Of rows that only stand for
+    room, those that arrived are kept.
     """
     routing, experts = step.run.routing, block.experts // step.sizes.e
     received, width = x.shape
@@ -116,13 +122,19 @@ def _experts(step: TransformerEngine, x: Tensor, block: Experts) -> Tensor:
     projected = step.tensor(
         "fc1 output", received, 2 * f if block.gated else f, dropped_by=(OFFLOADED + ACTIVATION,)
     )
+    if kept_rows != received:
+        (kept_rows,) = step.named(T_k=kept_rows)
+        step.stashes(x, kept_rows)
+        step.stashes(projected, kept_rows)
     step.grouped_linear("experts_fc1", x, projected, experts)
-    kept = [step.tensor("row probabilities", received, width=routing.probability_bytes)]
+    kept = [step.tensor("row probabilities", kept_rows, width=routing.probability_bytes)]
     fused = routing.grouped_gemm and step.run.framework.bias_activation_fusion
     if not (block.gated and fused):
         name = "activation before its weight"
-        kept.append(step.tensor(name, received, f, dropped_by=(ACTIVATION,)))
+        kept.append(step.tensor(name, kept_rows, f, dropped_by=(ACTIVATION,)))
     y = step.tensor("activation output", received, f, dropped_by=(ACTIVATION,))
+    if kept_rows != received:
+        step.stashes(y, kept_rows)
     step.activation(
         "experts_activation", projected, y, *kept, gated=block.gated, clamped=block.clamped
     )

@@ -5,6 +5,7 @@ Symbols: estimator.legend. Source: megatron/core/transformer/multi_token_predict
 
 from trainfit.estimator.demands import Product
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
+from trainfit.estimator.tensors import Role
 from trainfit.specs.architecture import MultiTokenPrediction
 
 
@@ -12,8 +13,9 @@ def projection(step: TransformerEngine, mtp: MultiTokenPrediction) -> None:
     """Both norms, their concatenation, and eh_proj [h, 2h], whose output is gathered."""
     sizes = step.sizes
     n, h = sizes.n, sizes.h
-    embedding = step.tensor("embedding of the next token", sizes.n_shard, h)
-    hidden = step.tensor("hidden state", sizes.n_shard, h)
+    given = Role.BLOCK_INPUT
+    embedding = step.tensor("embedding of the next token", sizes.n_shard, h, role=given)
+    hidden = step.tensor("hidden state", sizes.n_shard, h, role=given)
     gathered = step.tensor("gathered concatenation", sizes.n_gathered, 2 * h)
     step.operation(
         "eh_proj",

@@ -5,11 +5,14 @@ gradients) and cpp_extensions/gemm.py (workspaces); tensor_parallel/layers.py (d
 gradient and gather buffer of the output layer).
 """
 
+from math import ceil
 from typing import NamedTuple
 
 from trainfit.estimator import cublas
 from trainfit.estimator.blocks.moe.all_gather import gather_buffer
 from trainfit.estimator.legend import Legend
+from trainfit.estimator.overhead import NOTHING
+from trainfit.estimator.results import Interval
 from trainfit.estimator.run import MegatronRun
 from trainfit.specs.blocks import Attention, Experts, LatentAttention
 
@@ -21,6 +24,12 @@ TE_GROUPED_STREAMS = 4
 """A grouped GEMM runs on as many streams, each with a workspace."""
 ROPE_ENTRY_BYTES = 4
 """Rotary tables are fp32."""
+
+
+UB_GATHERED, UB_REDUCED = 8, 4
+"""User buffers of what is gathered, in fp8 where linears are, and of what is reduced, always in
+bf16: TransformerEngine's initialize_ub (layers_all_gather_overlap, layers_reduce_scatter_overlap),
+one for each, which all layers share."""
 
 
 class Buffers(NamedTuple):
@@ -60,6 +69,21 @@ def _rotated(block: Attention | LatentAttention) -> int:
     return block.head_dim if block.rope else 0
 
 
+def user_buffers(run: MegatronRun, sizes: Legend) -> Interval:
+    """Buffers [n, h] outside PyTorch's allocator through which tensor-parallel linears communicate
+    beside their products. What is reduced may go round a ring, in 2 t - 1 pieces of 1 / t, where a
+    file of settings says so. Sources: TransformerEngine's module/base.py (initialize_ub),
+    common/comm_gemm_overlap (CommOverlapP2PBase).
+    """
+    if not (run.framework.tp_comm_overlap and sizes.t > 1 and sizes.n_gathered):
+        return NOTHING
+    narrow = run.step.narrow_recipe not in (None, "nvfp4")
+    widths = UB_GATHERED * (1 if narrow else sizes.bytes) + UB_REDUCED * sizes.bytes
+    size = sizes.n * sizes.h * widths
+    rings = sizes.n * sizes.h * UB_REDUCED * sizes.bytes * (sizes.t - 1) // sizes.t
+    return Interval(size, size, size + rings)
+
+
 def is_before_hopper(compute_capability: str) -> bool:
     """Whether a card is older than compute capability 9.0; an unnamed card is taken as newer."""
     capability = compute_capability.removeprefix("sm_")
@@ -83,7 +107,7 @@ def standing_buffers(
         framework=shared.rotary
         + _dummy_gradients(shapes, has_head, sizes, run)
         + _global_buffer(shared, has_experts, has_head, sizes, run)
-        + (_deferred_gradients(sizes, run, m) if has_head else 0),
+        + (_deferred_gradients(sizes, run, m) + _head_copies(sizes, run) if has_head else 0),
     )
 
 
@@ -142,6 +166,11 @@ def _deferred_gradients(sizes: Legend, run: MegatronRun, m: int) -> int:
         return 0
     deferred = min(run.framework.wgrad_deferral_limit or m, m - 1)
     return deferred * (sizes.act + sizes.bytes * sizes.n * sizes.V // sizes.t)
+
+
+def _head_copies(sizes: Legend, run: MegatronRun) -> int:
+    """Those in fp8 of the output layer's weight [V / t, h]."""
+    return ceil(run.step.head_weight * (sizes.V // sizes.t) * sizes.h)
 
 
 def attention_mask(run: MegatronRun, sizes: Legend) -> int:

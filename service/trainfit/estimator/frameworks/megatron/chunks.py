@@ -4,23 +4,36 @@ Each kind of layer is estimated once per plan, whatever the number of layers tha
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from types import ModuleType
+from typing import TypeVarTuple
 
 from trainfit.estimator.blocks.embedding import transformer_engine as embedding
 from trainfit.estimator.blocks.head import transformer_engine as head
 from trainfit.estimator.blocks.mtp import transformer_engine as mtp
-from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.frameworks.megatron.buffers import attention_mask, shared_buffers
-from trainfit.estimator.frameworks.megatron.layers import TABLES, sublayer_groups
+from trainfit.estimator.frameworks.megatron.layers import TABLES, is_captured, sublayer_groups
+from trainfit.estimator.frameworks.megatron.programs import (
+    compiled,
+    embed,
+    norms,
+    output,
+    projection,
+)
 from trainfit.estimator.ledger import Group, Operation
 from trainfit.estimator.legend import in_symbols, legend_of
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
+from trainfit.estimator.overhead import NOTHING
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
+from trainfit.estimator.results import Interval
 from trainfit.estimator.run import MegatronRun
-from trainfit.estimator.segment import Segment, SegmentName, Sums, add_up, rerun, walk
+from trainfit.estimator.segment import Segment, SegmentName, Table, fetched, rerun, walk
 from trainfit.specs.architecture import MultiTokenPrediction
 from trainfit.specs.blocks import Layer, Sublayer
+
+Given = TypeVarTuple("Given")
+"""What a program is given besides the step that it is of."""
 
 
 class MegatronLedger:
@@ -32,24 +45,26 @@ class MegatronLedger:
 
     def __init__(self, run: MegatronRun, *, symbolic: bool = False) -> None:
         self.run = run
-        self.sizes = in_symbols(legend_of(run)) if symbolic else legend_of(run)
+        self.way = run.way
+        self.numbers = legend_of(run)
+        self.sizes = in_symbols(self.numbers) if symbolic else self.numbers
         self._sublayers: dict[Sublayer, tuple[Group, ...]] = {}
-        self.kinds = [self._run_layer(kind) for kind in run.model.layer_kinds]
-        self._sums = [self._add_up(groups) for groups in self.kinds]
+        self._tables: dict[Sublayer, Table] = {}
+        model = run.model
+        self._kinds = [self._layer_table(kind) for kind in model.layer_kinds]
         self.layer_segments = [
-            walk("moe" if kind.has_experts else "dense", sums, self.sizes.act)
-            for kind, sums in zip(run.model.layer_kinds, self._sums, strict=True)
+            self._layer_segment(kind, table)
+            for kind, table in zip(model.layer_kinds, self._kinds, strict=True)
         ]
         self._reruns: dict[tuple[int, ...], Segment] = {}
-        self._input = self._segment("embedding", self.embedding(), self.sizes.act)
-        self._final_norm = self._segment("final_norm", self.final_norm(), self.sizes.act)
-        self._head = self._segment("head", self.head(), 0)
-        self._mtp_sums = self._multi_token_prediction()
+        act = self.numbers.act
+        self._input = walk("embedding", self._table(embed, model.embedding), act)
+        self._final_norm = walk("final_norm", self._table(norms, *model.final_norms), act)
+        self._heads = self._waiting_heads()
+        self._mtp_table = self._multi_token_prediction()
         self._mtp = self._mtp_segment()
-        self._shapes = [_shapes(groups) for groups in self.kinds]
-        self._mtp_shapes = _shapes(self.mtp()) if run.mtp_layers else set()
-        self.shared_buffers = shared_buffers(run, self.sizes)
-        self._mask_bytes = attention_mask(run, self.sizes)
+        self.shared_buffers = shared_buffers(run, self.numbers)
+        self._mask_bytes = attention_mask(run, self.numbers)
 
     @property
     def dropped(self) -> frozenset[str]:
@@ -72,41 +87,65 @@ class MegatronLedger:
         """All of a layer."""
         return [operation for group in groups for operation in group]
 
+    @cached_property
+    def kinds(self) -> list[tuple[Group, ...]]:
+        """What the programs of each kind of layer leave behind."""
+        return [
+            tuple([group for each in kind.sublayers for group in self.sublayer(each)])
+            for kind in self.run.model.layer_kinds
+        ]
+
     def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
         """Run once, however many kinds of layers have it."""
         if sublayer not in self._sublayers:
-            groups = tuple(sublayer_groups(sublayer, self.sizes, self.run))
-            self._sublayers[sublayer] = groups
+            self._sublayers[sublayer] = self._run(sublayer_groups, sublayer)
         return self._sublayers[sublayer]
 
     def embedding(self) -> tuple[Group, ...]:
-        return self._run(lambda step: embedding.lookup(step, self.run.model.embedding))
+        return self._run(embed, self.run.model.embedding)
 
     def final_norm(self) -> tuple[Group, ...]:
-        def norms(step: TransformerEngine) -> None:
-            for each in self.run.model.final_norms:
-                norm.final(step, each)
-
-        return self._run(norms)
+        return self._run(norms, *self.run.model.final_norms)
 
     def head(self) -> tuple[Group, ...]:
-        return self._run(head.head)
+        return self._run(output)
 
     def mtp(self) -> tuple[Group, ...]:
         """One depth: projection, a layer, the norm before the head."""
         spec = self.run.model.mtp
         if spec is None:
             return ()
-        before, behind = self._around_mtp(spec)
+        before, behind = self.around_mtp(spec)
         return (*before, *self.kinds[spec.layer_kind], *behind)
 
-    def _around_mtp(
-        self, spec: MultiTokenPrediction
-    ) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-        return (
-            self._run(lambda step: mtp.projection(step, spec)),
-            self._run(lambda step: norm.final(step, spec.norms[-1])),
-        )
+    def around_mtp(self, spec: MultiTokenPrediction) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+        """What comes before the layer of a depth, and behind."""
+        return self._run(projection, spec), self._run(norms, spec.norms[-1])
+
+    def pools(self, contents: tuple[Content, ...], in_flight: int) -> Interval:
+        """What CUDA graphs reserve above what is allocated without them: what the largest
+        operation borrows there, which is borrowed beside them too; the inputs [n', h] of chunks in
+        flight, which graphs copy; and at most their outputs, and what the driver takes.
+        """
+        framework, act = self.run.framework, self.numbers.act
+        if framework.cuda_graph_impl == "none":
+            return NOTHING
+        if framework.cuda_graph_impl == "full_iteration":
+            return Interval(0, 0, GRAPHS)
+        received = act * in_flight * any(not content.embedding for content in contents)
+        layers = max([len(content.kinds) for content in contents], default=0)
+        expected = min(self._borrowed_by_graphs) + received
+        return Interval(0, expected, expected + max(GRAPHS, act * in_flight * layers))
+
+    @cached_property
+    def _borrowed_by_graphs(self) -> tuple[int, int]:
+        """Most bytes that an operation borrows within what is captured, and beside it."""
+        scope = self.run.framework.cuda_graph_scope
+        most = {True: 0, False: _most(self._table(output))}
+        for sublayer, table in self._tables.items():
+            captured = is_captured(sublayer, scope)
+            most[captured] = max(most[captured], _most(table))
+        return most[True], most[False]
 
     def segments(self, content: Content) -> Iterator[PlacedSegment]:
         """The chunk in forward order. Losses of multi-token prediction come before the main one."""
@@ -119,14 +158,14 @@ class MegatronLedger:
             for _ in range(content.mtp_layers):
                 yield PlacedSegment(self._mtp, None)
         if content.output_layer:
-            for _ in range(1 + self.run.mtp_layers):
-                yield PlacedSegment(self._head, None)
+            for head in self._heads:
+                yield PlacedSegment(head, None)
 
-    def layer_table(self, placed: PlacedSegment) -> list[list[Sums]] | None:
+    def layer_table(self, placed: PlacedSegment) -> Table | None:
         """The table of a segment that is one layer, of the decoder or of multi-token prediction."""
         if placed.kind is not None:
-            return self._sums[placed.kind]
-        return self._mtp_sums if placed.segment is self._mtp else None
+            return self._kinds[placed.kind]
+        return self._mtp_table if placed.segment is self._mtp else None
 
     def sent_bytes(self, content: Content) -> int:
         """The output [n', h] of a chunk, where it is kept after it was sent to the next stage."""
@@ -144,10 +183,10 @@ class MegatronLedger:
     def gemm_shapes(self, contents: tuple[Content, ...]) -> set[tuple[int, int]]:
         """Distinct (out, in) shapes of the weights that the chunks of a rank multiply with."""
         kinds = {kind for content in contents for kind in set(content.kinds)}
-        shapes = set().union(*[self._shapes[kind] for kind in kinds])
-        if any(content.mtp_layers for content in contents):
-            shapes |= self._mtp_shapes
-        return shapes
+        tables = [self._kinds[kind] for kind in kinds]
+        if self._mtp_table is not None and any(content.mtp_layers for content in contents):
+            tables.append(self._mtp_table)
+        return {sums.weight for table in tables for group in table for sums in group if sums.weight}
 
     def has_experts(self, content: Content) -> bool:
         """Whether any layer of a chunk has."""
@@ -157,35 +196,56 @@ class MegatronLedger:
             kinds.add(mtp.layer_kind)
         return any(layers[kind].has_experts for kind in kinds)
 
-    def _run_layer(self, kind: Layer) -> tuple[Group, ...]:
-        return tuple([group for each in kind.sublayers for group in self.sublayer(each)])
+    def _run(
+        self, program: Callable[[TransformerEngine, *Given], Iterator[Group]], *given: *Given
+    ) -> tuple[Group, ...]:
+        """What a program leaves behind."""
+        return tuple(program(TransformerEngine(self.sizes, self.way), *given))
 
-    def _run(self, program: Callable[[TransformerEngine], None]) -> tuple[Group, ...]:
-        """What one program leaves behind."""
-        step = TransformerEngine(self.sizes, self.run)
-        program(step)
-        return (step.group(),)
+    def _table(
+        self, program: Callable[[TransformerEngine, *Given], Iterator[Group]], *given: *Given
+    ) -> Table:
+        """The bytes of its operations."""
+        return compiled(self.way, program, *given).table(self.numbers)
 
-    def _add_up(self, groups: tuple[Group, ...]) -> list[list[Sums]]:
-        return add_up(groups, self.dropped)
+    def _layer_table(self, kind: Layer) -> Table:
+        for each in kind.sublayers:
+            if each not in self._tables:
+                self._tables[each] = self._table(sublayer_groups, each)
+        return [group for each in kind.sublayers for group in self._tables[each]]
 
-    def _segment(self, name: SegmentName, groups: tuple[Group, ...], gradient: int) -> Segment:
-        return walk(name, self._add_up(groups), gradient)
+    def _layer_segment(self, kind: Layer, table: Table) -> Segment:
+        before_last = len(table) - len(self._tables[kind.sublayers[-1]])
+        name: SegmentName = "moe" if kind.has_experts else "dense"
+        return walk(name, table, self.numbers.act, before_last)
 
-    def _multi_token_prediction(self) -> list[list[Sums]] | None:
+    def _multi_token_prediction(self) -> Table | None:
         spec = self.run.model.mtp
         if spec is None or not self.run.mtp_layers:
             return None
-        before, behind = self._around_mtp(spec)
-        return [*self._add_up(before), *self._sums[spec.layer_kind], *self._add_up(behind)]
+        before, behind = self._table(projection, spec), self._table(norms, spec.norms[-1])
+        return [*before, *self._kinds[spec.layer_kind], *behind]
 
     def _mtp_segment(self) -> Segment | None:
-        if self._mtp_sums is None:
+        """A depth beside the gradients of the main prediction and of the depths before. Recomputed
+        it keeps its hidden state and its embedding [n', h].
+        """
+        if self._mtp_table is None:
             return None
-        segment = walk("mtp", self._mtp_sums, self.sizes.act)
-        if self.run.step.recompute.full == "none":
-            return segment
-        return rerun("mtp", [segment], 2 * self.sizes.act, self.sizes.act)
+        act, depths = self.sizes.act, self.run.mtp_layers
+        if not self.recomputes_mtp:
+            return walk("mtp", self._mtp_table, (1 + depths) * act)
+        part = walk("mtp", self._mtp_table, act)
+        waiting = (1 + depths) * act
+        return rerun("mtp", [part], 2 * act, waiting, read=2 * act, output=waiting)
+
+    def _waiting_heads(self) -> list[Segment]:
+        """That of each prediction and the main one, which comes last and runs backward first: the
+        gradient [n', h] that one makes waits until all have run.
+        """
+        table, act = self._table(output), self.sizes.act
+        waiting = reversed(range(1 + self.run.mtp_layers))
+        return [walk("head", table, number * act) for number in waiting]
 
     def _decoder(self, kinds: tuple[int, ...]) -> Iterator[PlacedSegment]:
         policy = self.run.step.recompute
@@ -195,9 +255,12 @@ class MegatronLedger:
                 yield PlacedSegment(self._rerun(group), first + len(group) - 1)
             return
         rerun_count = policy.num_layers if policy.full == "block" else 0
+        on_host = self.run.framework.cpu_offloading_num_layers
         for position, kind in enumerate(kinds):
             again = position < rerun_count
             segment = self._rerun((kind,)) if again else self.layer_segments[kind]
+            if position < on_host:
+                segment = fetched(segment, ahead=position + 1 < on_host)
             yield PlacedSegment(segment, position, kind)
 
     def _rerun(self, kinds: tuple[int, ...]) -> Segment:
@@ -217,5 +280,11 @@ class MegatronLedger:
         return rerun(name, parts, act, act, read=act, output=act)
 
 
-def _shapes(groups: tuple[Group, ...]) -> set[tuple[int, int]]:
-    return {each.gemm for group in groups for each in group if each.gemm is not None}
+GRAPHS = 3 * 2**30
+"""What CUDA graphs may add in all: "TE scoped graphs add a few GB" (Megatron-Bridge's
+skills/nemo-mbridge-perf-cuda-graphs)."""
+
+
+def _most(table: Table) -> int:
+    """Most bytes that an operation of a stretch borrows."""
+    return max([max(s.forward + s.held, s.backward) for group in table for s in group], default=0)

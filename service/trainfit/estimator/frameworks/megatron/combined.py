@@ -9,7 +9,7 @@ megatron/core/models/common/model_chunk_schedule_plan.py (run) and utils.py (sho
 permuted rows are let go once they were sent.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import zip_longest
 from typing import NamedTuple
@@ -55,7 +55,7 @@ class Combined:
         self._parts = cache(self._divide)
         self._found = cache(self._highest)
 
-    def of(self, chunks: list[Content]) -> Callable[[int, int], Beside]:
+    def of(self, chunks: Sequence[Content]) -> Callable[[int, int], Beside]:
         """Estimates the forward of one chunk of a rank beside the backward of another."""
         return lambda ahead, behind: self._found(chunks[ahead], chunks[behind])
 
@@ -110,6 +110,8 @@ def _cut(table: list[list[Sums]]) -> tuple[int, int]:
         for index, sums in enumerate(group):
             if sums.kind is Kind.PERMUTATION:
                 return number, index + 1
+            if sums.kind is Kind.EXCHANGE:
+                return number, index
     return len(table) - 1, 0
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from trainfit.estimator import timeline as turns
-from trainfit.estimator.blocks.moe import hybrid_ep
+from trainfit.estimator.blocks.moe import deep_ep, hybrid_ep
 from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
 from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
+from trainfit.estimator.frameworks.megatron.buffers import user_buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.ranks import ranks as ranks
 from trainfit.estimator.frameworks.megatron.requests.known import is_traced
@@ -20,6 +21,7 @@ from trainfit.estimator.overhead import (
     MEASURED_STAGES,
     NOTHING,
     UNMEASURED_PERMILLE,
+    added,
     all_to_all,
 )
 from trainfit.estimator.results import Interval
@@ -32,6 +34,9 @@ ASSUMPTIONS = {
     "interval-basis": f"Low and high are engineering bounds on the ledger's sum. All "
     f"{MEASURED_STAGES} measured peaks of Megatron-LM and Megatron-Bridge runs whose configuration "
     "is known completely lie between those of allocated bytes.",
+    "cuda-graphs": "What CUDA graphs capture lives in a pool of its own, which shares nothing with "
+    "what runs beside them; the driver's own bytes for them are within the bounds: a few GB, as "
+    "Megatron-Bridge says.",
 }
 
 
@@ -42,10 +47,11 @@ def ledger(plan: MegatronPlan, *, symbolic: bool = False) -> MegatronLedger:
 
 def execution(plan: MegatronPlan) -> Execution:
     """TransformerEngine's grouped linear launches a product for each expert
-    (module/grouped_linear.py).
+    (module/grouped_linear.py). Products in fp4 take no longer than in mxfp8.
     """
+    narrow = plan.step.narrow_recipe
     return Execution(
-        fp8=plan.step.fp8_recipe,
+        fp8="mxfp8" if narrow == "nvfp4" else narrow,
         overlaps_experts=plan.framework.overlap_moe_expert_parallel_comm,
         adds_apart=not plan.framework.gradient_accumulation_fusion,
         launches_experts=True,
@@ -119,20 +125,28 @@ def expert_groups(plan: MegatronPlan) -> list[int]:
 
 
 def exchange(plan: MegatronPlan) -> Interval:
-    """Connections of an all-to-all, or HybridEP's buffer, which a single rank has as well."""
-    if plan.routing.dispatcher != "flex":
-        return all_to_all(plan)
-    sizes = legend_of(run_of(plan))
+    """Connections of an all-to-all, or the buffer of DeepEP or HybridEP, which a single rank has as
+    well; and the buffers through which tensor-parallel linears communicate.
+    """
+    run, dispatcher = run_of(plan), plan.routing.dispatcher
+    sizes = legend_of(run)
+    beside = user_buffers(run, sizes)
     experts = [block for block in plan.model.blocks if isinstance(block, Experts)]
-    buffers = [hybrid_ep.buffer(block, sizes) for block in experts]
-    return max(buffers, key=lambda each: each.high, default=NOTHING)
+    if dispatcher == "hybridep":
+        buffers = [hybrid_ep.buffer(block, sizes) for block in experts]
+    elif dispatcher == "deepep":
+        buffers = [deep_ep.buffer(block, sizes, plan.routing.deepep_sms) for block in experts]
+    else:
+        return added(all_to_all(plan), beside)
+    return added(max(buffers, key=lambda each: each.high, default=NOTHING), beside)
 
 
 def assumptions(plan: MegatronPlan) -> frozenset[str]:
     """Balanced routing is no assumption where every expert has its capacity filled."""
-    user_buffers = {"nccl-user-buffers"} if plan.framework.nccl_ub else set()
+    registered = {"nccl-user-buffers"} if plan.framework.nccl_ub else set()
     balanced = {"balanced-routing"} if not plan.routing.pad_to_capacity else set()
-    return frozenset({"interval-basis", *user_buffers, *balanced})
+    graphs = {"cuda-graphs"} if plan.framework.cuda_graph_impl != "none" else set()
+    return frozenset({"interval-basis", *registered, *balanced, *graphs})
 
 
 def costs(plan: MegatronPlan, *, replay: bool) -> Costs:
@@ -140,5 +154,5 @@ def costs(plan: MegatronPlan, *, replay: bool) -> Costs:
     most and those of one trace more, which grow with its layers.
     """
     if replay and is_traced(plan):
-        return Costs(kind=2_500, layer=600, rank=80, chunk=35, once=100_000)
+        return Costs(kind=2_500, layer=600, rank=80, chunk=35, once=160_000)
     return Costs(kind=500, layer=20, rank=80, chunk=35)

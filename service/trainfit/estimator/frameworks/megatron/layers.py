@@ -16,9 +16,8 @@ from trainfit.estimator.blocks.moe import transformer_engine as moe
 from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
 from trainfit.estimator.ledger import Group
-from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import BYTE, TransformerEngine
-from trainfit.estimator.run import MegatronRun
+from trainfit.estimator.run import MegatronRun, Way
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import (
@@ -31,6 +30,7 @@ from trainfit.specs.blocks import (
     Recurrence,
     Sublayer,
 )
+from trainfit.specs.framework import OF_MIXERS, CudaGraphScope
 
 TABLES: Mapping[str, ModuleType] = {
     "attention": attention,
@@ -43,9 +43,8 @@ TABLES: Mapping[str, ModuleType] = {
 """Where the table of each kind of block stands; its docstring says what it follows."""
 
 
-def sublayer_groups(sublayer: Sublayer, sizes: Legend, run: MegatronRun) -> Iterator[Group]:
+def sublayer_groups(step: TransformerEngine, sublayer: Sublayer) -> Iterator[Group]:
     """Norms, every block, norms behind them with the residual addition."""
-    step = TransformerEngine(sizes, run)
     x = _inputs(step, sublayer)
     yield step.group()
     for block in sublayer.blocks:
@@ -53,8 +52,8 @@ def sublayer_groups(sublayer: Sublayer, sizes: Legend, run: MegatronRun) -> Iter
         yield step.group()
     for each in sublayer.post_norms:
         norm.after_blocks(step, each)
-    if run.step.hidden_dropout:
-        mask = step.tensor("dropout mask", sizes.n_shard, sizes.h, width=BYTE)
+    if step.run.step.hidden_dropout:
+        mask = step.tensor("dropout mask", step.sizes.n_shard, step.sizes.h, width=BYTE)
         step.operation("bias_dropout_add", saves=(mask,))
     behind = step.group()
     if behind:
@@ -88,7 +87,28 @@ def _inputs(step: TransformerEngine, sublayer: Sublayer) -> Tensor:
     return y
 
 
-def norms_stand_apart(sublayer: Sublayer, run: MegatronRun) -> bool:
+def is_captured(sublayer: Sublayer, scope: tuple[CudaGraphScope, ...]) -> bool:
+    """Whether CUDA graphs of this scope capture a sublayer as a whole. A router alone borrows
+    little. Source: megatron/core/transformer/transformer_layer.py (_te_cuda_graph_capture).
+    """
+    if not scope:
+        return True
+    for block in sublayer.blocks:
+        match block:
+            case Attention() | LatentAttention():
+                return "attn" in scope
+            case Recurrence():
+                return OF_MIXERS in scope
+            case Mlp():
+                return "mlp" in scope
+            case Experts():
+                return "moe" in scope
+            case Opaque():
+                continue
+    return False
+
+
+def norms_stand_apart(sublayer: Sublayer, run: MegatronRun | Way) -> bool:
     """Whether the norms before a sublayer's blocks are modules of their own."""
     return run.framework.transformer_impl == "local" or any(
         isinstance(block, Experts | LatentAttention) for block in sublayer.blocks

@@ -6,6 +6,7 @@ from itertools import repeat
 from operator import attrgetter
 from typing import NamedTuple
 
+from trainfit.estimator.blocks.moe.rows import rows_of, strays_permille
 from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
 from trainfit.estimator.frameworks.megatron.buffers import Buffers, standing_buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
@@ -13,20 +14,23 @@ from trainfit.estimator.frameworks.megatron.combined import Combined
 from trainfit.estimator.frameworks.megatron.states import (
     StateSharding,
     bucket_padding,
+    holds_units_whole,
     state_bytes,
     state_sharding,
     unsharded_units,
 )
 from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable, Units
 from trainfit.estimator.memo import Memo
+from trainfit.estimator.overhead import IMBALANCE_PERMILLE
 from trainfit.estimator.peak import Activations, chunk_activations, optimizer_step, stage_peak
 from trainfit.estimator.placement import Content, Placement, placements
 from trainfit.estimator.rank import Rank
-from trainfit.estimator.results import Component, ComponentName
+from trainfit.estimator.results import Component, ComponentName, Interval
 from trainfit.estimator.run import run_of
-from trainfit.estimator.schedule import in_flight
+from trainfit.estimator.schedule import in_flight, order_of
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.resolve.plan import Pipeline
+from trainfit.specs.blocks import Experts
 
 
 class Placed:
@@ -50,13 +54,15 @@ def ranks(
     placed = memo(Placed, pipeline, plan.model.pattern, plan.mtp_layers)
     held = memo(_held, placed, table, state_sharding(plan))
     standing = memo(_standing, placed, ledger, plan.gpu.compute_capability, m)
+    orders = memo(Orders, pipeline, m)
     highest = [optimizer_step(each.step_bytes) for each in held]
     if activations:
-        running = memo(_running, placed, memo(PricedChunks, ledger), pipeline, m)
+        running = memo(_running, placed, memo(PricedChunks, ledger), pipeline, m, orders)
         highest = [max(pair, key=_total) for pair in zip(running, highest, strict=True)]
-    flying = [in_flight(pipeline, m, rank) for rank in range(pipeline.pp)]
-    padded = repeat(plan.routing.pad_to_capacity)
-    return map(_rank, placed.ranks, held, standing, highest, flying, padded)
+    flying = orders.in_flight
+    strays = repeat(_strays_permille(ledger))
+    pools = [ledger.pools(*each) for each in zip(placed.contents, flying, strict=True)]
+    return map(_rank, placed.ranks, held, standing, highest, flying, strays, pools)
 
 
 _total = attrgetter("total")
@@ -81,9 +87,12 @@ def _rank(
     standing: Buffers,
     moving: Activations,
     in_flight: int,
-    padded: bool,
+    strays: int | None,
+    pools: Interval,
 ) -> Rank:
-    """Experts that are not `padded` to their capacity take whatever is routed to them."""
+    """The most loaded rank receives so many more rows than its share, if that is known: `strays`
+    is in thousandths.
+    """
     buffers = standing.framework + held.padding_bytes
     return Rank(
         placements=placements,
@@ -92,11 +101,21 @@ def _rank(
         activations=moving.kept,
         workspace=moving.borrowed + standing.workspace,
         framework_buffers=moving.pipeline + buffers + held.beside_bytes,
-        routed=moving.kept + moving.borrowed if held.experts and not padded else 0,
+        routed=moving.kept + moving.borrowed if held.experts and strays != 0 else 0,
         resident=sum([state.bytes for state in held.states]) + standing.workspace + buffers,
         peak=moving.peak,
         in_flight=in_flight,
+        pools=pools,
+        imbalance_permille=IMBALANCE_PERMILLE if strays is None else strays,
     )
+
+
+def _strays_permille(ledger: MegatronLedger) -> int | None:
+    """By the experts that receive the fewest rows."""
+    run, sizes = ledger.run, ledger.sizes
+    experts = [block for block in run.model.blocks if isinstance(block, Experts)]
+    sent = min([rows_of(block, sizes, run.routing).sent for block in experts], default=1)
+    return strays_permille(sent, run.routing)
 
 
 def _held(placed: Placed, table: ParameterTable, sharding: StateSharding) -> list[Held]:
@@ -106,7 +125,10 @@ def _held(placed: Placed, table: ParameterTable, sharding: StateSharding) -> lis
         local = sum((chunk.all for chunk in parameters), Local())
         here = local.dense + local.expert
         sizes = state_bytes(local, sharding)
-        units = unsharded_units(reduce(Units.and_those, map(table.units, contents)), sharding)
+        beside = 0
+        if holds_units_whole(sharding):
+            units = reduce(Units.and_those, map(table.units, contents))
+            beside = unsharded_units(units, sharding)
 
         def state(name: ComponentName, size: int) -> Component:
             return Component(name, size, local.whole, here, size / here if here else 0.0)
@@ -119,7 +141,7 @@ def _held(placed: Placed, table: ParameterTable, sharding: StateSharding) -> lis
                 state("optimizer_states", sizes.optimizer),
             ),
             step_bytes=sizes.step,
-            beside_bytes=units,
+            beside_bytes=beside,
             padding_bytes=bucket_padding(local, sharding),
             experts=local.expert > 0,
         )
@@ -154,7 +176,17 @@ class PricedChunks:
         self.of = cache(partial(chunk_activations, ledger))
 
 
-def _running(placed: Placed, priced: PricedChunks, pipeline: Pipeline, m: int) -> list[Activations]:
+class Orders:
+    """What every rank of a pipeline runs in m micro-batches."""
+
+    def __init__(self, pipeline: Pipeline, m: int) -> None:
+        self.of = [order_of(pipeline, m, rank) for rank in range(pipeline.pp)]
+        self.in_flight = [in_flight(pipeline, m, rank) for rank in range(pipeline.pp)]
+
+
+def _running(
+    placed: Placed, priced: PricedChunks, pipeline: Pipeline, m: int, orders: Orders
+) -> list[Activations]:
     """The peak of every rank's forwards and backwards."""
     ledger = priced.ledger
     combined = Combined(ledger) if ledger.run.framework.overlap_moe_expert_parallel_comm else None
@@ -162,11 +194,11 @@ def _running(placed: Placed, priced: PricedChunks, pipeline: Pipeline, m: int) -
         stage_peak(
             pipeline,
             m,
+            order,
             ledger.sizes.act,
-            [priced.of(each.content) for each in rank],
+            list(map(priced.of, contents)),
             [each.layers.start for each in rank],
-            number,
-            None if combined is None else combined.of([each.content for each in rank]),
+            None if combined is None else combined.of(contents),
         )
-        for number, rank in enumerate(placed.ranks)
+        for rank, contents, order in zip(placed.ranks, placed.contents, orders.of, strict=True)
     ]

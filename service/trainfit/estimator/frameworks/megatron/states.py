@@ -57,7 +57,7 @@ def state_bytes(local: Local, sharding: StateSharding) -> StateBytes:
     """
     states, strategy = sharding.each, sharding.strategy
     sharded = _sharded(local, sharding)
-    gradients = sharded if strategy in ("optim_grads", "optim_grads_params") else local
+    gradients = sharded if holds_units_whole(sharding) else local
     weights = sharded if strategy == "optim_grads_params" else local
     parameters = sharded.dense + sharded.expert
     matrices = sharded.linear + sharded.router + sharded.expert
@@ -115,6 +115,11 @@ DOUBLE = 2
 """Megatron-FSDP's buffers for a parameter group: UB_BUFFER_NUM in param_and_grad_buffer.py."""
 
 
+def holds_units_whole(sharding: StateSharding) -> bool:
+    """Whether weights or gradients are shared out, so that a unit is whole for a while alone."""
+    return sharding.strategy in ("optim_grads", "optim_grads_params")
+
+
 def unsharded_units(units: Units, sharding: StateSharding) -> int:
     """Bytes of the units that Megatron-FSDP holds whole for a while, out of those of a stage: the
     weights of the one that runs and of the one fetched ahead, and the gradients of one. Double
@@ -125,7 +130,7 @@ def unsharded_units(units: Units, sharding: StateSharding) -> int:
     """
     states, strategy = sharding.each, sharding.strategy
     weights = states.weights if strategy == "optim_grads_params" else 0
-    gradients = states.gradients if strategy in ("optim_grads", "optim_grads_params") else 0
+    gradients = states.gradients if holds_units_whole(sharding) else 0
     ahead = 2 * weights + gradients
     layers, embedding = units.layers, _parameters(units.embedding)
     doubled = sharding.framework.fsdp_double_buffer or sharding.framework.nccl_ub

@@ -50,7 +50,8 @@ BY_NAME = {
 class Numbers(NamedTuple):
     """Numbers of elements on one GPU before data-parallel ranks share them out.
 
-    `matrices` and `trained_matrices` are the parts that stand in matrices of linear layers.
+    `matrices` and `trained_matrices` are the parts that stand in matrices of linear layers,
+    `trained_embedding` that of the embedding.
     """
 
     dense: int
@@ -58,6 +59,7 @@ class Numbers(NamedTuple):
     frozen_matrices: int
     frozen: int
     trained_matrices: int
+    trained_embedding: int = 0
 
     @property
     def trained(self) -> int:
@@ -102,10 +104,11 @@ class Shares:
     def chunk(self, content: Content) -> tuple[ChunkParameters, Numbers]:
         """What a chunk holds, and how much of it is trained."""
         whole = self._all.chunk(content)
-        trained = self._trained.chunk(content).all
+        trained = self._trained.chunk(content)
         adapters = sum(self._adapters[kind] for kind in content.kinds)
         adapters += self._virtual if content.embedding else 0
-        return whole, self._numbers(whole.all, trained, adapters)
+        numbers = self._numbers(whole.all, trained.all, adapters)
+        return whole, numbers._replace(trained_embedding=trained.embedding)
 
     def layer(self, kind: int) -> Numbers:
         """A layer of this kind."""
@@ -203,6 +206,7 @@ def shard(numbers: Numbers, plan: PytorchPlan) -> Numbers:
         -(-numbers.frozen_matrices // dense),
         -(-numbers.frozen // dense),
         -(-numbers.trained_matrices // dense),
+        -(-numbers.trained_embedding // dense),
     )
 
 
@@ -292,6 +296,7 @@ def model_states(numbers: Numbers, largest: int, plan: PytorchPlan) -> States:
     stepped = part if sharded >= 1 else numbers
     matrices = min(stepped.trained_matrices, stepped.trained)
     moments = states.matrix_moments * matrices + states.moments * (stepped.trained - matrices)
+    moments += (states.embedding_moments - states.moments) * stepped.trained_embedding
     optimizer = ceil(moments) + states.master * stepped.trained
     if plan.step.optimizer.paged:
         optimizer = states.master * stepped.trained

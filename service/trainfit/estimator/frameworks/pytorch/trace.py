@@ -11,20 +11,25 @@ torch/utils/checkpoint.py.
 from collections.abc import Iterator
 from math import ceil
 
-from trainfit.estimator import cublas
-from trainfit.estimator.frameworks.pytorch.courses import Courses, operations, release_cached
+from trainfit.estimator.frameworks.pytorch.courses import operations, release_cached
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups
 from trainfit.estimator.frameworks.pytorch.optimizers import width_of
+from trainfit.estimator.frameworks.pytorch.recorded_rank import RecordedRank
 from trainfit.estimator.frameworks.pytorch.states import Shares, stored
 from trainfit.estimator.ledger import Operation
 from trainfit.estimator.placement import Content
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import left
-from trainfit.estimator.trace.recorder import Held, Recorder, Trace
+from trainfit.estimator.trace.recorder import Held, Trace
 from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import Attention, Block, Experts, LatentAttention, Mlp
 from trainfit.specs.framework import Transformers
 from trainfit.specs.optimizers import OPTIMIZERS
+
+MOST_PASSES = 256
+"""Layers that a recorded step runs forward, each some hundreds of requests: those of the largest
+models that are trained, over two micro-batches.
+"""
 
 
 def is_traced(plan: PytorchPlan) -> bool:
@@ -42,15 +47,19 @@ def is_traced(plan: PytorchPlan) -> bool:
 
 def programs_tell_order(plan: PytorchPlan, *told: type[Block]) -> bool:
     """Whether a plan has no blocks but those whose programs tell the order of what they ask for,
-    and an optimizer's step that does. Attention with sinks does not.
+    and an optimizer's step that does, and not too many layers. Attention with sinks does not,
+    nor an embedding whose moments are wider than others.
     """
+    passes = plan.model.num_layers * min(2, plan.batch.num_microbatches)
     step, optimizer = plan.step, plan.step.optimizer
     record = OPTIMIZERS[optimizer.name]
     return (
-        step.data_parallelism.zero is None
+        passes <= MOST_PASSES
+        and step.data_parallelism.zero is None
         and not step.data_parallelism.on_host
         and not (step.offload_activations or optimizer.in_backward)
         and record.moments == record.matrix_moments
+        and (step.states.embedding_moments == step.states.moments or step.adapters is not None)
         and (step.adapters is None or step.adapters.virtual is None)
         and plan.model.encoder_parameters == 0
         and not plan.model.extras
@@ -68,28 +77,13 @@ def trace(shares: Shares, content: Content) -> Trace:
     return _Rank(shares, content).trace()
 
 
-class _Rank:
+class _Rank(RecordedRank):
     def __init__(self, shares: Shares, content: Content) -> None:
+        super().__init__(shares, content)
         self._shares, self._content = shares, content
-        self._ledger = shares.ledger
-        self._plan = self._ledger.plan
-        self._placed = list(self._ledger.placed(content))
-        self._courses = Courses(self._ledger)
-        self._recorder = Recorder()
-        self._workspace = cublas.workspaces(self._plan.gpu.compute_capability) // cublas.HANDLES
-
-    def trace(self) -> Trace:
-        recorder = self._recorder
-        self._load()
-        loaded = recorder.cut()
-        self._step(first=True)
-        first = recorder.cut()
-        self._step(first=False)
-        return recorder.trace(loaded, first)
 
     def _load(self) -> None:
         """Matrices by themselves, what a stretch has besides in one piece."""
-        self._recorder.moment = "load"
         embedding, rest = self._shares.outside(self._content)
         self._recorder.make(stored(embedding, self._plan))
         for placed in self._placed:
@@ -174,25 +168,10 @@ class _Rank:
         at once, or of the largest.
         """
         optimizer, states = self._plan.step.optimizer, self._plan.step.states
-        recorder = self._recorder
         elements = [held.nbytes // states.gradients for held in gradients for _ in held.names]
-        record = OPTIMIZERS[optimizer.name]
-        moments = max(1, record.moments)
         if first:
-            for count in elements:
-                if states.master:
-                    recorder.make(states.master * count)
-                for _ in range(moments if states.moments and not optimizer.paged else 0):
-                    recorder.make(ceil(states.moments * count / moments))
-        made = record.temporaries.get(optimizer.implementation)
-        if made is None:
-            return
-        width = width_of(made, self._plan)
-        if made.of == "all":
-            borrowed = [
-                recorder.make(width * count) for _ in range(made.tensors) for count in elements
-            ]
-            recorder.release(*borrowed)
-            return
-        for count in elements:
-            recorder.release(*[recorder.make(width * count) for _ in range(made.tensors)])
+            self._make_states(elements)
+        made = OPTIMIZERS[optimizer.name].temporaries.get(optimizer.implementation)
+        if made is not None:
+            width = width_of(made, self._plan)
+            self._borrow(elements, width, made.tensors, at_once=made.of == "all")

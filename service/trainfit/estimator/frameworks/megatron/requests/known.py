@@ -23,7 +23,7 @@ def is_traced(plan: MegatronPlan) -> bool:
         and layout.pipeline.schedule in ("1f1b", "interleaved")
         and layout.sharding in ("optim", "no_shard")
         and layout.replicas == 1
-        and (layout.cp == 1 or layout.cp_comm_type == "a2a")
+        and (layout.cp == 1 or layout.cp_comm_type != "a2a+p2p")
         and states.linear_weights == 0
         and step.linear_input_bytes == step.activation_bytes
         and states.moments == states.matrix_moments == ADAM
@@ -31,10 +31,11 @@ def is_traced(plan: MegatronPlan) -> bool:
         and step.optimizer_offload_ratio == 0
         and not step.recompute.distribute_saved_activations
         and not step.recompute.offloaded
-        and not (step.hidden_dropout or step.attention_backend == "unfused")
         and not framework.defer_embedding_wgrad_compute
         and not framework.overlap_moe_expert_parallel_comm
         and not framework.nccl_ub
+        and not (framework.cpu_offloading_num_layers or step.attention or step.head_weight)
+        and framework.cuda_graph_impl == "none"
         and _is_plain(plan)
         and _passes(plan) <= MOST_PASSES
         and _experts(plan) <= MOST_EXPERTS
@@ -59,7 +60,7 @@ def _is_plain(plan: MegatronPlan) -> bool:
     model = plan.model
     return (
         model.residual_streams == 1
-        and plan.mtp_layers == 0
+        and _predicts_beside_its_head(plan)
         and not model.extras
         and model.encoder_parameters == 0
         and len(model.final_norms) == 1
@@ -69,12 +70,19 @@ def _is_plain(plan: MegatronPlan) -> bool:
     )
 
 
+def _predicts_beside_its_head(plan: MegatronPlan) -> bool:
+    """Whether all that a multi-token prediction reads is on the rank of its heads."""
+    stages = plan.layout.pipeline.virtual_stages
+    return not plan.mtp_layers or (
+        plan.mtp_layers == stages[-1].mtp_layers and stages[-1].layers > 0
+    )
+
+
 def _tells_order(kind: Layer, plan: MegatronPlan) -> bool:
-    """Experts take as many rows in every step only where they are filled to their capacity, or
-    where a rank has all of them.
+    """Whether a layer has no blocks but those whose programs do. Tokens reach experts by an
+    all-to-all beside which nothing else runs.
     """
     routing = plan.routing
-    fixed = routing.pad_to_capacity or plan.layout.ep == 1
     exchanged = routing.dispatcher == "alltoall" and not routing.shared_expert_overlap
     for sublayer in kind.sublayers:
         if len(sublayer.blocks) != 1 or not sublayer.norms or sublayer.post_norms:
@@ -83,7 +91,7 @@ def _tells_order(kind: Layer, plan: MegatronPlan) -> bool:
         match block:
             case Attention() if block.reuses_weights or not block.owns_kv:
                 return False
-            case Experts() if not (fixed and exchanged and routing.grouped_gemm):
+            case Experts() if not (exchanged and routing.grouped_gemm):
                 return False
             case Attention() | LatentAttention() | Mlp() | Experts():
                 continue

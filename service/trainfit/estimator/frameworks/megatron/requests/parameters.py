@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from trainfit.estimator.blocks.head import weights as head
 from trainfit.estimator.blocks.layer import block_weights
+from trainfit.estimator.blocks.mtp import weights as mtp
 from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.ledger import Split, Weight
 from trainfit.estimator.local_parameters import ParameterTable, embedding_weights
@@ -32,9 +33,10 @@ class Parameter(NamedTuple):
 class Parameters:
     """The parameters of the chunks of a plan's ranks."""
 
-    def __init__(self, table: ParameterTable, *, tied_apart: bool) -> None:
+    def __init__(self, table: ParameterTable, *, words: bool, head: bool) -> None:
+        """Whether stages share the embedding's `words`, and the `head` with them."""
         self._table, self._divided = table, table.divided
-        self._tied_apart = tied_apart
+        self._words_shared, self._head_shared = words, head
         self._layer = cache(self._layer_parameters)
 
     def of(self, content: Content) -> list[Parameter]:
@@ -45,17 +47,26 @@ class Parameters:
         divided = self._divided
         if content.embedding_weights:
             words, *others = embedding_weights(divided)
-            yield self._one(words)._replace(shared=self._tied_apart)
+            yield self._one(words)._replace(shared=self._words_shared)
             yield from map(self._one, others)
         for kind in content.kinds:
             yield from self._layer(kind)
         if content.final_norm:
             for each in divided.model.final_norms:
                 yield self._one(norm.weights(each, "final"))
+        for _ in range(content.mtp_layers):
+            yield from self._depth()
         if content.output_layer:
             rows, copied = divided.vocabulary_rows, content.head_copy
             for weight in head.weights(divided.model.output_layer, rows, copy_of_embedding=copied):
-                yield self._one(weight)._replace(shared=self._tied_apart)
+                yield self._one(weight)._replace(shared=self._head_shared)
+
+    def _depth(self) -> Iterator[Parameter]:
+        """Those of a multi-token prediction: both norms, the projection, the layer, its norm."""
+        spec = self._divided.model.mtp
+        if spec is not None:
+            projection, *norms = map(self._one, mtp.weights(spec, self._divided.model.hidden_size))
+            yield from (*norms[:2], projection, *self._layer(spec.layer_kind), *norms[2:])
 
     def _layer_parameters(self, kind: int) -> tuple[Parameter, ...]:
         found: list[Parameter] = []

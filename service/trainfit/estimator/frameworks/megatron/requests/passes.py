@@ -7,14 +7,16 @@ torch/csrc/autograd/input_buffer.cpp (can_accumulate_inplace), TransformerEngine
 (get_dummy_wgrad).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
-from trainfit.estimator.frameworks.megatron.layers import norms_stand_apart
+from trainfit.estimator.frameworks.megatron.layers import norms_stand_apart, sublayer_groups
 from trainfit.estimator.ledger import Group, Operation
+from trainfit.estimator.operations.transformer_engine import TransformerEngine
+from trainfit.estimator.run import Way
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.estimator.trace.moments import Moment, backward, forward, saved, turns
 from trainfit.estimator.trace.recorder import Passage
@@ -38,7 +40,7 @@ class Step(NamedTuple):
 class Stretch:
     """An embedding, a layer, a final norm or a head. `read` and `made` are the residual stream
     before and behind it, `of_read` and `of_made` its gradient there, `added` that behind it where
-    the one that came may not be added to.
+    the one that came may not be added to. `inputs` are what it is made again from.
     """
 
     kept: frozenset[Tensor]
@@ -49,22 +51,27 @@ class Stretch:
     of_read: Tensor | None
     of_made: Tensor | None
     added: Tensor | None = None
+    inputs: tuple[Tensor, ...] = ()
 
 
 class Stretches:
     """The stretches of one model, each told once."""
 
     def __init__(self, ledger: MegatronLedger) -> None:
-        self._ledger, self._run, self._act = ledger, ledger.run, ledger.sizes.act
+        self._ledger, self.run, self._act = ledger, ledger.run, ledger.sizes.act
         self._dropped = ledger.dropped
         self._dummies: dict[Shape, Tensor] = {}
-        self.embedding = self._embedding()
+        self.embedding = self._into_stream(ledger.embedding())
         self.final_norm = self._behind(ledger.final_norm(), hands=True)
         self.head = self._behind(ledger.head(), hands=False)
+        self.depth = self._depth()
+        """A depth of multi-token prediction."""
         self.layer = cache(self._layer)
         """The stretch of a kind of layer; likewise below, once for each that is asked for."""
         self.forward = cache(self._forward)
         """Forward with all that backward needs."""
+        self.again = cache(self._again)
+        """The same from its inputs, which are there."""
         self.dropping = cache(self._dropping)
         """Forward that keeps nothing, unless what it reads."""
         self.backward = cache(self._backward)
@@ -74,7 +81,7 @@ class Stretches:
 
     def shapes(self, stretch: Stretch) -> frozenset[Shape]:
         """Those of which its backward leaves dummies."""
-        if not self._run.framework.gradient_accumulation_fusion:
+        if not self.run.framework.gradient_accumulation_fusion:
             return frozenset()
         return frozenset([step.shape for step in stretch.backward if step.shape is not None])
 
@@ -93,8 +100,12 @@ class Stretches:
         made = () if stretch.made is None else (stretch.made,)
         return Passage(turns(stretch.forward, read, [*stretch.kept, *made]))
 
+    def _again(self, stretch: Stretch) -> Passage:
+        made = () if stretch.made is None else (stretch.made,)
+        return Passage(turns(stretch.forward, stretch.inputs, [*stretch.kept, *made]))
+
     def _dropping(self, stretch: Stretch, keeps_input: bool) -> Passage:
-        kept = [stretch.made, stretch.read if keeps_input else None]
+        kept = [stretch.made, *(stretch.inputs if keeps_input else ())]
         given = [each for each in (stretch.read,) if each is not None]
         stays = [each for each in kept if each is not None]
         return Passage(turns(stretch.forward, given, stays))
@@ -116,38 +127,56 @@ class Stretches:
         kept = [each for each in stays if each is not None]
         return Passage(turns(moments, given, [*kept, *map(self.dummy, new)]))
 
-    def _embedding(self) -> Stretch:
-        """It makes the residual stream, and its backward is the last reader of the gradient."""
-        groups, sizes = self._ledger.embedding(), self._ledger.sizes
+    def _into_stream(self, groups: tuple[Group, ...], inputs: tuple[Tensor, ...] = ()) -> Stretch:
+        """What makes the residual stream, and is the last reader of its gradient: the lookup, or
+        the projection of a multi-token prediction.
+        """
+        sizes = self._ledger.sizes
         made, of_made = self._stream(), self._gradient()
         run = forward(groups)
-        apart = sizes.n_gathered or sizes.b > 1 or self._run.step.hidden_dropout
-        if not apart:  # The lookup makes the stream itself.
+        apart = sizes.n_gathered or sizes.b > 1 or self.run.step.hidden_dropout
+        if not apart:  # It makes the stream itself.
             run = [tuple([each for each in moment if each in saved(groups)]) for moment in run]
         run.append((*run[-1][-1:], made))
         back = tuple(_reversed(groups))
-        return Stretch(saved(groups), tuple(run), back, None, made, None, of_made)
+        return Stretch(saved(groups), tuple(run), back, None, made, None, of_made, inputs=inputs)
+
+    def _depth(self) -> tuple[Stretch, ...]:
+        spec = self.run.model.mtp
+        if spec is None or not self.run.mtp_layers:
+            return ()
+        before, behind = self._ledger.around_mtp(spec)
+        inputs = tuple([each for each in before[0][0].reads if each.role is Role.BLOCK_INPUT])
+        return (
+            self._into_stream(before, inputs),
+            self._layer(spec.layer_kind),
+            self._behind(behind, hands=True),
+        )
 
     def _behind(self, groups: tuple[Group, ...], *, hands: bool) -> Stretch:
         """A final norm or a head: what its backward makes last is handed on, a norm is handed the
         gradient before that.
         """
         back = tuple(_reversed(groups))
-        last = back[-1].moment
-        return Stretch(
-            saved(groups),
-            tuple(forward(groups)),
-            back,
-            _block_input(groups) if hands else None,
-            None,
-            last[-1],
-            last[-2] if hands else None,
-        )
+        last, run = back[-1].moment, tuple(forward(groups))
+        if not hands:
+            return Stretch(saved(groups), run, back, None, None, last[-1], None)
+        read = _block_input(groups)
+        inputs = () if read is None else (read,)
+        return Stretch(saved(groups), run, back, read, None, last[-1], last[-2], None, inputs)
+
+    def layer_of(self, kind: int, way: Way) -> Stretch:
+        """The stretch of a kind of layer that runs in another way."""
+        step = partial(TransformerEngine, self._ledger.sizes, way)
+        return self._told(kind, lambda each: tuple(sublayer_groups(step(), each)))
 
     def _layer(self, kind: int) -> Stretch:
+        return self._told(kind, self._ledger.sublayer)
+
+    def _told(self, kind: int, groups_of: Callable[[Sublayer], tuple[Group, ...]]) -> Stretch:
         """The residual stream and its gradient pass through."""
-        layer = self._run.model.layer_kinds[kind]
-        parts = [(each, self._ledger.sublayer(each)) for each in layer.sublayers]
+        layer = self.run.model.layer_kinds[kind]
+        parts = [(each, groups_of(each)) for each in layer.sublayers]
         made, flow, added = self._stream(), self._gradient(), self._gradient()
         reads = [_block_input(groups) or self._stream() for _, groups in parts]
         run: list[Moment] = []
@@ -160,7 +189,10 @@ class Stretches:
             back.append(Step(back[-1].moment[-1:], adds=True))
         every = [each for _, groups in parts for each in saved(groups)]
         kept = frozenset([each for each in every if self._dropped.isdisjoint(each.dropped_by)])
-        return Stretch(kept, tuple(run), tuple(back), reads[0], made, flow, flow, added)
+        inputs = reads[:1]
+        return Stretch(
+            kept, tuple(run), tuple(back), reads[0], made, flow, flow, added, tuple(inputs)
+        )
 
     def _sublayer_backward(self, sublayer: Sublayer, groups: tuple[Group, ...]) -> Iterator[Step]:
         """A norm in one module with the product behind it has the gradient that this one read
@@ -169,7 +201,7 @@ class Stretches:
         inputs, *blocks = groups
         modules = self._modules(groups)
         yield from _reversed(blocks, modules)
-        incoming = () if norms_stand_apart(sublayer, self._run) else _incoming(blocks[0])
+        incoming = () if norms_stand_apart(sublayer, self.run) else _incoming(blocks[0])
         for step in _reversed([inputs], modules):
             yield step._replace(moment=(*incoming, *step.moment))
 

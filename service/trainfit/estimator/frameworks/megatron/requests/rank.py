@@ -3,20 +3,25 @@
 Source: megatron/core/pipeline_parallel/schedules.py.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.requests.passes import Shape, Stretch, Stretches
 from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import Content
-from trainfit.estimator.schedule import Turn, chunk_of, microbatch_of, turns, warm_up
+from trainfit.estimator.schedule import Turn, chunk_of, microbatch_of, order_of, warm_up
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.recorder import Held, Part, Recorder
 from trainfit.resolve.megatron.plan import MegatronPlan
 
 Key = tuple[int, int]
 """A chunk, and a micro-batch."""
+
+
+UnitKind = Literal["embedding", "layer", "final_norm", "mtp", "head"]
+BEFORE_HEADS: tuple[UnitKind, ...] = ("mtp", "final_norm")
+"""Units whose gradient a head makes."""
 
 
 class Standing(NamedTuple):
@@ -45,7 +50,7 @@ class Steps(NamedTuple):
 class Unit(NamedTuple):
     """Stretches that run as one. Layers that run `again` in backward keep what the first reads."""
 
-    name: str
+    kind: UnitKind
     stretches: tuple[Stretch, ...]
     again: bool = False
 
@@ -68,9 +73,12 @@ class Rank:
         number: int,
         contents: Sequence[Content],
         standing: Standing,
+        layer: Callable[[int], Stretch] | None = None,
     ) -> None:
+        """`layer` is the stretch of the next layer of a kind, unless all of a kind are alike."""
         self._plan, self._ledger, self._stretches = plan, ledger, stretches
         self._number, self._contents, self._standing = number, contents, standing
+        self._layer = layer or stretches.layer
         pipeline, m = plan.layout.pipeline, plan.batch.num_microbatches
         self._forwards = m * pipeline.vpp
         self._ahead = min(warm_up(pipeline, m, number), self._forwards - 1)
@@ -83,14 +91,15 @@ class Rank:
         self._received: Held | None = None
         self._sent: Held | None = None
 
-    def steps(self) -> Steps:
-        """What a first step asks for, and a later one."""
+    def steps(self, later: int = 1) -> Steps:
+        """What a first step asks for, and so many later ones."""
         recorder = self._recorder
         self._step("first")
         first = recorder.cut()
         before = recorder.bytes
         recorder.forget_peak()
-        self._step("later")
+        for _ in range(later):
+            self._step("later")
         highest = recorder.peak_bytes, recorder.peak_moment
         return Steps(first, recorder.cut(), before, *highest, recorder.tensors)
 
@@ -127,7 +136,8 @@ class Rank:
             after = forward.saved - backward.saved + backward.backward.total
             return turn.live + act * turn.sent + max(before, after)
 
-        found = turns(pipeline, m, self._number, [chunk.saved for chunk in chunks])
+        order = order_of(pipeline, m, self._number)
+        found = order.turns([chunk.saved for chunk in chunks])
         alone = pipeline.pp == 1
         return max(2 - alone, max(found, key=height).ordinal - self._ahead + 1)
 
@@ -156,8 +166,8 @@ class Rank:
         mask = self._recorder.make(data) if data else None
         running = self._running[key] = []
         for unit in self._units(content):
-            self._recorder.moment = f"{step} {unit.name}_forward {number}"
-            self._before(unit.name)
+            self._recorder.moment = f"{step} {unit.kind}_forward {number}"
+            self._before(unit.kind)
             here, stream = self._unit_forward(unit, stream)
             running.append(Running(unit, here))
         if mask is not None:
@@ -181,14 +191,20 @@ class Rank:
         gradient, before, self._received = received, self._received, received
         if before is not None:
             recorder.release(before)
+        waiting: list[Held] = []
         for unit, here in reversed(self._running.pop(key)):
-            recorder.moment = f"{step} {unit.name}_backward {number}"
-            if unit.stretches[0] is self._stretches.head:
+            recorder.moment = f"{step} {unit.kind}_backward {number}"
+            if unit.kind == "head":
                 self._stand("cublas backward", self._standing.cublas)
+            elif unit.kind in BEFORE_HEADS:
+                gradient = waiting.pop()
             gradient = self._unit_backward(unit, here, gradient, received)
+            if unit.kind == "head" and gradient is not None:
+                waiting.insert(1, gradient)  # That of the main prediction is used last.
         if key in self._outputs:
             recorder.release(self._outputs.pop(key))
-        sent, self._sent = self._sent, gradient
+        # A chunk of nothing sends what it received.
+        sent, self._sent = self._sent, None if gradient is received else gradient
         if sent is not None:
             recorder.release(sent)
 
@@ -214,7 +230,7 @@ class Rank:
         """The gradient before a unit. What runs again holds the gradient that it was given, and
         what it made, until all of it is through.
         """
-        heres, output = [here], None
+        heres, output = [here] * len(unit.stretches), None
         if unit.again:
             heres, output = self._run_again(unit, here)
         given = gradient
@@ -229,21 +245,23 @@ class Rank:
             gradient = None if of_read is None else own.get(of_read)
         if output is not None:
             self._recorder.release(output)
-            if given is not None and given is not received:
-                self._recorder.release(given)
+        if unit.again and given is not None and given is not received:
+            self._recorder.release(given)
         return gradient
 
     def _run_again(
         self, unit: Unit, here: dict[Tensor, Held]
     ) -> tuple[list[dict[Tensor, Held]], Held | None]:
-        """Forward with all that backward needs, from what the first layer has read."""
-        heres, (stream, *_) = [], here.values()
+        """Forward with all that backward needs, from the inputs of the first stretch."""
+        heres, stream = list[dict[Tensor, Held]](), None
         for stretch in unit.stretches:
-            assert stretch.read is not None
-            assert stretch.made is not None
-            own = {stretch.read: stream}
-            self._recorder.run(self._stretches.forward(stretch), own)
-            stream = own.pop(stretch.made)
+            own = {}
+            if stream is None:
+                own.update(here)
+            elif stretch.read is not None:
+                own[stretch.read] = stream
+            self._recorder.run(self._stretches.again(stretch), own)
+            stream = None if stretch.made is None else own.pop(stretch.made)
             heres.append(own)
         return heres, stream
 
@@ -252,21 +270,24 @@ class Rank:
         stretches, policy = self._stretches, self._plan.step.recompute
         if content.embedding:
             yield Unit("embedding", (stretches.embedding,))
-        layers = [stretches.layer(kind) for kind in content.kinds]
+        layers = list(map(self._layer, content.kinds))
         size = policy.num_layers if policy.full == "uniform" else 1
         for first in range(0, len(layers), size):
             again = bool(layers) and self._ledger.is_recomputed(first, content.kinds[first])
             yield Unit("layer", tuple(layers[first : first + size]), again)
         if content.final_norm:
             yield Unit("final_norm", (stretches.final_norm,))
+        for _ in range(content.mtp_layers):
+            yield Unit("mtp", stretches.depth, self._ledger.recomputes_mtp)
         if content.output_layer:
-            yield Unit("head", (stretches.head,))
+            for _ in range(1 + self._plan.mtp_layers):
+                yield Unit("head", (stretches.head,))
 
-    def _before(self, name: str) -> None:
+    def _before(self, kind: UnitKind) -> None:
         """What is there from the first layer or head that runs on."""
-        if name == "layer":
+        if kind in ("layer", "mtp"):
             self._stand("layers", *self._standing.layers)
-        elif name == "head":
+        elif kind == "head":
             self._stand("head", *self._standing.head, self._standing.cublas)
 
     def _stand(self, name: str, *sizes: int) -> None:

@@ -16,6 +16,8 @@ from trainfit.estimator.frameworks.megatron.requests.model import Chunk, Model
 from trainfit.estimator.frameworks.megatron.requests.parameters import Parameters
 from trainfit.estimator.frameworks.megatron.requests.passes import Stretches
 from trainfit.estimator.frameworks.megatron.requests.rank import Rank, Standing, Steps
+from trainfit.estimator.frameworks.megatron.requests.routing import LATER_STEPS, is_uneven
+from trainfit.estimator.frameworks.megatron.requests.routing import layers as uneven_layers
 from trainfit.estimator.frameworks.megatron.requests.shards import Buffer, buffer
 from trainfit.estimator.frameworks.megatron.states import (
     BUCKET_PARAMETERS,
@@ -36,11 +38,12 @@ class Traces:
     """What every rank of a plan asks for."""
 
     def __init__(self, plan: MegatronPlan, memo: Memo) -> None:
-        self._plan = plan
+        self._plan, self._memo = plan, memo
         self._ledger = memo(MegatronLedger, with_least_ep(run_of(plan)))
         self._stretches = memo(Stretches, self._ledger)
-        tied_apart = plan.model.output_layer.tied and plan.layout.pipeline.pp > 1
-        self._parameters = Parameters(parameters_of(plan, memo), tied_apart=tied_apart)
+        apart, tied = plan.layout.pipeline.pp > 1, plan.model.output_layer.tied
+        words = apart and (tied or plan.mtp_layers > 0)
+        self._parameters = Parameters(parameters_of(plan, memo), words=words, head=apart and tied)
         self._contents = [tuple([placement.content for placement in rank]) for rank in place(plan)]
 
     def alike(self) -> Iterator[Alike]:
@@ -51,19 +54,24 @@ class Traces:
         for number, contents in enumerate(self._contents):
             groups.setdefault(contents, []).append(number)
         for ranks in groups.values():
-            yield Alike(tuple(ranks), shares, RankTraces(self, ranks[0]).of)
+            found = RankTraces(self, ranks[0])
+            uneven = found.uneven if is_uneven(self._plan) else None
+            yield Alike(tuple(ranks), shares, found.of, uneven)
 
     def model(self, number: int) -> Model:
         """What a pipeline rank holds."""
         contents = enumerate(self._contents[number])
         return Model(self._plan, [self._chunk(number, index, each) for index, each in contents])
 
-    def steps(self, number: int) -> Steps:
-        """What its forwards and backwards ask for."""
-        contents = self._contents[number]
+    def steps(self, number: int, course: int | None = None) -> Steps:
+        """What its forwards and backwards ask for; in a `course`, as many rows as happen to be
+        routed to its experts.
+        """
+        contents, stretches = self._contents[number], self._stretches
+        layer = None if course is None else uneven_layers(stretches, self._memo, course)
         standing = self._standing(contents)
-        rank = Rank(self._plan, self._ledger, self._stretches, number, contents, standing)
-        return rank.steps()
+        rank = Rank(self._plan, self._ledger, stretches, number, contents, standing, layer)
+        return rank.steps() if course is None else rank.steps(LATER_STEPS)
 
     def _chunk(self, number: int, index: int, content: Content) -> Chunk:
         """Only the first chunk has buckets, where they are reduced during backward."""
@@ -101,7 +109,14 @@ class RankTraces:
 
     def of(self, share: int) -> Trace:
         """The trace of the data-parallel rank with this share of the optimizer's states."""
-        steps, loaded = self._steps, self._loaded
+        return self._with(self._steps, share)
+
+    def uneven(self, share: int, course: int) -> Trace:
+        """The same, with as many rows as happen to be routed to its experts."""
+        return self._with(self._traces.steps(self._number, course), share)
+
+    def _with(self, steps: Steps, share: int) -> Trace:
+        loaded = self._loaded
         own = self._model.stepped(share, Recorder(first_name=OPTIMIZER))
         resident = loaded.bytes + own.kept_bytes
         highest, moment = steps.peak_bytes, steps.peak_moment

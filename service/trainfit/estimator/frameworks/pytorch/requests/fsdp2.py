@@ -2,7 +2,9 @@
 
 Copies of the rank's own shares and the output of an all-gather come from the stream that copies in,
 what a reduce-scatter makes from the stream that reduces; all else, the reduce-scatter's input among
-it, from the stream that computes. Nothing is recorded on other streams: a buffer is held until an
+it, from the stream that computes. Gradients are reduced over replicas in place, on a stream of its
+own on which they are narrowed or widened; what they were before is held until backward is over.
+Nothing is recorded on other streams: a buffer is held until an
 event was waited for. Source: torch/distributed/fsdp/_fully_shard (_fsdp_collectives.py:
 foreach_all_gather, foreach_reduce; _fsdp_param_group.py: wait_for_unshard, post_backward;
 _fsdp_state.py: _post_forward, _root_post_backward_final_callback).
@@ -16,6 +18,7 @@ from trainfit.resolve.pytorch.plan import PytorchPlan
 
 COPY_IN = "all-gather copy-in"
 REDUCE = "reduce-scatter"
+ALL_REDUCE = "all-reduce"
 
 
 class Fsdp2Requests:
@@ -30,6 +33,8 @@ class Fsdp2Requests:
         self._copied: Held | None = None
         self._reducing: Held | None = None
         self._gradients: dict[int, Held] = {}
+        self._narrows_on = ALL_REDUCE if plan.layout.replicas > 1 else REDUCE
+        self._over_replicas: list[Held] = []
 
     def load(self, parameters: Sequence[Parameters]) -> None:
         """This rank's share of each parameter."""
@@ -87,21 +92,29 @@ class Fsdp2Requests:
         if not gradients:
             return
         recorder, unit = self._recorder, parameters.unit
-        self.end_backward()
+        self._let_go()
         self._reducing = recorder.make(unit.reduce_scatter)
         recorder.release(*gradients)
         output = recorder.make(unit.reduce_scatter // self._shards, stream=REDUCE)
         nbytes = self._states.gradients * sum(parameters.stepped)
         if self._states.reduced != self._states.gradients:
-            wide, output = output, recorder.make(nbytes, stream=REDUCE)
-            recorder.release(wide)
+            wide, output = output, recorder.make(nbytes, stream=self._narrows_on)
+            if self._narrows_on == REDUCE:
+                recorder.release(wide)
+            else:
+                self._over_replicas.append(wide)
         if place in self._gradients:
             recorder.release(output)
         else:
             self._gradients[place] = output
 
     def end_backward(self) -> None:
-        """Let go of what was reduced last."""
+        """Let go of what was reduced last, and of what was reduced over replicas."""
+        self._let_go()
+        self._recorder.release(*self._over_replicas)
+        self._over_replicas.clear()
+
+    def _let_go(self) -> None:
         if self._reducing is not None:
             self._recorder.release(self._reducing)
             self._reducing = None

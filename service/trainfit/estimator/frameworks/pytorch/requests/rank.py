@@ -7,9 +7,9 @@ passes between are those of a rank alone.
 
 from math import ceil
 
-from trainfit.estimator import cublas
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
-from trainfit.estimator.frameworks.pytorch.courses import NOTHING, Courses, Passes
+from trainfit.estimator.frameworks.pytorch.courses import NOTHING, Passes
+from trainfit.estimator.frameworks.pytorch.recorded_rank import RecordedRank
 from trainfit.estimator.frameworks.pytorch.requests.ddp import DdpRequests
 from trainfit.estimator.frameworks.pytorch.requests.engine import EngineRequests
 from trainfit.estimator.frameworks.pytorch.requests.fsdp1 import Fsdp1Requests
@@ -32,7 +32,8 @@ ROOT = -1
 
 def is_traced(plan: PytorchPlan) -> bool:
     """Whether the order of requests is known of a plan of several ranks without a pipeline: with
-    DDP, FullyShardedDataParallel, or fully_shard where all is trained. Of several micro-batches it
+    DDP, FullyShardedDataParallel, or fully_shard where all is trained, over replicas of shards too.
+    Of several micro-batches it
     is known where gradients are reduced after each.
     """
     layout, step = plan.layout, plan.step
@@ -44,7 +45,7 @@ def is_traced(plan: PytorchPlan) -> bool:
     return (
         layout.num_gpus > 1
         and (plan.batch.num_microbatches == 1 or added)
-        and layout.replicas == layout.pipeline.pp == layout.ep == 1
+        and layout.pipeline.pp == layout.ep == 1
         and engine in ("ddp", "fsdp1", "fsdp2")
         and layout.sharding == whole
         and not (engine == "fsdp2" and step.adapters is not None)
@@ -78,32 +79,17 @@ def _engine(plan: PytorchPlan, recorder: Recorder) -> EngineRequests:
             return DdpRequests(plan, recorder)
 
 
-class _Rank:
+class _Rank(RecordedRank):
     def __init__(self, shares: Shares, content: Content) -> None:
-        self._ledger = shares.ledger
-        self._plan = plan = shares.ledger.plan
-        self._placed = list(self._ledger.placed(content))
+        super().__init__(shares, content)
         self._root, self._runs = units_of(self._ledger, shares, content, self._placed)
         self._units = [self._root, *[run.parameters for run in self._runs]]
-        self._courses = Courses(self._ledger)
-        self._recorder = Recorder()
-        self._engine = _engine(plan, self._recorder)
-        self._workspace = cublas.workspaces(plan.gpu.compute_capability) // cublas.HANDLES
+        self._engine = _engine(self._plan, self._recorder)
         self._here: list[dict[Tensor, Held]] = []
         self._kept: list[Held] = []
 
-    def trace(self) -> Trace:
-        recorder = self._recorder
-        self._load()
-        loaded = recorder.cut()
-        self._step(first=True)
-        first = recorder.cut()
-        self._step(first=False)
-        return recorder.trace(loaded, first)
-
     def _load(self) -> None:
         """What loading takes for a moment is no part of a step's highest."""
-        self._recorder.moment = "load"
         self._engine.load(self._units)
         self._recorder.forget_peak()
 
@@ -250,24 +236,12 @@ class _Rank:
     def _optimizer(self, *, first: bool) -> None:
         """States of each share of a parameter at the first step, and what a step borrows."""
         optimizer, states = self._plan.step.optimizer, self._plan.step.states
-        recorder, record = self._recorder, OPTIMIZERS[optimizer.name]
         elements = [count for parameters in self._units for count in parameters.stepped]
-        moments = max(1, record.moments)
         if first:
-            for count in elements:
-                for _ in range(moments if states.moments else 0):
-                    recorder.make(ceil(states.moments * count / moments))
+            self._make_states(elements)
         if share := self._embedding_share():
-            recorder.release(recorder.make(share))
-        made = record.temporaries.get(optimizer.implementation)
-        if made is None:
-            return
-        width = ceil(states.moments / 2)
-        if made.of == "all":
-            borrowed = [
-                recorder.make(width * count) for _ in range(made.tensors) for count in elements
-            ]
-            recorder.release(*borrowed)
-            return
-        for count in elements:
-            recorder.release(*[recorder.make(width * count) for _ in range(made.tensors)])
+            self._recorder.release(self._recorder.make(share))
+        made = OPTIMIZERS[optimizer.name].temporaries.get(optimizer.implementation)
+        if made is not None:
+            width = ceil(states.moments / 2)
+            self._borrow(elements, width, made.tensors, at_once=made.of == "all")
