@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from trainfit import estimate, fit_check
 from trainfit.estimator.memo import Memo
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 from trainfit.steptime import StepTime, Untimed, step_time
+from trainfit.steptime.alignment import misaligned
 
 LLAMA = {"hf_id": "meta-llama/Llama-3.1-8B"}
 
@@ -69,3 +71,42 @@ def test_a_gpu_of_unknown_speed_is_named(gpu: str | None) -> None:
     answer = step_time(plan(gpu=gpu))
     assert isinstance(answer, Untimed)
     assert (gpu or "no GPU was named") in answer.reason
+
+
+def test_sizes_that_tensor_cores_are_slow_with_are_named() -> None:
+    """As in BLOOM's experiments: 13,824 features in 128 heads, and in 96."""
+    spec: dict[str, Any] = {
+        "num_layers": 2,
+        "hidden_size": 13824,
+        "vocab_size": 51200,
+        "ffn_hidden_size": 55296,
+    }
+    spec |= {"max_position_embeddings": 8192}
+    slow, even = (
+        misaligned(plan({"spec": {**spec, "num_attention_heads": heads}}), Memo())
+        for heads in (128, 96)
+    )
+    assert any("heads of 108 features" in each for each in slow)
+    assert not even
+
+
+@pytest.mark.parametrize("framework", ["megatron", "torchtitan", "transformers"])
+def test_usual_models_have_no_such_sizes(framework: str) -> None:
+    assert not misaligned(plan(framework={"name": framework}), Memo())
+    assert not misaligned(plan({"hf_id": "deepseek-ai/DeepSeek-V3"}), Memo())
+    odd = plan({"hf_id": "gpt2"}, framework={"name": "transformers"}, training={"seq_length": 512})
+    assert any("50257 features" in each for each in misaligned(odd, Memo()))
+
+
+def test_what_is_slow_makes_no_verdict_unknown() -> None:
+    spec: dict[str, Any] = {
+        "num_layers": 2,
+        "hidden_size": 1080,
+        "num_attention_heads": 10,
+        "vocab_size": 51200,
+    }
+    spec |= {"max_position_embeddings": 4096}
+    job = {"model": {"spec": spec}, "parallelism": {"num_gpus": 1}, "gpu": "H100-80GB"}
+    assert estimate(job).misaligned
+    assert not estimate(job).warnings
+    assert fit_check(job).verdict == "fits"

@@ -3,12 +3,14 @@
 The directions of Megatron-Bridge's guide of fine-tuning Llama-3-70B on 32 H100, and of papers.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.steptime.test_step_time import timed
-from trainfit.steptime import StepTime
+from tests.steptime.test_step_time import plan, timed
+from trainfit.catalog.speed import stacks
+from trainfit.steptime import StepTime, step_time, surroundings
 
 SFT = {
     "parallelism": {"num_gpus": 32, "tp": 4, "pp": 4, "vpp": 5},
@@ -116,11 +118,17 @@ def test_weights_on_the_host_are_fetched_for_every_pass() -> None:
 
 
 def test_experts_of_one_kernel_are_launched_at_once() -> None:
-    job = {"parallelism": {"num_gpus": 8}, "training": {"micro_batch_size": 1}}
-    waits = {
-        name: timed(EXPERTS, **job, framework={"name": name}).parts.host_seconds
-        for name in ("megatron", "torchtitan")
-    }
+    """Under one stack, with a host so slow that nothing else counts."""
+    job: dict[str, Any] = {"parallelism": {"num_gpus": 8}, "training": {"micro_batch_size": 1}}
+    stack = replace(stacks()["torchtitan"], host_seconds=1e-3)
+    waits = {}
+    for name in ("megatron", "torchtitan"):
+        there = plan(EXPERTS, **job, framework={"name": name})
+        on = surroundings(there)
+        assert on is not None
+        answer = step_time(there, on=on._replace(stack=stack))
+        assert isinstance(answer, StepTime)
+        waits[name] = answer.parts.host_seconds
     assert waits["torchtitan"] < waits["megatron"]
 
 

@@ -60,7 +60,8 @@ class Stack:
     that it hides behind arithmetic. Of what data-parallel ranks exchange a `floor` stays exposed,
     and no more is hidden than that share of the passes beside it: gradients once a step (`data`),
     weights that are gathered for every pass (`gathered`). Its runs were `compared` on GPUs of these
-    reaches.
+    reaches, and in 85 of 100 were no further from what is expected than by `spread`, or by
+    `spread_experts` where the model has experts.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Stack:
     grouped: float
     memory: float
     flash2: bool
+    scatters_sends: bool
     host_seconds: float
     tensor_hidden: float
     expert_hidden: float
@@ -78,6 +80,8 @@ class Stack:
     data_floor: float
     gathered_hidden: float
     gathered_floor: float
+    spread: float
+    spread_experts: float
     compared: tuple[str, ...]
     sources: tuple[str, ...]
 

@@ -14,7 +14,8 @@ from trainfit.estimator.frameworks.framework import Execution
 from trainfit.specs.training import Fp8Recipe
 
 TILES = ((256, 128, 1.0), (128, 256, 1.0), (128, 128, 1.0), (128, 64, 0.75), (64, 64, 0.55))
-"""Tiles of an output that a multiprocessor makes at once, and what each reaches of the best."""
+"""Tiles of an output that a multiprocessor makes at once, and what each reaches of the best. The
+sizes are CUTLASS' usual ones; what they reach is assumed: small tiles read more for each FLOP."""
 FILL_SECONDS = 3.5e-6
 """In which a multiprocessor fills its pipeline, and writes a tile: about what its share of memory's
 bandwidth takes."""
@@ -31,11 +32,14 @@ CASTS: Mapping[Fp8Recipe, int] = {
 """Bytes that casting an element to fp8 moves: it is read, for some recipes before that for its
 scale, for rowwise scales once more each way, and written as it is and transposed."""
 ROWWISE = 0.77
-"""What products with a scale for each row reach of those with one for a matrix."""
+"""What products with a scale for each row reach of those with one for a matrix: assumed. Under
+torchtitan Llama-3-70B has a third less throughput with them (asyncTP_llama3_h100_2025-06), to which
+casts add."""
 BACKWARD_OF_ATTENTION = 2.5
 """Products of attention's backward to those of its forward: five to two (2205.14135)."""
 SOFTMAX_WIDTH = 128
-"""Features of a head whose products take as long as the softmax of their scores."""
+"""Features of a head whose products take as long as the softmax of their scores: an H100 runs 256
+FLOP of bf16 products in the time of one exponential, two for each feature (2407.08608)."""
 SCORE_PASSES = 5
 """Times that unfused attention reads or writes its scores, one way; in backward, as often again."""
 

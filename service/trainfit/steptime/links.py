@@ -78,8 +78,13 @@ class Links:
             return 0.0
         return size * self._gather(group) + self._cluster.latency_seconds * log2(group.size)
 
-    def send(self, size: float) -> float:
-        """Seconds in which a stage sends bytes to the next."""
+    def send(self, size: float, *, scattered: bool) -> float:
+        """Seconds in which a rank sends bytes to the next stage. Scattered, each of the ranks that
+        hold the same sends its part of it, and they gather the whole there.
+        """
+        if scattered:
+            tp = self.groups["tp"]
+            return self.send(size / tp.size, scattered=False) + self.gather(size, tp)
         inside = self.stages.stride * self.stages.size <= self.gpu.domain
         return size / (self._link if inside else self._nic) + self._cluster.latency_seconds
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, fields
 from typing import Literal
 
-Basis = Literal["known_stack", "extrapolated"]
-"""Runs of this framework on such GPUs were compared, or constants of others stand in."""
+Basis = Literal["calibrated", "known_stack", "extrapolated"]
+"""Own runs of this model were compared, or runs of this framework on such GPUs, or constants of
+others stand in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ class Step:
     and what it comes to.
 
     `model_flops_utilization_ratio` counts the products of forward and backward once, causal
-    attention half, nothing that is recomputed, against the dense bf16 peak.
+    attention half, nothing that is recomputed, against the dense bf16 peak. Where own runs were
+    compared, `uncalibrated_seconds` are what is said without them.
     """
 
     parts: StepParts
@@ -55,6 +57,7 @@ class Step:
     model_flops_per_gpu: float
     model_flops_utilization_ratio: float
     basis: Basis
+    uncalibrated_seconds: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,9 @@ from trainfit.estimator.local_parameters import Local, ParameterTable, parameter
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, placements
 from trainfit.resolve.plan import Pipeline, Plan
+from trainfit.specs.calibration import Ratios
 from trainfit.steptime.bubbles import Passes, bubble
+from trainfit.steptime.calibration import paces_of
 from trainfit.steptime.links import Links, sizes_of
 from trainfit.steptime.results import Basis, Seconds, StepParts, StepTime, Untimed
 from trainfit.steptime.stages import Stage, Stages
@@ -34,9 +36,10 @@ from trainfit.steptime.stretches import Timer
 NODE = 8
 """GPUs of a node, whose ranks wait for each other no longer than any did when constants were
 fitted."""
-DENSE, EXPERTS, EXTRAPOLATED = 0.16, 0.25, 0.35
-"""Half the width of the interval, relative to what is expected: within it lay 85 % of the compared
-runs of dense models, and of those with experts, whose releases differ most. docs/step-time.md."""
+EXTRAPOLATED = 0.31
+"""Half the width of the interval where no run of the stack was compared on such a GPU, relative to
+what is expected: nine of ten runs lay within it of a stack that was left out (docs/step-time.md).
+"""
 
 
 class Surroundings(NamedTuple):
@@ -91,7 +94,10 @@ def _step_time(plan: Plan, memo: Memo, on: Surroundings) -> StepTime:
     table = parameters_of(plan, memo)
     shards = layout.optimizer_shards, layout.expert_optimizer_shards
     states = memo(_states, placed, table, framework.state_traffic(plan), shards, links)
-    return _added_up(plan, on, stages, states, links.send(ledger.sizes.act))
+    # In parallel over the sequence, each rank has its part of it anyway.
+    scattered = on.stack.scatters_sends and not layout.sequence_parallel
+    send = links.send(ledger.sizes.act, scattered=scattered)
+    return _added_up(plan, on, stages, states, send)
 
 
 def _stages(timed: Stages, placed: Placed) -> list[Stage]:
@@ -146,7 +152,31 @@ def _added_up(
     busy = sum(getattr(parts, field.name) for field in fields(parts))
     doublings = max(0.0, log2(plan.layout.num_gpus / NODE))
     parts = replace(parts, jitter_seconds=busy * on.cluster.jitter_per_doubling * doublings)
-    return _answer(plan, on, parts, busy + parts.jitter_seconds, stages)
+    seconds = busy + parts.jitter_seconds
+    known = on.gpu.reach.name in on.stack.compared
+    basis: Basis = "known_stack" if known else "extrapolated"
+    spread = on.stack.spread_experts if plan.model.has_experts else on.stack.spread
+    width = spread if known else max(spread, EXTRAPOLATED)
+    answer = _answer(plan, on, parts, stages, _around(seconds, width), basis)
+    paces = paces_of(plan, on.gpu)
+    return answer if paces is None else _calibrated(plan, on, answer, stages, paces.seconds_ratio)
+
+
+def _around(seconds: float, width: float) -> Seconds:
+    return Seconds(seconds * (1 - width), seconds, seconds * (1 + width))
+
+
+def _calibrated(
+    plan: Plan, on: Surroundings, bare: StepTime, stages: list[Stage], ratio: Ratios
+) -> StepTime:
+    """As own runs were slower or faster than was expected of them, every part alike."""
+    whole = bare.seconds.expected
+    seconds = Seconds(whole * ratio.low, whole * ratio.expected, whole * ratio.high)
+    scaled = {
+        each.name: ratio.expected * getattr(bare.parts, each.name) for each in fields(StepParts)
+    }
+    answer = _answer(plan, on, StepParts(**scaled), stages, seconds, "calibrated")
+    return replace(answer, uncalibrated_seconds=bare.seconds)
 
 
 def _passes(stage: Stage) -> float:
@@ -158,21 +188,24 @@ def _with_sends(passes: Passes, sends: float) -> Passes:
 
 
 def _answer(
-    plan: Plan, on: Surroundings, parts: StepParts, seconds: float, stages: list[Stage]
+    plan: Plan,
+    on: Surroundings,
+    parts: StepParts,
+    stages: list[Stage],
+    seconds: Seconds,
+    basis: Basis,
 ) -> StepTime:
     layout, batch = plan.layout, plan.batch
     num_gpus, replicas = layout.num_gpus, layout.dp
     tokens = batch.micro_batch_size * batch.num_microbatches * batch.seq_length * replicas
     per_gpu = batch.num_microbatches * sum(each.flops for each in stages) / layout.pipeline.pp
-    known = on.gpu.reach.name in on.stack.compared
-    basis: Basis = "known_stack" if known else "extrapolated"
-    width = EXTRAPOLATED if not known else EXPERTS if plan.model.has_experts else DENSE
+    rate = tokens / seconds.expected
     return StepTime(
-        seconds=Seconds(seconds * (1 - width), seconds, seconds * (1 + width)),
+        seconds=seconds,
         parts=parts,
-        tokens_per_second=tokens / seconds,
-        tokens_per_second_per_gpu=tokens / seconds / num_gpus,
+        tokens_per_second=rate,
+        tokens_per_second_per_gpu=rate / num_gpus,
         model_flops_per_gpu=per_gpu,
-        model_flops_utilization_ratio=per_gpu / seconds / on.gpu.bf16_flops,
+        model_flops_utilization_ratio=per_gpu / seconds.expected / on.gpu.bf16_flops,
         basis=basis,
     )
