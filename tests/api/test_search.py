@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from httpx import AsyncClient
+
+from trainfit.api.routes import search
 
 ASKED: dict[str, Any] = {
     "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
@@ -39,3 +42,17 @@ async def test_what_is_wrong_is_a_problem_in_either_way(client: AsyncClient) -> 
     assert plain.json()["errors"][0]["pointer"] == "/training/global_batch_size"
     streamed = await client.post("/v1/search", json=wrong, headers={"accept": "text/event-stream"})
     assert streamed.text.startswith("event: problem\n")
+
+
+async def test_a_search_whose_time_is_up_tells_what_was_found_by_then(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await client.post("/v1/search", json=ASKED)
+    assert whole.json()["cut"] is None
+    monkeypatch.setattr(search, "SEARCHING", 0.0)
+    for objective in ("fastest", "most_headroom"):
+        cut = await client.post("/v1/search", json=ASKED | {"objective": objective})
+        assert cut.status_code == 200, cut.text
+        assert "after 1 of" in cut.json()["cut"]
+        assert "etag" not in cut.headers
+        assert bool(cut.json()["best"]) == (objective == "fastest")

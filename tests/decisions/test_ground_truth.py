@@ -94,10 +94,20 @@ def test_every_complete_run_is_held(framework: str) -> None:
 
 
 def test_what_is_known_to_run_is_not_turned_away() -> None:
+    """A preset that is shipped is no run: of Llama-3.1-405B three that nobody has published do not
+    fit, one of them with its layout described as another (Megatron-Bridge's llama31.py).
+    """
+    shipped = {
+        row["id"]
+        for row in rows(CORPUS / "runs.jsonl")
+        if row["confidence"] == "shipped preset (not itself a measurement)"
+    }
     fits = {
         outcome.id: outcome.figures
         for outcome in outcomes_of(CORPUS / "runs.jsonl")
         if isinstance(outcome.figures, Fit)
     }
-    assert len(fits) >= 33
-    assert [name for name, fit in fits.items() if fit.contradicts] == []
+    turned_away = {name for name, fit in fits.items() if fit.contradicts}
+    assert len(fits.keys() - shipped) >= 190
+    assert turned_away <= shipped
+    assert len(turned_away) <= 3

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from tests.decisions.questions import EIGHT_GPUS, checked, question
 from tests.estimator.jobs import jobs
+from trainfit import estimate
+from trainfit import fit_check as fit_check_of
 from trainfit.decisions.candidates.candidate import Candidate, Price, together
 from trainfit.decisions.candidates.single import candidates
 from trainfit.decisions.fit_check import fit_check
@@ -96,6 +98,24 @@ def test_suggestions_leave_the_headroom_free() -> None:
             assert all(
                 stage.margin_bytes.low >= after.policy.headroom_bytes for stage in after.stages
             )
+
+
+def test_what_makes_it_fit_is_ranked_by_the_time_that_it_costs() -> None:
+    job = EIGHT_GPUS | {
+        "training": {"seq_length": 8192, "micro_batch_size": 1, "global_batch_size": 64}
+    }
+    before = estimate(job)
+    fitting = [each for each in fit_check_of(job).suggestions if each.verdict == "fits"]
+    ratios = [round(each.gpu_time_ratio or 0, 2) for each in fitting]
+    assert len(ratios) > 2
+    assert ratios == sorted(ratios)
+    for each in fitting:
+        after = estimate(apply(Job.model_validate(job), each.patch))
+        assert after.step_seconds == each.step_seconds
+        assert before.step is not None
+        assert after.step is not None
+        rates = [each.step.tokens_per_second_per_gpu for each in (before, after) if each.step]
+        assert each.gpu_time_ratio == pytest.approx(rates[0] / rates[1], abs=1e-4)
 
 
 def proposed(**parts: object) -> list[Candidate]:

@@ -14,7 +14,14 @@ from trainfit.estimator.results import Interval, Stage
 from trainfit.questions.calibration import FittedCalibration, calibrated
 from trainfit.questions.launches import Asked, read_asked
 from trainfit.questions.problems import Problem
-from trainfit.questions.python import QuestionError, compare, estimate, fit_check, reconcile
+from trainfit.questions.python import (
+    QuestionError,
+    compare,
+    estimate,
+    fit_check,
+    reconcile,
+    search,
+)
 from trainfit.specs.reconcile import CalibrationRequest, ReconcileRequest
 
 MIB, GIB = 2**20, 2**30
@@ -227,3 +234,76 @@ def test_calibrated_bounds_hold_for_the_other_runs_of_a_cluster() -> None:
             bare.append((needed.high - needed.low - tensors) / needed.expected)
     assert inside > before
     assert median(widths) < 0.08 < 0.12 < median(bare)
+
+
+TIMED: dict[str, Any] = {
+    "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+    "parallelism": {"num_gpus": 8, "tp": 2},
+    "training": {"seq_length": 8192, "global_batch_size": 64},
+    "gpu": "H100-80GB",
+}
+
+
+def run_of(job: dict[str, Any], slower: float) -> dict[str, Any]:
+    """A job with the log of a run that took so much longer than expected; its start took more."""
+    found = estimate(job).step_seconds
+    assert found is not None
+    lines = [
+        f" [2026-11-23 10:00:0{step}] iteration {step}/ 9 | consumed samples: {64 * step} | "
+        f"elapsed time per iteration (ms): {1e3 * seconds:.1f} | learning rate: 1E-4 |"
+        for step, seconds in enumerate([9 * found.expected, *[slower * found.expected] * 5], 1)
+    ]
+    return job | {"run": {"artifacts": [{"name": "log", "text": "\n".join(lines)}]}}
+
+
+def test_own_runs_of_a_model_tell_how_long_its_next_steps_take() -> None:
+    calibration = document(run_of(TIMED, 1.2), run_of(TIMED, 1.3))
+    [paces] = calibration["paces"]
+    assert (paces["runs"], paces["fp8_recipe"], paces["beyond_node"]) == (2, None, False)
+    assert paces["seconds_ratio"]["expected"] == pytest.approx(1.25, abs=1e-3)
+    other = TIMED | {"parallelism": {"num_gpus": 8, "tp": 1, "pp": 2}}
+    bare, found = estimate(other), estimate(other | {"calibration": calibration})
+    assert bare.step_seconds is not None
+    assert found.step_seconds is not None
+    assert found.step is not None
+    assert found.step_seconds.expected == pytest.approx(1.25 * bare.step_seconds.expected, rel=1e-3)
+    assert found.step_seconds.low < found.step_seconds.expected < found.step_seconds.high
+    assert found.step.basis == "calibrated"
+    assert found.step.uncalibrated_seconds == bare.step_seconds
+    parts = found.step.parts
+    assert sum(getattr(parts, name) for name in type(parts).__slots__) == pytest.approx(
+        found.step_seconds.expected
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": {"hf_id": "meta-llama/Llama-3.2-3B"}},
+        {"training": {**TIMED["training"], "precision": "fp8"}},
+        {"parallelism": {"num_gpus": 16, "tp": 2}},
+        {"gpu": "H200"},
+    ],
+    ids=["model", "precision", "network", "card"],
+)
+def test_what_runs_say_of_time_is_not_carried_further(change: dict[str, Any]) -> None:
+    calibration = document(run_of(TIMED, 1.3))
+    bare, found = estimate(TIMED | change), estimate(TIMED | change | {"calibration": calibration})
+    assert found.step_seconds == bare.step_seconds
+    assert found.step is not None
+    assert found.step.basis == "known_stack"
+
+
+def test_a_search_is_told_the_time_of_own_runs() -> None:
+    calibration = document(run_of(TIMED, 0.7))
+    job = {**TIMED, "parallelism": {"num_gpus": 8}}
+    bare, found = search(job, best=3), search(job | {"calibration": calibration}, best=3)
+    assert [each.job["parallelism"] for each in found.best] == [
+        each.job["parallelism"] for each in bare.best
+    ]
+    for one, other in zip(bare.best, found.best, strict=True):
+        assert one.step_seconds is not None
+        assert other.step_seconds is not None
+        assert other.step_seconds.expected == pytest.approx(
+            0.7 * one.step_seconds.expected, rel=1e-3
+        )

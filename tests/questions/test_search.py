@@ -36,6 +36,15 @@ def test_what_is_given_is_kept_and_every_job_found_fits_as_it_was_said() -> None
         assert "--tensor-model-parallel-size" in each.launch.arguments
 
 
+def test_a_layout_of_the_front_ties_with_the_best_and_not_with_itself() -> None:
+    found = search(LLAMA, best=20)
+    paces = {each.tie: each.tokens_per_second or 0 for each in found.pareto}
+    assert set(paces) == {True, False}
+    ties = {str(each.job): each.tie for each in found.best}
+    for each in found.pareto:
+        assert each.tie == ties.get(str(each.job), each.tie)
+
+
 def test_equal_questions_have_equal_answers() -> None:
     assert to_json(search(LLAMA, best=2)) == to_json(search(LLAMA, best=2))
 
@@ -97,3 +106,54 @@ def test_what_cannot_be_told_is_refused_at_its_place(
     with pytest.raises(QuestionError, match=words) as refused:
         search({**LLAMA, **question}, **options)
     assert refused.value.errors[0].pointer == pointer
+
+
+SCRIPT = """
+torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 \\
+  --num-attention-heads 32 --group-query-attention --num-query-groups 8 --ffn-hidden-size 14336 \\
+  --swiglu --untie-embeddings-and-output-weights --disable-bias-linear --normalization RMSNorm \\
+  --position-embedding-type rope --max-position-embeddings 8192 --vocab-size 128256 \\
+  --seq-length 8192 --micro-batch-size 1 --global-batch-size 64 --bf16 \\
+  --tensor-model-parallel-size 8 --recompute-granularity full --recompute-method uniform \\
+  --recompute-num-layers 1 --use-distributed-optimizer --overlap-grad-reduce \\
+  --transformer-impl transformer_engine --sequence-parallel --optimizer adam --lr 1e-4
+"""
+
+
+def launched(overrides: dict[str, Any], **options: Any) -> Any:
+    launch = {"files": [{"path": "train.sh", "content": SCRIPT}], "gpu": "H100-80GB"}
+    return search({"launch": launch | {"overrides": overrides}}, **options)
+
+
+def test_the_layout_of_a_launch_is_sought_and_its_task_is_kept() -> None:
+    found = launched({}, best=3)
+    assert found.launch is not None
+    assert found.launch.format == "megatron"
+    best = found.best[0]
+    assert best.job["training"]["seq_length"] == 8192
+    assert best.job["training"]["global_batch_size"] == 64
+    assert best.num_gpus == 8
+    assert best.job["parallelism"]["tp"] < 8  # which its exchanges make slow
+    assert best.launch is not None
+    assert "--global-batch-size" in best.launch.arguments
+
+
+def test_what_is_said_over_a_launch_is_kept() -> None:
+    found = launched({"parallelism": {"tp": 4}, "training": {"micro_batch_size": 2}})
+    assert {each.job["parallelism"]["tp"] for each in found.best} == {4}
+    assert {each.job["training"]["micro_batch_size"] for each in found.best} == {2}
+
+
+def test_the_fewest_gpus_may_be_fewer_than_a_launch_has() -> None:
+    assert launched({}, objective="fewest_gpus", best=1).best[0].num_gpus < 8
+
+
+def test_what_a_launch_says_and_nobody_models_leaves_no_layout_that_surely_fits() -> None:
+    launch = {
+        "files": [{"path": "train.sh", "content": SCRIPT.rstrip() + " --moe-use-upcycling\n"}],
+        "gpu": "H100-80GB",
+    }
+    found = search({"launch": launch})
+    assert not found.best
+    [why] = [each for each in found.tried.fell if each.why == "unknown"]
+    assert "--moe-use-upcycling" in (why.example or "")

@@ -23,8 +23,9 @@ from trainfit.decisions.reconcile.comparison import (
 from trainfit.estimator.overhead import SLACK_PERCENT, SLACK_PERCENT_EXPANDABLE
 from trainfit.estimator.results import Estimate, Interval, Stage
 from trainfit.specs.artifacts import Counter
-from trainfit.specs.calibration import Bounds, Cluster, Outside, Ratios
+from trainfit.specs.calibration import Bounds, Cluster, Outside, Paces, Ratios
 from trainfit.specs.reconcile import Figure
+from trainfit.steptime.calibration import Carried
 
 
 class Range(NamedTuple):
@@ -59,12 +60,25 @@ class SeenRank:
     slack_ratio: float | None
 
 
+class Pace(NamedTuple):
+    """How long a step of a run took relative to what was expected of it, and of what it is. Half
+    the width of the interval was `spread`.
+    """
+
+    of: Carried
+    ratio: float
+    spread: float
+
+
 class MeasuredRun(NamedTuple):
-    """A run whose layout is known, what published ones show of it, and what its ranks tell."""
+    """A run whose layout is known, what published ones show of it, and what its ranks tell; its
+    pace where it told one and one was expected.
+    """
 
     layout: Layout
     published: Interval
     ranks: Sequence[SeenRank]
+    pace: Pace | None = None
 
 
 def seen(figures: Sequence[Figure], estimate: Estimate) -> list[SeenRank]:
@@ -205,3 +219,31 @@ def slack_of(runs: Iterable[MeasuredRun], cluster: Cluster) -> Ratios | None:
         expected=round(median(told), 4),
         high=max(percent.high / 100, *told),
     )
+
+
+OWN_RUNS = (0.23, 0.22, 0.2)
+"""Half the width of the interval by one, two and three or more own runs, relative to what is
+expected, or that without them where it is less: within it lay 85 % of the published runs of models
+of which so many others told, and no other run of their software. docs/step-time.md."""
+
+
+def paces_of(runs: Iterable[MeasuredRun]) -> tuple[Paces, ...]:
+    """How long steps took, by what they carry over to: the middle of the runs of each, and around
+    it what published runs leave open and these have shown.
+    """
+    alike: dict[Carried, list[Pace]] = defaultdict(list)
+    for run in runs:
+        if run.pace is not None:
+            alike[run.pace.of].append(run.pace)
+    found = []
+    for of, paces in alike.items():
+        ratios = [each.ratio for each in paces]
+        middle, own = median(ratios), OWN_RUNS[min(len(ratios), len(OWN_RUNS)) - 1]
+        width = min(own, *(each.spread for each in paces))
+        bounds = Ratios(
+            low=round(min(middle * (1 - width), *ratios), 4),
+            expected=round(middle, 4),
+            high=round(max(middle * (1 + width), *ratios), 4),
+        )
+        found.append(Paces(**of._asdict(), seconds_ratio=bounds, runs=len(ratios)))
+    return tuple(found)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trainfit.decisions.limits import Largest, largest
 from trainfit.decisions.room import Room, room_on
-from trainfit.decisions.suggestions import Suggestion, suggestions
+from trainfit.decisions.suggestions import Suggestion, Time, suggestions
 from trainfit.decisions.verdict import Verdict, standing
 from trainfit.estimator.results import Binding, Direction, Estimate, Interval
 from trainfit.estimator.span import uncalibrated
@@ -81,11 +81,12 @@ def fit_check(
     unread: Sequence[NotModelled] = (),
     suggesting: Callable[[Job], Estimate] | None = None,
     scouting: Callable[[Job], Estimate] | None = None,
+    time: Time | None = None,
 ) -> FitCheck:
     """The verdict on a job. `price` estimates a job or raises RefusedError, which propagates
     unless all that is wrong is that something is not modelled. Of a job that leaves out what is
     `unread`, only that is certain which this cannot change. `suggesting` prices suggestions, and
-    `scouting` what may become one, where they are given.
+    `scouting` what may become one, where they are given; `time` tells how long each takes.
     """
     room = room_on(request.gpu, request.policy)
     try:
@@ -101,7 +102,7 @@ def fit_check(
     helpful: list[Suggestion] = []
     if request.suggest and not unread and verdict in ("tight", "does_not_fit"):
         pricing = suggesting or price
-        helpful = suggestions(request, estimate, pricing, scouting or pricing, room)
+        helpful = suggestions(request, estimate, pricing, scouting or pricing, room, time)
     return _answer(
         request,
         room,

@@ -18,11 +18,16 @@ VERDICTS: Mapping[str, str] = {
 }
 
 
-def suggested(suggestion: Suggestion) -> str:
-    """What to change, what it saves, what it leads to and what it costs."""
+def suggested(suggestion: Suggestion, said: str | None = None) -> str:
+    """What to change, what it saves, what it leads to and what it costs, in time too. `said` are
+    the words for the change; unset: those of its pointers.
+    """
     saved = f"{suggestion.saves_bytes / GIB:.1f} GiB"
-    then = VERDICTS[suggestion.verdict]
-    return f"{changes(suggestion.patch)}: saves {saved}, then {then}; {suggestion.cost}"
+    then, ratio = VERDICTS[suggestion.verdict], suggestion.gpu_time_ratio
+    longer = 0 if ratio is None else round(100 * (ratio - 1))
+    timed = f"; {longer:+}% GPU time a token" if longer else ""
+    change = changes(suggestion.patch) if said is None else said
+    return f"{change}: saves {saved}, then {then}; {suggestion.cost}{timed}"
 
 
 def changes(patch: Iterable[Change]) -> str:

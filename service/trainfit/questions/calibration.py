@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from trainfit import __version__
 from trainfit.decisions.calibration import (
     Layout,
     MeasuredRun,
+    Pace,
     SeenRank,
     outside_of,
+    paces_of,
     seen,
     slack_of,
 )
 from trainfit.estimator.estimate import links_of
 from trainfit.estimator.estimate import outside_of as published
+from trainfit.measurements.measurement import Speed
+from trainfit.measurements.read import read_measurements
 from trainfit.questions.answers import Sent
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.kinds import INVALID_LAYOUT
@@ -24,13 +29,20 @@ from trainfit.questions.pricing import Pricing
 from trainfit.questions.problems import Problem, problem, within
 from trainfit.questions.reconcile import said
 from trainfit.resolve.findings import Finding
+from trainfit.resolve.plan import Plan
 from trainfit.specs.calibration import Calibration, Cluster, digest_of
-from trainfit.specs.reconcile import CalibrationRequest, ReconcileRequest
+from trainfit.specs.job import Job
+from trainfit.specs.reconcile import CalibrationRequest, ReconcileRequest, Run
+from trainfit.steptime import Untimed, step_time, surroundings
+from trainfit.steptime.calibration import carried
 
+WARMING = 2
+"""Steps in which kernels are chosen and memory is found."""
 NO_CARD = "a card that was not named"
 TELLS_NOTHING = (
     "no rank tells what its card holds, nor what was reserved beside what was allocated; an error "
-    "of a memory that is full does, or nvidia-smi beside the log"
+    "of a memory that is full does, or nvidia-smi beside the log; and no line after the second "
+    "step says how long one took"
 )
 
 
@@ -62,14 +74,15 @@ def calibrated(
             return _none(f"/runs/{number}", why)
         told.append(run)
         clusters.append(cluster)
-    outside, slack = outside_of(told), slack_of(told, clusters[0])
-    if not outside and slack is None:
+    outside, slack, paces = outside_of(told), slack_of(told, clusters[0]), paces_of(told)
+    if not outside and slack is None and not paces:
         return _none("/runs", TELLS_NOTHING)
     document = {
         "cluster": clusters[0].model_dump(),
         "outside": [each.model_dump() for each in outside],
         "slack_ratio": None if slack is None else slack.model_dump(),
-        "runs": sum(bool(each.ranks) for each in told),
+        "paces": [each.model_dump() for each in paces],
+        "runs": sum(bool(each.ranks or each.pace) for each in told),
         "fitted_by": __version__,
     }
     fitted = Calibration.model_validate({**document, "digest": digest_of(document)})
@@ -93,7 +106,45 @@ def _told(
     )
     layout = Layout(communicators, exchange.high > 0)
     figures, _, _ = said(request.run)
-    return MeasuredRun(layout, published(plan), seen(figures, pricing.estimate(job))), cluster
+    ranks = seen(figures, pricing.estimate(job))
+    return MeasuredRun(layout, published(plan), ranks, _pace(request.run, job, plan)), cluster
+
+
+def _pace(run: Run, job: Job, plan: Plan) -> Pace | None:
+    """How long a step took; None where the log does not say, or the job not how many samples."""
+    training, on = job.training, surroundings(plan)
+    expected = step_time(plan)
+    if training.global_batch_size is None and training.num_microbatches is None:
+        return None
+    if on is None or isinstance(expected, Untimed):
+        return None
+    tokens = round(expected.tokens_per_second * expected.seconds.expected)
+    speeds = read_measurements(run.artifacts).speeds
+    seconds = _measured_seconds(speeds, tokens, plan.layout.num_gpus)
+    if seconds is None:
+        return None
+    middle = expected.seconds.expected
+    return Pace(carried(plan, on.gpu), seconds / middle, expected.seconds.high / middle - 1)
+
+
+def _measured_seconds(speeds: Sequence[Speed], tokens: int, num_gpus: int) -> float | None:
+    """Seconds of a step in the median of those that were printed, but for the first; of `tokens` on
+    all GPUs where it is tokens that were. None where no line says either.
+    """
+    told = [
+        (each.step, seconds)
+        for each in speeds
+        if (seconds := _seconds(each, tokens, num_gpus)) is not None
+    ]
+    warm = [seconds for step, seconds in told if step is None or step > WARMING]
+    return median(warm) if warm else None
+
+
+def _seconds(speed: Speed, tokens: int, num_gpus: int) -> float | None:
+    if speed.seconds is not None:
+        return speed.seconds
+    rate = speed.tokens_per_second_per_gpu
+    return tokens / (rate * num_gpus) if rate else None
 
 
 def _named(cluster: Cluster) -> str:

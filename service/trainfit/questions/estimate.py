@@ -21,6 +21,7 @@ from trainfit.resolve.job import resolve
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import AS_JOB, Job
 from trainfit.steptime import Seconds, Step, StepTime, Untimed, step_time
+from trainfit.steptime.alignment import misaligned
 
 MEMOS = Memos(max_results=2048)
 """What jobs that were asked about lately have in common: some 15 kB for each result."""
@@ -42,12 +43,14 @@ class EstimateAnswer(Estimate, Sent):
     how it was read, where a launch stood in its place.
 
     `step_seconds` is how long a step takes, and `step` what that is made of; both are null where
-    `untimed` says why it is not known.
+    `untimed` says why it is not known. `misaligned` names sizes that GPUs multiply slowly, which
+    its time does not follow.
     """
 
     step_seconds: Seconds | None
     step: Step | None
     untimed: str | None
+    misaligned: list[str]
 
     catalogue_version: str
     request_digest: str
@@ -128,6 +131,7 @@ def signed(
         step_seconds=timed.seconds if isinstance(timed, StepTime) else None,
         step=timed.step if isinstance(timed, StepTime) else None,
         untimed=timed.reason if isinstance(timed, Untimed) else None,
+        misaligned=misaligned(plan, MEMOS.current()),
         catalogue_version=catalogue_version(),
         request_digest=request_digest("estimate", document, options, plan.source),
         job=document,

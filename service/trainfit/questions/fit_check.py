@@ -14,13 +14,12 @@ from trainfit.decisions.verdict import Verdict, standing
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.questions.answers import Sent, html_table, stages_table
-from trainfit.questions.bounds import bounded_estimate
 from trainfit.questions.digest import catalogue_version, normalised, request_digest
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.estimate import fields_of
 from trainfit.questions.open_facts import asked_for, same_verdict, shown, told, tried
 from trainfit.questions.pricing import Pricing
-from trainfit.questions.releases import estimated
+from trainfit.questions.spanning import spanning
 from trainfit.specs.job import AS_JOB, Job
 from trainfit.specs.policy import FitCheckOptions, FitCheckRequest
 
@@ -86,10 +85,11 @@ def _whatever_is_open(
     with what they decide, where there is none.
     """
 
-    def decided(asked: FitCheckRequest, case: LaunchReading) -> Verdict:
-        estimate = _spanning(case, pricing.estimate)(asked)
+    def decided(asked: FitCheckRequest, case: LaunchReading) -> tuple[Verdict, int]:
+        estimate = spanning(case, pricing.estimate)(asked)
         found = room_on(asked.gpu, asked.policy).verdict(estimate)
-        return standing(found, (each.direction for each in case.unread()))
+        verdict = standing(found, (each.direction for each in case.unread()))
+        return verdict, estimate.binding.device_bytes.high
 
     cases = tried(request, reading, pricing.plan_of, decided)
     one = shown(cases)
@@ -98,18 +98,6 @@ def _whatever_is_open(
     if missing or answer.estimate is None:
         return answer
     return replace(answer, estimate=told(answer.estimate, reading.open, one.values))
-
-
-def _spanning(
-    reading: LaunchReading | None, price: Callable[[Job], Estimate]
-) -> Callable[[Job], Estimate]:
-    """What prices a job within the bounds of all that its launch leaves open."""
-    if reading is None:
-        return price
-    read = reading.launch
-    return lambda job: bounded_estimate(
-        job, read.account.bounded, lambda each: estimated(each, read.variants, price)
-    )
 
 
 def _check(
@@ -127,10 +115,11 @@ def _check(
     )
     decision = fit_check(
         request,
-        _spanning(reading, pricing.estimate),
+        spanning(reading, pricing.estimate),
         [*missing, *_unread(reading)],
-        suggesting=_spanning(reading, suggesting),
-        scouting=_spanning(reading, scouting),
+        suggesting=spanning(reading, suggesting),
+        scouting=spanning(reading, scouting),
+        time=pricing.step_time,
     )
     if changes is None and _wants_more_gpus(request, decision):
         assert decision.estimate is not None

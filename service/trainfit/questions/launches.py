@@ -20,6 +20,7 @@ from trainfit.specs.job import Job
 from trainfit.specs.launch import Launch, LaunchedFitCheck, LaunchedJob
 from trainfit.specs.policy import FitCheckRequest
 from trainfit.specs.reconcile import LaunchedReconcile, ReconcileRequest
+from trainfit.specs.search import LaunchedSearch, SearchRequest
 
 LAUNCH = "/launch"
 """Where a launch stands in a question."""
@@ -27,6 +28,7 @@ LAUNCHED: Mapping[type[Job], type[LaunchedJob]] = {
     Job: LaunchedJob,
     FitCheckRequest: LaunchedFitCheck,
     ReconcileRequest: LaunchedReconcile,
+    SearchRequest: LaunchedSearch,
 }
 """What takes the place of each kind of job."""
 
@@ -91,6 +93,7 @@ def _read(
 ) -> Asked[AnyJob] | Problem:
     # A command about a job in its own words does without the tables of all formats.
     from trainfit.launch.read import read_launch, read_open
+    from trainfit.launch.task import task_of
 
     try:
         reading = read_launch(launch)
@@ -100,7 +103,10 @@ def _read(
         if tried is None:
             return _unreadable(error, launch, prefix)
         reading = tried
-    job = read_job({**reading.job, **beside}, kind)
+    read_as = reading.job
+    if issubclass(kind, SearchRequest):
+        read_as = task_of(reading, any_gpus=beside.get("objective") == "fewest_gpus")
+    job = read_job({**read_as, **beside}, kind)
     if isinstance(job, Problem):
         return _placed(job, reading, prefix)
     unread = [each.direction for each in reading.unread()]

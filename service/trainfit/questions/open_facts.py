@@ -13,22 +13,25 @@ from trainfit.decisions.quantities import plain
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.assumptions import OPEN_FACTS
 from trainfit.estimator.results import Assumption, Estimate
-from trainfit.launch.open_facts import LONGEST, SEQ_LENGTH, SHORTEST, OpenFact, Values
+from trainfit.launch.open_facts import LONGEST, RUN, SEQ_LENGTH, SHORTEST, OpenFact, Values
 from trainfit.launch.reading import LaunchReading
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import Plan
 from trainfit.specs.policy import FitCheckOptions, FitCheckRequest
 
-Decide: TypeAlias = Callable[[FitCheckRequest, LaunchReading], Verdict]
+Decide: TypeAlias = Callable[[FitCheckRequest, LaunchReading], tuple[Verdict, int]]
 
 
 class Tried(NamedTuple):
-    """A value for each open fact, the launch with it, and the verdict on that."""
+    """A value for each open fact, the launch with it, the verdict on that, and the most bytes that
+    it may need on a GPU.
+    """
 
     values: Values
     request: FitCheckRequest
     reading: LaunchReading
     verdict: Verdict
+    bytes: int
 
 
 def tried(
@@ -60,7 +63,7 @@ def tried(
             positions = plan_of(asked).model.max_position_embeddings
             if _is_too_long(values, positions):
                 continue
-            found.append(Tried(values, asked, case, decide(asked, case)))
+            found.append(Tried(values, asked, case, *decide(asked, case)))
         except (RefusedError, ValidationError) as error:
             refused = error
         if several and found and found[-1].verdict != found[0].verdict:
@@ -71,7 +74,11 @@ def tried(
 
 
 def shown(cases: Sequence[Tried]) -> Tried:
-    """The case whose figures stand for all: of what fits the one that needs most, else the last."""
+    """The case whose figures stand for all: of what fits the one that needs most, else the last. Of
+    runs, whose order says nothing, the one that needs most.
+    """
+    if RUN in cases[0].values:
+        return max(cases, key=lambda each: each.bytes)
     return cases[0] if cases[0].verdict == "fits" else cases[-1]
 
 
@@ -83,7 +90,7 @@ def same_verdict(cases: Sequence[Tried]) -> Verdict | None:
 
 def told(estimate: Estimate, facts: Sequence[OpenFact], values: Values) -> Estimate:
     """The estimate of one case, with the assumption that names it."""
-    of_it = " and ".join(f"{values[fact.pointer]:,} {fact.unit}" for fact in facts)
+    of_it = " and ".join(fact.said(f"{values[fact.pointer]:,}") for fact in facts)
     assumption = Assumption(OPEN_FACTS.id, f"{OPEN_FACTS.text} Here: {of_it}.")
     return replace(estimate, assumptions=[*estimate.assumptions, assumption])
 
@@ -92,7 +99,7 @@ def asked_for(facts: Sequence[OpenFact], cases: Sequence[Tried]) -> Iterator[Not
     """Each open fact, how it is given, and what is known meanwhile."""
     for fact in facts:
         meanwhile = f": {_ranges(fact, cases)}" if len(facts) == 1 else ""
-        yield NotModelled(f"/launch/overrides{fact.pointer}", f"{fact.asks}{meanwhile}")
+        yield NotModelled(f"/launch{fact.place}", f"{fact.asks}{meanwhile}")
 
 
 def _ranges(fact: OpenFact, cases: Sequence[Tried]) -> str:
@@ -107,7 +114,7 @@ def _ranges(fact: OpenFact, cases: Sequence[Tried]) -> str:
     said = []
     for verdict, values in runs:
         span = f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
-        said.append(f"{plain(verdict)} with {span} {fact.unit}")
+        said.append(f"{plain(verdict)} with {fact.said(span)}")
     return ", ".join(said)
 
 

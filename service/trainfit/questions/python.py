@@ -17,7 +17,7 @@ from trainfit.questions.compare import SideBySide, compare_jobs, read_comparison
 from trainfit.questions.dimensions import from_package
 from trainfit.questions.estimate import EstimateAnswer, answer
 from trainfit.questions.fit_check import FitCheckAnswer, check_fit
-from trainfit.questions.jobs import AnyJob, answered, not_a_job, read_job
+from trainfit.questions.jobs import AnyJob, not_a_job
 from trainfit.questions.launches import read_asked
 from trainfit.questions.problems import Problem
 from trainfit.questions.reconcile import ReconcileAnswer, reconciled
@@ -99,13 +99,14 @@ def compare(
 
 def search(job: AsJob, objective: Objective = "fastest", **options: Any) -> SearchAnswer:
     """The best layouts of a job, of which every field given is kept and every absent field of the
-    layout is sought. The options are those of HTTP: `max_gpus`, `gpus`, `accept`, `alternatives` ..
+    layout is sought; of a launch the layout but for what its `overrides` say. The options are those
+    of HTTP: `max_gpus`, `gpus`, `accept`, `alternatives` ..
 
     Raises QuestionError where the job is wrong, or nobody can say what is sought.
     """
     document = document_of(job, SearchRequest) | {"objective": objective, **options}
-    request = _given(read_job(document, SearchRequest))
-    return _given(answered(request, searched))
+    asked = _given(read_asked(document, SearchRequest))
+    return _given(asked.answered(lambda each, reading: searched(each, reading=reading)))
 
 
 def reconcile(job: AsJob, *logs: str, **run: Any) -> ReconcileAnswer:

@@ -15,20 +15,24 @@ from trainfit import __version__
 from trainfit.architectures.config import ConfigError
 from trainfit.decisions.patch import PatchError
 from trainfit.decisions.quantities import gib, plain
+from trainfit.decisions.room import room_on
 from trainfit.decisions.search.fastest import TIE
 from trainfit.decisions.search.ground import Ground, grounds
 from trainfit.decisions.search.results import Option, Tried, pareto
 from trainfit.decisions.search.search import MAX_PORTIONS, Standing, advance, begin, ranked, value
 from trainfit.decisions.search.space import worlds
 from trainfit.decisions.verdict import Verdict
+from trainfit.decisions.verdict import standing as standing_beside
 from trainfit.estimator.memo import Memos
 from trainfit.estimator.results import Binding, Interval
 from trainfit.launch.convert.targets import WrittenLaunch
+from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.questions.answers import Sent, html_table
 from trainfit.questions.convert import written
 from trainfit.questions.digest import catalogue_version, request_digest
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.pricing import Pricing
+from trainfit.questions.spanning import spanning
 from trainfit.resolve.findings import Finding, RefusedError
 from trainfit.specs.framework import Megatron, Torchtitan, Transformers
 from trainfit.specs.job import AS_JOB, Job
@@ -68,13 +72,17 @@ class FoundLayout:
 class SearchAnswer(Sent):
     """The best layouts, each with the keys of its launch where its framework's can say it; of all
     that were priced those that no other beats in time, GPUs and headroom together; and what became
-    of the rest. Equal digests have equal answers.
+    of the rest. `launch` tells how it was read, where a launch stood in the place of a job. `cut`
+    says how far the search was where the time for an answer was up before its end; of answers that
+    are not cut equal digests have equal ones.
     """
 
     objective: Objective
     best: list[FoundLayout]
     pareto: list[FoundLayout]
     tried: Tried
+    launch: ReadLaunch | None
+    cut: str | None
     estimator_version: str
     catalogue_version: str
     request_digest: str
@@ -108,12 +116,14 @@ class Progress:
     found: int
 
 
-def searched(request: SearchRequest, find: Find = from_package) -> SearchAnswer:
+def searched(
+    request: SearchRequest, find: Find = from_package, reading: LaunchReading | None = None
+) -> SearchAnswer:
     """The best layouts of a job, as they are sent. Errors are those of `plan_of`."""
     standing = next_portion(request, find)
     while not standing.is_over:
         standing = next_portion(request, find, standing)
-    return concluded(request, standing, find)
+    return concluded(request, standing, find, reading)
 
 
 def next_portion(request: SearchRequest, find: Find, standing: Standing | None = None) -> Standing:
@@ -177,20 +187,67 @@ def _refused(pointer: str, code: str, message: str) -> RefusedError:
     return RefusedError((Finding(pointer, code, message),))
 
 
-def concluded(request: SearchRequest, standing: Standing, find: Find) -> SearchAnswer:
+def concluded(
+    request: SearchRequest,
+    standing: Standing,
+    find: Find,
+    reading: LaunchReading | None = None,
+) -> SearchAnswer:
     """What a search has found, as it is sent."""
     options = standing.options
+    if reading is not None:
+        options = _upheld(request, standing, find, reading)
     best = ranked(request, options)
     asked = request.model_dump(mode="json", exclude_unset=True)
     source = find(request.model).source
     return SearchAnswer(
         objective=request.objective,
         best=[_found(request, each, best[0], find) for each in best],
-        pareto=[_found(request, each, each, None) for each in pareto(options)],
+        pareto=[_found(request, each, best[0], None) for each in pareto(options)],
         tried=standing.tally.told(),
+        launch=None if reading is None else reading.launch,
+        cut=None if standing.is_over else _cut(standing),
         estimator_version=__version__,
         catalogue_version=catalogue_version(),
         request_digest=request_digest("search", {}, asked, source),
+    )
+
+
+UPHELD = 40
+"""Options, the first by the objective, that are priced again beside what a launch leaves open."""
+
+
+def _upheld(
+    request: SearchRequest, standing: Standing, find: Find, reading: LaunchReading
+) -> list[Option]:
+    """Options whose verdict stands beside all that a launch says and that is not modelled."""
+    unread, read = reading.unread(), reading.launch
+    if not (unread or read.account.bounded or read.variants):
+        return standing.options
+    price = spanning(reading, Pricing(find, MEMOS).estimate)
+    accepted = ("fits",) if request.accept == "fits" else ("fits", "tight")
+    found = []
+    for option in ranked(request, standing.options, UPHELD):
+        assert option.job.gpu is not None
+        try:
+            estimate = price(option.job)
+        except RefusedError:
+            continue
+        verdict = room_on(option.job.gpu, request.policy).verdict(estimate)
+        verdict = standing_beside(verdict, [each.direction for each in unread])
+        if verdict in accepted:
+            found.append(option._replace(verdict=verdict))
+        else:
+            why = unread[0].message if unread else "options of the launch may take it further"
+            standing.tally.fell("unknown", why)
+    return found
+
+
+def _cut(standing: Standing) -> str:
+    parts = len(standing.portions)
+    return (
+        f"the time for an answer was up after {standing.done} of {parts} parts of the search; "
+        "give some of the sizes, or have its progress told, which allows more time"
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from time import perf_counter
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
 from starlette.responses import StreamingResponse
 
+from trainfit.api.asked import asked_of
 from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.examples import SEARCH_EXAMPLES
 from trainfit.api.failures import ProblemError
@@ -16,19 +19,25 @@ from trainfit.api.kinds import JOB_PROBLEMS, TIMED_OUT
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
 from trainfit.api.replies import search_portion, search_reply
+from trainfit.api.settings import Settings
 from trainfit.api.work import in_worker, reply_from, sent
 from trainfit.decisions.search.search import Standing
 from trainfit.questions.dimensions import Find
+from trainfit.questions.launches import Asked
 from trainfit.questions.problems import Problem, problem
 from trainfit.questions.search import SearchAnswer, progress
 from trainfit.questions.wire import to_json
-from trainfit.specs.search import SearchRequest
+from trainfit.specs.search import SearchOrLaunch, SearchRequest
 
 router = APIRouter(prefix="/v1", tags=["decisions"], route_class=JsonRoute)
 
 EVENTS = "text/event-stream"
 STREAM_SECONDS = 120
 """For a search whose progress is told; its caller ends it by hanging up."""
+SEARCHING = 0.7
+"""The share of the time for an answer that is spent on a search. What was found by then is told in
+the rest, which may begin with a worker that has to start.
+"""
 
 
 @router.post(
@@ -41,43 +50,65 @@ STREAM_SECONDS = 120
 )
 async def search(
     request: Request,
-    question: Annotated[SearchRequest, Body(openapi_examples=SEARCH_EXAMPLES)],
+    question: Annotated[
+        SearchOrLaunch, Body(title="SearchOrLaunch", openapi_examples=SEARCH_EXAMPLES)
+    ],
     hf_token: HfToken = None,
 ) -> Response:
-    """Every field that the job gives is kept, and every absent field of the layout is sought. Who
+    """Every field that the job gives is kept, and every absent field of the layout is sought. Of a
+    launch in its place the task is kept, and the layout but for its overrides is sought. Who
     accepts text/event-stream is sent events: `progress` after each portion of the search, then
-    `answer`, the answer in one line of JSON, or `problem`. Hanging up ends the search.
+    `answer`, the answer in one line of JSON, or `problem`. Hanging up ends the search. Others are
+    answered in time: with what was found by then, which `cut` says.
     """
-    find = await look_up(request, [question.model], hf_token)
+    asked = await asked_of(request, question, SearchRequest)
+    find = await look_up(request, [asked.job.model], hf_token)
     if EVENTS in request.headers.get("accept", ""):
-        return StreamingResponse(_events(request, question, find), media_type=EVENTS)
-    async for standing in _portions(request, question, find):
-        if standing.is_over:
-            break
-    return sent(await reply_from(request, "pricing", search_reply, question, standing, find))
+        return StreamingResponse(_events(request, asked, find), media_type=EVENTS)
+    standing = await _in_time(request, asked, find)
+    return sent(await reply_from(request, "pricing", search_reply, asked, standing, find))
+
+
+async def _in_time(request: Request, asked: Asked[SearchRequest], find: Find) -> Standing:
+    """The search at its end, or when its time is up; at least its first portion. Raises
+    ProblemError.
+    """
+    settings: Settings = request.app.state.settings
+    portions = _portions(request, asked, find)
+    standing = await anext(portions)
+    spent = perf_counter() - request.state.begun
+    try:
+        async with asyncio.timeout(SEARCHING * settings.request_timeout_seconds - spent):
+            while not standing.is_over:
+                standing = await anext(portions)
+    except TimeoutError:
+        await portions.aclose()
+    return standing
 
 
 async def _portions(
-    request: Request, question: SearchRequest, find: Find
-) -> AsyncIterator[Standing]:
+    request: Request, asked: Asked[SearchRequest], find: Find
+) -> AsyncGenerator[Standing]:
     """The search after each of its portions, each done in a worker. Raises ProblemError."""
     standing: Standing | None = None
     while standing is None or not standing.is_over:
-        found = await in_worker(request, "pricing", search_portion, question, find, standing)
+        found = await in_worker(request, "pricing", search_portion, asked, find, standing)
         if isinstance(found, Problem):
             raise ProblemError(found)
         standing = found
         yield standing
 
 
-async def _events(request: Request, question: SearchRequest, find: Find) -> AsyncIterator[bytes]:
+async def _events(
+    request: Request, asked: Asked[SearchRequest], find: Find
+) -> AsyncIterator[bytes]:
     deadlines: Deadlines = request.app.state.deadlines
     try:
         with request.app.state.admission:
             async with deadlines.within(STREAM_SECONDS):
-                async for standing in _portions(request, question, find):
+                async for standing in _portions(request, asked, find):
                     yield _event("progress", to_json(progress(standing)))
-                reply = await reply_from(request, "pricing", search_reply, question, standing, find)
+                reply = await reply_from(request, "pricing", search_reply, asked, standing, find)
                 yield _event("answer", reply.document)
     except ProblemError as error:
         yield _event("problem", to_json(error.problem))

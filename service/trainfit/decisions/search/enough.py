@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice, product
 from typing import Any
 
@@ -12,7 +13,7 @@ from trainfit.decisions.search.ladders import Rung
 from trainfit.decisions.search.results import Option, Tally
 from trainfit.decisions.search.space import Sizes, layouts, micro_batches, stepped, worlds
 from trainfit.decisions.search.splits import SAYS_SPLIT
-from trainfit.decisions.suggestions import Suggestion
+from trainfit.decisions.suggestions import Suggestion, Timing
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.results import Estimate
 from trainfit.resolve.findings import RefusedError
@@ -22,6 +23,7 @@ from trainfit.specs.job import Job
 from trainfit.specs.parallelism import MAX_GPUS, Parallelism
 from trainfit.specs.policy import FitCheckRequest
 from trainfit.specs.search import SearchRequest
+from trainfit.steptime import step_time
 
 SIZES = ("num_gpus", "tp", "pp", "vpp", "cp", "ep", "etp", *SAYS_SPLIT)
 TRIED = 24
@@ -50,7 +52,10 @@ def enough_gpus(
         for rung, sizes in product(dict.fromkeys((0, len(rungs) - 1)), divided):
             option = _option(ground, stepped(sizes.of(ground.on(size)), rungs[rung]))
             if option is not None:
-                return _suggestion(request, estimate, option, sizes, rungs[rung])
+                changed = _suggestion(request, estimate, option, sizes, rungs[rung])
+                timing = Timing(request, lambda job: step_time(plan_of(job), memo=memo))
+                seconds, ratio = timing.of(option.job)
+                return replace(changed, step_seconds=seconds, gpu_time_ratio=ratio)
     return None
 
 

@@ -8,6 +8,7 @@ first, and what fits is found in the order of its time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -250,8 +251,11 @@ def _busy_seconds(
         plan = ground.plan_of(stepped(job, step))
     except RefusedError:
         return 0.0
-    time = ground.time(plan)
+    time = ground.time(replace(plan, calibration=None))
     assert time is not None
     parts = time.parts
     busy = parts.compute_seconds + parts.host_seconds + parts.tensor_parallel_seconds
-    return (busy + parts.context_parallel_seconds + parts.expert_parallel_seconds) / micro_batch
+    busy += parts.context_parallel_seconds + parts.expert_parallel_seconds
+    paces = plan.calibration.paces if plan.calibration is not None else ()
+    # Own runs may have been faster than expected.
+    return busy / micro_batch * min([1.0, *(each.seconds_ratio.expected for each in paces)])

@@ -13,11 +13,10 @@ from trainfit.estimator.results import Needs
 from trainfit.specs.job import Job
 from trainfit.steptime import StepTime
 
-Why = Literal["refused", "states_do_not_fit", "does_not_fit", "unknown", "behind", "not_tried"]
+Why = Literal["refused", "does_not_fit", "unknown", "behind", "not_tried"]
 
 EXPLANATIONS: dict[Why, str] = {
     "refused": "does not hold together",
-    "states_do_not_fit": "weights, gradients and optimizer states alone do not fit",
     "does_not_fit": "does not fit with its activations, whatever is recomputed or offloaded",
     "unknown": "fits as far as it is counted, but something that needs memory is not",
     "behind": "cannot be better than what was found",

@@ -75,21 +75,22 @@ SETTLES: Mapping[Objective, Settle] = {
 
 def begin(request: SearchRequest, grounds: Sequence[Ground]) -> Standing:
     """A search of which nothing is done. Numbers of GPUs are tried ascending where the fewest are
-    sought; else descending, since what does not fit on many fits on no fewer.
+    sought; else descending, since what does not fit on many fits on no fewer. Each is settled
+    before the next, so that a search that is cut short has found something.
     """
     ascends = request.objective == "fewest_gpus"
     sizes = worlds(grounds[0].job, request.max_gpus, finely=ascends)
     by_time = request.objective in BY_TIME and all(each.is_timed for each in grounds)
     whats: Sequence[Literal["scout", "settle", "time"]]
     whats = ("time",) if by_time else ("scout", "settle")
-    places = [
-        (ground, size)
-        for size in (sizes if ascends else reversed(sizes))
-        for ground in range(len(grounds))
-    ]
-    if ascends:
-        return Standing([Portion(what, *place) for place in places for what in whats])
-    return Standing([Portion(what, *place) for what in whats for place in places])
+    return Standing(
+        [
+            Portion(what, ground, size)
+            for size in (sizes if ascends else reversed(sizes))
+            for ground in range(len(grounds))
+            for what in whats
+        ]
+    )
 
 
 def advance(request: SearchRequest, grounds: Sequence[Ground], standing: Standing) -> None:
@@ -133,15 +134,17 @@ def _rivals(request: SearchRequest, ground: Ground, standing: Standing, num_gpus
     return Rivals(paces, request.best, slowest)
 
 
-def ranked(request: SearchRequest, options: Iterable[Option]) -> list[Option]:
-    """The best first; where two are alike, the faster one, the one that leaves more free, and then
-    in the order in which they were tried.
+def ranked(
+    request: SearchRequest, options: Iterable[Option], most: int | None = None
+) -> list[Option]:
+    """As many as are asked for, unless told. The best first; where two are alike, the faster one,
+    the one that leaves more free, and then in the order in which they were tried.
     """
 
     def order(each: Option) -> tuple[float, float, int]:
         return value(each, request), each.pace, -each.headroom_bytes
 
-    return sorted(options, key=order)[: request.best]
+    return sorted(options, key=order)[: most or request.best]
 
 
 def value(option: Option, request: SearchRequest) -> float:
