@@ -233,11 +233,14 @@ def test_rows_that_axolotl_adds_are_bounded() -> None:
     assert (told.direction, told.bytes) == ("raises", 3 * (2 * 4096 * 20 + 2 * 1024 * 12))
 
 
+PAIRS = "openrlhf.cli.train_dpo"
+
+
 @pytest.mark.parametrize(
     ("script", "words", "key"),
     [
-        ("train_dpo", "--data.max_len 4096 --model.beta 0.1 --train.micro_batch_size 1", "pairs"),
-        ("train_dpo", "--max_len 4096 --beta 0.1 --micro_train_batch_size 1 --bf16", "pairs"),
+        ("train_dpo", "--data.max_len 4096 --model.beta 0.1 --train.micro_batch_size 1", PAIRS),
+        ("train_dpo", "--max_len 4096 --beta 0.1 --micro_train_batch_size 1 --bf16", PAIRS),
         ("train_rm", "--data.max_len 4096 --train.micro_batch_size 1", "data.max_len"),
     ],
 )
@@ -254,7 +257,7 @@ def test_openrlhf_counts_pairs(script: str, words: str, key: str) -> None:
     assert found.field("/training/num_microbatches") == 16
     assert found.field("/training/seq_length") == 4096
     assert key in found.left_out
-    told = [each for each in found.account.bounded if each.key == "pairs"]
+    told = [each for each in found.account.bounded if each.key == PAIRS]
     assert bool(told) is (script == "train_dpo")
     for each in told:
         # the reference on both samples, and weights that are not shared out

@@ -99,6 +99,11 @@ class Draft:
         """The field as the overrides of the launch set it; None where they do not."""
         return at(self._overrides, pointer)
 
+    def settled(self, pointer: str) -> Any:
+        """The field as the overrides set it, else as it stands; None where neither does."""
+        over = self.overridden(pointer)
+        return self.get(pointer) if over is None else over
+
     def require(self, pointer: str, message: str, setting: Setting | None = None) -> None:
         """Complain, at a setting if there is one, where neither the launch nor its overrides set
         this field. A setting of it that is not known was complained of.

@@ -123,3 +123,9 @@ def config_of(draft: Draft) -> dict[str, Any] | None:
             bundled = bundled_config(str(hf_id))
             return bundled.config if bundled is not None else None
     return None
+
+
+def hidden_size(draft: Draft) -> int:
+    """The width of the model between its layers; 0 where it is not known here."""
+    spelled_out = draft.get("/model/spec/hidden_size")
+    return int(spelled_out or (config_of(draft) or {}).get("hidden_size") or 0)

@@ -8,13 +8,15 @@ from itertools import product
 from typing import Any
 
 from trainfit.launch.errors import LaunchError
-from trainfit.launch.missing import OVERRIDES
+from trainfit.launch.missing import ARGUMENTS, OVERRIDES
 from trainfit.launch.overriding import merged
 from trainfit.specs.launch import Launch
 
 NUM_GPUS = "/parallelism/num_gpus"
 SEQ_LENGTH = "/training/seq_length"
 VOCABULARY = "/model/spec/vocab_size"
+RUN = "/run"
+"""Which of the runs is meant that a script starts one after another."""
 
 Values = Mapping[str, int]
 """A value for each fact that is open, by its pointer."""
@@ -29,13 +31,23 @@ SHORTEST, LONGEST = LENGTHS[0], LENGTHS[-1]
 @dataclass(frozen=True, slots=True)
 class OpenFact:
     """A fact that a launch leaves open: its field of a job, how it is asked for, and the values
-    that are tried, the smallest first.
+    that are tried, the smallest first. Values are amounts of a unit, or `numbers` of its like.
     """
 
     pointer: str
     asks: str
     values: Sequence[int]
     unit: str
+    numbers: bool = False
+
+    @property
+    def place(self) -> str:
+        """The pointer into a launch at which the fact can be given."""
+        return ARGUMENTS if self.pointer == RUN else OVERRIDES + self.pointer
+
+    def said(self, value: str) -> str:
+        """A value, or some in a row, with what it is of."""
+        return f"{self.unit} {value}" if self.numbers else f"{value} {self.unit}"
 
 
 FACTS: Mapping[str, OpenFact] = {
@@ -75,6 +87,12 @@ def open_facts(error: LaunchError) -> list[OpenFact]:
             return []
         found[fact.pointer] = fact
     return list(found.values())
+
+
+def run_fact(message: str, count: int) -> OpenFact:
+    """Which of so many runs is meant."""
+    asks = f"{message}; give the command of one of them in argv"
+    return OpenFact(RUN, asks, range(1, count + 1), "run", numbers=True)
 
 
 def cases_of(launch: Launch, facts: Sequence[OpenFact]) -> Iterator[tuple[Values, Launch]]:

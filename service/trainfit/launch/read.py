@@ -16,7 +16,7 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.fork import Fork, every_way
 from trainfit.launch.formats import FORMATS, Format
 from trainfit.launch.missing import ARGUMENTS, not_read
-from trainfit.launch.open_facts import OpenFact, Values, cases_of, open_facts
+from trainfit.launch.open_facts import RUN, OpenFact, Values, cases_of, open_facts, run_fact
 from trainfit.launch.overriding import overridden
 from trainfit.launch.program import Program
 from trainfit.launch.reading import LaunchReading, ReadLaunch
@@ -32,8 +32,19 @@ COUNTS = ("num_processes", "num_machines")
 """What accelerate's launcher is told of the number of GPUs."""
 
 
+MAX_RUNS = 8
+"""Runs of one script that are tried in turn."""
+
 BESIDE_OTHERS: Sequence[LaunchFormat] = ("accelerate", "deepspeed")
 """Formats whose files are a part of a run that another file tells the rest of."""
+
+
+class SeveralRunsError(LaunchError):
+    """A launch starts more than one program that trains; each with its format."""
+
+    def __init__(self, message: str, runs: Sequence[tuple[Format, Program]]) -> None:
+        super().__init__(Complaint(message))
+        self.runs = runs
 
 
 def read_launch(launch: Launch) -> LaunchReading:
@@ -44,6 +55,8 @@ def read_launch(launch: Launch) -> LaunchReading:
     """
     try:
         return _read(launch, *_found(launch))
+    except SeveralRunsError as error:
+        raise _of_each_run(launch, error) from None
     except LaunchError as error:
         alone = _without_arguments(launch, error)
         if alone is None:
@@ -52,6 +65,18 @@ def read_launch(launch: Launch) -> LaunchReading:
             return _told(read_launch(alone))
         except LaunchError:
             raise error from None
+
+
+def _of_each_run(launch: Launch, error: SeveralRunsError) -> LaunchError:
+    """What is wrong with each run of a script, where it is the same; else that it has several."""
+    wrong: list[LaunchError] = []
+    for run in error.runs[:MAX_RUNS]:
+        try:
+            _read(launch, *run)
+        except LaunchError as why:
+            wrong.append(why)
+    same = len({str(each) for each in wrong}) == 1 and len(wrong) == len(error.runs)
+    return wrong[0] if same else error
 
 
 def _without_arguments(launch: Launch, error: LaunchError) -> Launch | None:
@@ -91,6 +116,8 @@ def read_open(launch: Launch, error: LaunchError) -> LaunchReading | None:
             if (tried := read_open(alone, left)) is not None:
                 return _told(tried)
     facts = tuple(open_facts(error))
+    if isinstance(error, SeveralRunsError) and len(error.runs) <= MAX_RUNS:
+        facts = (run_fact(str(error), len(error.runs)),)
     first = next(read_cases(launch, facts), None) if facts else None
     return None if first is None else replace(first[1], left_open=launch, open=facts)
 
@@ -101,7 +128,13 @@ def read_cases(
     """A launch with each value of the facts that it leaves open, where it can be read, but those
     that are `needless`.
     """
-    found, program = _found(launch)
+    if RUN in [fact.pointer for fact in facts]:
+        yield from _read_runs(launch)
+        return
+    try:
+        found, program = _found(launch)
+    except SeveralRunsError:
+        return
     for values, given in cases_of(launch, facts):
         if needless(values):
             continue
@@ -109,6 +142,20 @@ def read_cases(
             yield values, _read(given, found, program)
         except LaunchError:
             continue
+
+
+def _read_runs(launch: Launch) -> Iterator[tuple[Values, LaunchReading]]:
+    """Each run of a launch that starts several, by its number. None where any cannot be read, as
+    what the others need says nothing of it.
+    """
+    try:
+        _found(launch)
+    except SeveralRunsError as error:
+        try:
+            read = [_read(launch, *run) for run in error.runs]
+        except LaunchError:
+            return
+        yield from (({RUN: number}, each) for number, each in enumerate(read, 1))
 
 
 class Read(NamedTuple):
@@ -265,7 +312,8 @@ def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format,
         trained = ", ".join(str(program.name) for _, program in found)
         doubts = {program.doubt: None for _, program in found if program.doubt is not None}
         which = "".join(f"; which of them runs is not known: {doubt}" for doubt in doubts)
-        raise LaunchError(Complaint(f"starts more than one program that trains: {trained}{which}"))
+        message = f"starts more than one program that trains: {trained}{which}"
+        raise SeveralRunsError(message, found)
     if found:
         _refuse_several_configs(found[0][1], formats)
         return found[0]

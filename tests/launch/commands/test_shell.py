@@ -169,6 +169,26 @@ def test_a_loop_that_is_not_known_makes_unknown_what_it_sets() -> None:
     assert words(f"{script}; train $B x", "--b", "7")[0] == "7"
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        "if grep -q x f; then echo no; continue; fi",
+        "grep -q x f || continue",
+        "if [ $i = 1 ]; then A=3; elif grep -q x f; then continue; else :; fi",
+    ],
+)
+def test_a_round_that_may_end_where_it_ends_goes_on(end: str) -> None:
+    found = commands(f"for i in 1 2; do A=$i; train $A; {end}; done; train x")
+    started = [each for each in found if each.words[0].text == "train"]
+    assert [each.words[1].text for each in started] == ["1", "2", "x"]
+    assert not any(each.doubt for each in started)
+
+
+def test_a_round_that_may_be_cut_short_is_not_known() -> None:
+    found = commands("for i in 1 2; do if grep -q x f; then continue; fi; train $i; done")
+    assert any(each.doubt for each in found if each.words[0].text == "train")
+
+
 def test_arguments_are_parsed_as_the_script_does() -> None:
     script = """
 while [[ $# -gt 0 ]]; do

@@ -46,6 +46,10 @@ COMMANDS = {
         8,
     ),
     "axolotl train x.yaml -- --num_processes 4": ("axolotl train x.yaml", 4),
+    "python mason.py --cluster a b --num_nodes 2 --gpus 8 --preemptible -- accelerate launch "
+    "--num_processes 8 t.py --lr 1": ("t.py --lr 1", 16),
+    "python mason.py --cluster a --gpus 8 -- source setup.sh '&&' torchrun --nproc_per_node gpu "
+    "t.py": ("t.py", 8),
     "llamafactory-cli train x.yaml": ("llamafactory-cli train x.yaml", None),
     "--num-layers 3 --bf16": ("--num-layers 3 --bf16", None),
     "run_train.sh --a": ("run_train.sh --a", None),

@@ -59,7 +59,7 @@ def test_what_its_parser_would_not_take_is_an_error(words: str, complaint: str) 
         ("-x", "-x", "belongs to no option"),
         ("--swiglu yes", "yes", "belongs to no option"),
         ("--hybrid-layer-pattern MG", "--hybrid-layer-pattern", "gated delta nets"),
-        ("--cuda-graph-impl local", "--cuda-graph-impl", "CUDA graphs"),
+        ("--external-cuda-graph", "--external-cuda-graph", "CUDA graphs"),
         ("--optimizer soap", "--optimizer", "is not modelled: must be 'adam'"),
         ("--recompute-modules mhc", "--recompute-modules", "recompute of mhc"),
         ("--cp-comm-type p2p a2a", "--cp-comm-type", "several ways"),
@@ -214,3 +214,62 @@ def test_a_value_that_only_forks_take_changes_nothing_where_it_cannot_matter(wor
     assert found.job == read(SMALL).job
     assert words.split()[0] in {each.key for each in found.launch.account.irrelevant}
     assert not found.launch.account.unsupported
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        ("--cuda-graph-impl local", {"cuda_graph_impl": "local"}),
+        (
+            "--cuda-graph-impl transformer_engine --cuda-graph-scope attn moe_router",
+            {"cuda_graph_impl": "transformer_engine", "cuda_graph_scope": ["attn", "moe_router"]},
+        ),
+        (
+            "--cuda-graph-impl local --cuda-graph-scope full_iteration",
+            {"cuda_graph_impl": "full_iteration"},
+        ),
+        ("--cuda-graph-impl none --cuda-graph-scope attn", {}),
+        ("--cpu-offloading-num-layers 1", {"cpu_offloading_num_layers": 1}),
+    ],
+)
+def test_graphs_and_layers_on_the_host(words: str, fields: dict[str, object]) -> None:
+    reading = read(f"{SMALL} {words}")
+    told = reading.job["framework"]
+    names = ("cuda_graph_impl", "cuda_graph_scope", "cpu_offloading_num_layers")
+    assert {name: told[name] for name in names if name in told} == fields
+    assert not unsupported(reading)
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        ("--fp4-format e2m1 --fp4-param-gather", {"fp4_recipe": "nvfp4", "fp4_param_gather": True}),
+        (
+            "--fp8-format e4m3 --fp8-recipe mxfp8 --fp8-param-gather",
+            {"fp8_recipe": "mxfp8", "reuse_grad_buf_for_mxfp8_param_ag": False},
+        ),
+        (
+            "--fp8-format e4m3 --fp8-recipe mxfp8 --fp8-param-gather --fp8-output-proj "
+            "--reuse-grad-buf-for-mxfp8-param-ag",
+            {"reuse_grad_buf_for_mxfp8_param_ag": True, "fp8_output_proj": True},
+        ),
+    ],
+)
+def test_what_is_in_eight_or_four_bits(words: str, fields: dict[str, object]) -> None:
+    reading = read(f"{SMALL} --bf16 --use-distributed-optimizer {words}")
+    told = reading.job["training"]["precision"]
+    assert {name: told[name] for name in fields} == fields
+    assert not unsupported(reading)
+
+
+def test_room_on_a_rank_and_its_stash() -> None:
+    reading = read(
+        f"{SMALL} --num-experts 8 --moe-token-dispatcher-type flex "
+        "--moe-flex-dispatcher-backend hybridep --moe-expert-rank-capacity-factor 1.5 "
+        "--moe-paged-stash --moe-router-padding-for-quantization "
+        "--moe-router-force-load-balancing"
+    )
+    told = reading.job["training"]["moe"]
+    assert told["expert_rank_capacity_factor"] == 1.5
+    assert told["paged_stash"] is told["router_force_load_balancing"] is True
+    assert told["router_padding_for_quantization"] is True

@@ -28,10 +28,7 @@ def config(name: str, **others: Any) -> Read:
         ("megatron_bridge/llama3_8b_container.yaml", set()),
         ("megatron_bridge/nemo_gpt3_5b.yaml", set()),
         ("megatron_bridge/nemo_llama2_7b.yaml", set()),
-        (
-            "megatron_bridge/nemo_llama3_1_70b.yaml",
-            {"model.ub_tp_comm_overlap"},
-        ),
+        ("megatron_bridge/nemo_llama3_1_70b.yaml", set()),
     ],
 )
 def test_a_real_config_is_read_to_its_last_key(name: str, unsupported: set[str]) -> None:
@@ -267,6 +264,17 @@ def test_a_container_keeps_modules_of_a_recompute_that_is_off() -> None:
     assert found.fields() == read(launch_of({"run.yaml": CONTAINER}, env=GPUS)).fields()
 
 
+def test_a_container_keeps_modules_beside_whole_layers() -> None:
+    whole = "recompute_granularity: full\n  recompute_method: uniform\n  recompute_num_layers: 1\n"
+    texts = [
+        CONTAINER.replace("\ntrain:\n", f"\n  {whole}{more}train:\n")
+        for more in ("", "  recompute_modules: [core_attn]\n")
+    ]
+    without, beside = (read(launch_of({"run.yaml": text}, env=GPUS)) for text in texts)
+    assert beside.fields() == without.fields()
+    assert beside.field("/training/recompute/granularity") == "full"
+
+
 def words_of(name: str) -> tuple[str, ...]:
     text = (DATA / f"megatron_bridge/{name}.args").read_text()
     return ("run.py", *shlex.split(text, comments=True))
@@ -276,7 +284,12 @@ def test_overrides_of_a_config_that_was_sent() -> None:
     base = (DATA / "megatron_bridge/nemo_gpt3_5b.yaml").read_text()
     words = words_of("nemo_gpt_5b_debug")
     found = read(launch_of({"conf/gpt_5b.yaml": base}, words, overrides=VOCABULARY))
-    assert found.unsupported == {"model.megatron_amp_O2"}
+    assert not found.unsupported
+    (autocast,) = [each for each in found.account.bounded if each.key == "model.megatron_amp_O2"]
+    assert autocast.direction == "either"
+    assert [(each.pointer, each.value) for each in autocast.within] == [
+        ("/training/precision", "fp32")
+    ]
     assert found.field("/parallelism/num_gpus") == 1
     assert found.field("/training/seq_length") == 512
     assert found.field("/parallelism/data_parallel_sharding_strategy") == "no_shard"
@@ -284,12 +297,42 @@ def test_overrides_of_a_config_that_was_sent() -> None:
         read(launch_of(None, words, overrides=VOCABULARY))
 
 
-def test_overrides_of_a_recipe() -> None:
+def test_nemo_calls_some_fields_otherwise() -> None:
+    base = (DATA / "megatron_bridge/nemo_gpt3_5b.yaml").read_text()
+    more = "model:\n  qkv_bias: true\n  override_vocab_size: 65024\n"
+    found = read(launch_of({"m.yaml": base.replace("model:\n", more, 1)}))
+    assert found.field("/model/spec/add_qkv_bias") is True
+    assert found.field("/model/spec/vocab_size") == 65024
+
+
+def test_nemos_mamba_has_no_other_layers() -> None:
+    base = (DATA / "megatron_bridge/nemo_gpt3_5b.yaml").read_text()
+    text = base.replace(
+        "model:\n", "model:\n  mamba_ssm_ngroups: 4\n  megatron_legacy: LEGACY\n", 1
+    )
+    found = read(launch_of({"m.yaml": text.replace("LEGACY", "false")}, overrides=VOCABULARY))
+    layers = found.field("/model/spec/num_layers")
+    assert found.field("/model/spec/hybrid_layer_pattern") == "M" * layers
+    assert found.field("/model/spec/mamba_num_groups") == 4
+    older = read(launch_of({"m.yaml": text.replace("LEGACY", "true")}, overrides=VOCABULARY))
+    assert "model.megatron_legacy" in older.unsupported
+
+
+def test_overrides_of_a_recipe_that_is_not_known() -> None:
     hub = {"model": {"hf_id": "openai/gpt-oss-20b"}}
-    found = read(launch_of(None, words_of("gpt_oss_pretrain"), env=GPUS, overrides=hub))
+    words = [word.replace("gpt_oss_20b", "our_own") for word in words_of("gpt_oss_pretrain")]
+    found = read(launch_of(None, words, env=GPUS, overrides=hub))
     assert found.unsupported == {"--recipe"}
     assert found.field("/parallelism/ep") == 4
     assert found.field("/parallelism/sequence_parallel") is True
+
+
+def test_adapters_of_a_saved_container_lower_the_peak() -> None:
+    peft = "\npeft:\n  _target_: megatron.bridge.peft.lora.LoRA\n  dim: 8\n  dropout: DROPOUT\n"
+    for dropout, directions in (("0.0", ["lowers"]), ("0.1", ["either"] * 2)):
+        text = CONTAINER + peft.replace("DROPOUT", dropout)
+        left = read(launch_of({"run.yaml": text}, env=GPUS)).account.unsupported
+        assert [each.direction for each in left if each.key.startswith("peft")] == directions
 
 
 def test_what_is_taken_away_is_not_known() -> None:

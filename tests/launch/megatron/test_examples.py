@@ -109,18 +109,13 @@ def test_hybrid_ep_is_a_dispatcher() -> None:
     assert "--moe-flex-dispatcher-backend" in unsupported(read(f"{SMALL} {words} ncclep"))
 
 
-def test_deep_ep_is_an_all_to_all_within_its_buffer() -> None:
-    """Ten channels of 288 tokens from each of 8 ranks, and of 140 to and from each of two nodes."""
+def test_deep_ep_is_a_dispatcher() -> None:
     words = "--num-experts 64 --moe-router-topk 8 --expert-model-parallel-size 16"
-    found = read(f"{SMALL} {words} --moe-token-dispatcher-type flex", WORLD_SIZE="16")
-    assert found.job["training"]["moe"]["token_dispatcher_type"] == "alltoall"
-    (told,) = found.launch.account.bounded
-    hidden = found.job["model"]["spec"]["hidden_size"]
-    token = 2 * hidden + 24 + 128 * 16
-    tokens = found.job["training"]["micro_batch_size"] * found.job["training"]["seq_length"]
-    rows = 4 * tokens * 8 * hidden
-    assert told.bytes == max(rows, 10 * (8 * 288 * token + 2 * 2 * 140 * token))
-    assert told.direction == "either"
+    told = "--moe-token-dispatcher-type flex --moe-deepep-num-sms 24"
+    found = read(f"{SMALL} {words} {told}", WORLD_SIZE="16")
+    moe = found.job["training"]["moe"]
+    assert (moe["token_dispatcher_type"], moe["deepep_num_sms"]) == ("flex", 24)
+    assert not found.launch.account.bounded
 
 
 @pytest.mark.parametrize("quoted", ["[0]*1+[1]*3", "'([0]*1+[1]*3)'"])

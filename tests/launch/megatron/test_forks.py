@@ -148,3 +148,11 @@ def test_weights_that_zero_shares_out_are_not_modelled() -> None:
 def test_the_config_of_deepspeed_has_to_be_sent() -> None:
     with pytest.raises(LaunchError, match="send that file too"):
         read("--bf16 --deepspeed --deepspeed_config ds.json")
+
+
+def test_a_third_moment_only_raises_the_peak() -> None:
+    words = "--bf16 --optimizer ademamix --ademamix-alpha 8 --ademamix-beta3 0.9999 --xielu"
+    found = read(f"{words} --qknorm-impl apex --goldfish-loss --goldfish-k 50 --trigger-path t")
+    raising = {each.key: each.direction for each in found.account.unsupported}
+    assert raising == {"--optimizer": "raises", "--xielu": "raises"}
+    assert found.field("/training/optimizer/name") in (None, "adam")

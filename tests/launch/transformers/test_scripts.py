@@ -11,6 +11,7 @@ import pytest
 
 from tests.launch.launches import launch_of, read
 from tests.launch.mutations import check_every_key
+from trainfit.launch.errors import LaunchError
 from trainfit.specs.job import Job
 
 COMMON = (
@@ -83,6 +84,25 @@ CASES = {
             "/training/attention/backend": "sdpa",
             # its checkpointing goes with FSDP
             "/training/recompute/granularity": None,
+        },
+    ),
+    "open-instruct, adapters": Case(
+        "torchrun --nproc_per_node 8 open_instruct/finetune.py "
+        "--model_name_or_path meta-llama/Llama-2-7b-hf --dataset_mixer_list a/b 1.0 --add_bos "
+        "--use_lora --lora_rank 32 --max_seq_length 4096 --per_device_train_batch_size 1 "
+        "--gradient_accumulation_steps 4 --gradient_checkpointing",
+        {
+            f"{PEFT}/method": "lora",
+            f"{PEFT}/r": 32,
+            f"{PEFT}/dropout": 0.1,
+            "/training/seq_length": 4096,
+            "/training/micro_batch_size": 1,
+            "/training/num_microbatches": 4,
+            "/training/attention/backend": "flash",
+            "/training/recompute/granularity": "full",
+            "/training/optimizer/implementation": "fused",
+            # from_pretrained(dtype=torch.bfloat16), and torchrun mixes nothing
+            "/training/precision": "bf16-pure",
         },
     ),
     "FastChat, adapters by default": Case(
@@ -225,9 +245,83 @@ def test_the_account_says_what_is_written_and_who_has_a_default() -> None:
     assert defaulted[f"{PEFT}/r"] == (64, "artidoro/qlora qlora.py")
 
 
+RLHF = (
+    "swift rlhf --rlhf_type TYPE --model Qwen/Qwen2.5-7B-Instruct --torch_dtype bfloat16 "
+    "--per_device_train_batch_size 1 --max_length 2048 --deepspeed zero2"
+)
+
+
+def rlhf(kind: str, more: str) -> Any:
+    text = f"NPROC_PER_NODE=2 {RLHF.replace('TYPE', kind)} {more}"
+    return read(launch_of({"run.sh": text}))
+
+
+def test_pairs_of_swift_have_their_own_base_as_reference() -> None:
+    adapted = rlhf("dpo", "--tuner_type lora")
+    assert adapted.field("/training/micro_batch_size") == 2
+    (loss,) = adapted.account.bounded
+    assert (loss.key, loss.line, loss.samples) == ("rlhf_type", 1, 2)
+    assert [each.pointer for each in loss.within] == ["/training/loss/cross_entropy"]
+    whole = rlhf("dpo", "--tuner_type full")
+    (loss,) = whole.account.bounded
+    assert "/parallelism/data_parallel_sharding_strategy" in [each.pointer for each in loss.within]
+    assert "rlhf_type" in rlhf("kto", "").unsupported
+
+
+def test_what_swift_calls_its_own_is_read() -> None:
+    found = rlhf("dpo", '--attn_impl flash_attn --padding_free true --columns {"a":"b"}')
+    assert found.field("/training/attention/backend") == "flash"
+    assert not found.unsupported
+    text = RLHF.replace("TYPE", "dpo").replace("zero2", "zero3_offload")
+    away = read(launch_of({"run.sh": f"NPROC_PER_NODE=2 {text}"}))
+    assert away.field("/framework/deepspeed/offload_optimizer") is True
+    assert away.field("/framework/deepspeed/offload_param") is True
+
+
+def test_swift_generates_behind_a_prompt_of_max_length() -> None:
+    more = "--tuner_type full --use_vllm true --vllm_mode colocate --max_completion_length 1024"
+    found = rlhf("grpo", f"{more} --sleep_level 1 --beta 0 --num_generations 8")
+    assert found.field("/training/seq_length") == 3072
+    assert found.field("/training/loss/cross_entropy") == "fused"
+    assert found.bounded == {"rlhf_type", "max_completion_length", "vllm_mode"}
+    awake = rlhf("grpo", f"{more} --num_generations 8")
+    assert awake.unsupported == {"vllm_mode"}
+    assert "beta" in awake.bounded
+    assert "reward_model" in rlhf("grpo", f"{more} --reward_model a/b").unsupported
+
+
+MASON = """python mason.py --cluster a/b --num_nodes 2 --gpus 8 -- accelerate launch \\
+    --mixed_precision bf16 --num_processes 8 --use_deepspeed \\
+    --deepspeed_config_file configs/ds_configs/stageSTAGE_no_offloading_accelerate.conf \\
+    open_instruct/finetune.py --model_name_or_path Qwen/Qwen3-0.6B --max_seq_length 4096 \\
+    --per_device_train_batch_size 1 --dataset_mixer_list a 100 --sequence_parallel_size 4
+"""
+
+
+def test_a_config_that_comes_with_a_script_need_not_be_sent() -> None:
+    found = read(launch_of({"run.sh": MASON.replace("STAGE", "3")}))
+    fields = {
+        "/parallelism/num_gpus": 16,
+        "/parallelism/cp": 4,
+        "/parallelism/cp_comm_type": "a2a",
+        "/parallelism/data_parallel_sharding_strategy": "optim_grads_params",
+        "/framework/data_parallel_engine": "deepspeed",
+        "/training/precision": "bf16",
+    }
+    assert {pointer: found.field(pointer) for pointer in fields} == fields
+    assert not found.left_out
+    config = json.dumps({"zero_optimization": {"stage": 1}, "bf16": {"enabled": True}})
+    path = "configs/ds_configs/stage3_no_offloading_accelerate.conf"
+    sent = read(launch_of({"run.sh": MASON.replace("STAGE", "3"), path: config}))
+    assert sent.field("/parallelism/data_parallel_sharding_strategy") == "optim"
+    with pytest.raises(LaunchError, match=r"stage7_no_offloading_accelerate.conf; send that file"):
+        read(launch_of({"run.sh": MASON.replace("STAGE", "7")}))
+
+
 @pytest.mark.parametrize(
     ("name", "more", "key"),
     [
+        ("open-instruct, adapters", "--reduce_loss sum", "reduce_loss"),
         ("qlora", "--bits 3", "bits"),
         ("ms-swift", "--freeze_vit false", "freeze_vit"),
         ("ms-swift, whole", "--tuner_type adalora", "tuner_type"),

@@ -153,7 +153,7 @@ def test_tokens_are_those_of_context_parallel_ranks() -> None:
         (f"{MODEL}.lora_rank=16", f"{MODEL}.lora_rank"),
         (f"{MODEL}.mtp.enable=True", f"{MODEL}.mtp.enable"),
         (f"{ACTOR}.entropy_coeff=0.01", f"{ACTOR}.entropy_coeff"),
-        (f"{TRANSFORMER}.cuda_graph_impl=local", TRANSFORMER[1:] + ".cuda_graph_impl"),
+        (f"{TRANSFORMER}.external_cuda_graph=True", TRANSFORMER[1:] + ".external_cuda_graph"),
         (f"+{MEGATRON}.magic=1", f"{MEGATRON}.magic"),
     ],
 )

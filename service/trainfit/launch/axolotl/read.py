@@ -222,9 +222,10 @@ ATTENTION: Mapping[str, str] = {
     "eager_attention": "eager",
 }
 OTHER_ATTENTION = ("xformers_attention", "flex_attention", "sage_attention")
-PLUGINS = {"LigerPlugin", "SwanLabPlugin", "LMEvalPlugin"}
-"""Those that are modelled or change no memory of a step."""
 CUT = "CutCrossEntropyPlugin"
+"""It works unless it is told not to (integrations/cut_cross_entropy/args.py)."""
+PLUGINS = {CUT, "LigerPlugin", "SwanLabPlugin", "LMEvalPlugin"}
+"""Those that are modelled or change no memory of a step."""
 LIGER = ("liger_rms_norm", "liger_fused_linear_cross_entropy")
 LIGER_GLU = ("liger_glu_activation", "liger_swiglu")
 LIGER_REST = ("liger_rope", "liger_layer_norm", "liger_cross_entropy", "liger_rms_norm_gated")
@@ -244,10 +245,12 @@ def _put_kernels(run: Run) -> None:
     plugins = run.arguments.get("plugins")
     listed = [each.rpartition(".")[2] for each in run.arguments.words("plugins")]
     others = sorted(set(listed) - PLUGINS)
-    if plugins is not None and others == [CUT]:
-        run.draft.leave_out(plugins, CUT_LOSS)
-    elif plugins is not None and others:
+    if plugins is not None and others:
         run.draft.leave_out(plugins, f"not modelled: {', '.join(others)}")
+    told = run.arguments.get("cut_cross_entropy")
+    cuts = told is None or run.arguments.is_on("cut_cross_entropy")
+    if plugins is not None and CUT in listed and cuts:
+        run.draft.put("/training/loss/cross_entropy", "cut", plugins, told or plugins)
     _put_liger(run, loaded="LigerPlugin" in listed)
 
 
@@ -269,11 +272,6 @@ def _put_liger(run: Run, *, loaded: bool) -> None:
             run.draft.leave_out(on[key], LIGER_ALONE)
 
 
-CUT_LOSS = Effect(
-    "Cut Cross-Entropy makes no logits, and is not modelled",
-    "lowers",
-    "cut_cross_entropy/linear_cross_entropy.py: logits of one tile at a time",
-)
 LIGER_ALONE = Effect(
     "Liger's kernels are modelled all together only; each keeps less than what it takes the place "
     "of",

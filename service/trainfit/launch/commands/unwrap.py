@@ -15,6 +15,8 @@ from trainfit.launch.commands.compose import Compose, is_compose
 from trainfit.launch.commands.functional_tests import FunctionalTest, is_functional_test
 from trainfit.launch.commands.interfaces import SLURM
 from trainfit.launch.commands.manifests import Manifest, files_of, is_manifest, substituted
+from trainfit.launch.commands.mason import SCRIPT as MASON
+from trainfit.launch.commands.mason import mason
 from trainfit.launch.commands.tasks import Task, is_task
 from trainfit.launch.commands.wrappers import WRAPPERS
 from trainfit.launch.errors import Complaint, LaunchError
@@ -366,15 +368,17 @@ def _step(name: str, words: Sequence[Word], program: Program) -> launchers.Step 
     if name in WRAPPERS:
         return WRAPPERS[name].unwrapped(words, program)
     if _PYTHON.fullmatch(name):
-        return _launching_module(words, program)
+        return _launching_python(words, program)
     return None
 
 
-def _launching_module(words: Sequence[Word], program: Program) -> launchers.Step | None:
-    """python -m of a launcher."""
+def _launching_python(words: Sequence[Word], program: Program) -> launchers.Step | None:
+    """python of a launcher that is a script, or -m of one that is a module."""
     module, arguments = _of_python(words)
     if module is None:
         return None
+    if module.text.rpartition("/")[2] == MASON:
+        return mason([module, *arguments], program)
     launcher = _LAUNCHING_MODULES.get(module.text)
     if launcher is not None:
         return _LAUNCHERS[launcher]([module, *arguments], program)

@@ -53,6 +53,7 @@ NO_KEY = unsaid(
         "/training/num_frozen_last_layers": (0,),
         "/training/num_frozen_layers": (0,),
         "/training/offload_activations": (False,),
+        "/training/optimizer/embedding_moments_in_fp32": (None, False),
         "/training/optimizer/exp_avg_dtype": (None,),
         "/training/optimizer/exp_avg_sq_dtype": (None,),
         "/training/optimizer/momentum": (None,),

@@ -15,7 +15,6 @@ from typing import Any
 
 from trainfit.launch.draft import Reading
 from trainfit.launch.keys import Keys, table_of
-from trainfit.launch.megatron.deepep import read_deepep
 from trainfit.launch.megatron.dimensions import (
     is_of_the_hub,
     leave_out_dimensions,
@@ -46,7 +45,6 @@ def read_arguments(
     read_step(reading, defaults)
     read_forks(reading, defaults)
     read_switches(reading, defaults)
-    read_deepep(reading)
     if spelled_out:
         read_vocabulary(reading, defaults, tokenizer)
     reading.close(_known(), without_effect=_at_default(defaults.release))

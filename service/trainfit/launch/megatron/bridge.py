@@ -1,7 +1,7 @@
 """Megatron-Bridge: a ConfigContainer in YAML, and overrides of one on a command line.
 
 A section of the container holds fields of one of Megatron's dataclasses. Overrides of a recipe say
-only what differs from it; the recipe is a program, and is not read.
+only what differs from it; a recipe that is known by its name says the rest.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from trainfit.launch.documents import document_of
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.megatron import bridge_recipes
 from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.bridge_names import (
     DIFFERING,
@@ -45,14 +46,20 @@ from trainfit.launch.megatron.nemo import is_nemo, read_nemo
 from trainfit.launch.megatron.options import Defaults, Parser
 from trainfit.launch.megatron.programs import read_machine
 from trainfit.launch.megatron.serialised import TARGET, folded
+from trainfit.launch.megatron.swift import ADAPTERS
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.specs.launch import LaunchFile
 
 SAVED = "model._target_"
 """What a container that was saved has, and overrides of a recipe have not."""
+RUN_RECIPE = "run_recipe.py"
 PRECISION = "mixed_precision"
 SPEC = "model.transformer_layer_spec"
+UNKNOWN_RECIPE = (
+    "no recipe of this name is known, or of its mode; a recipe is a program, and what only it says "
+    "is not read"
+)
 OVERRIDES_ONLY = (
     "these are overrides of a recipe, which is a program and is not read: precision, sharding, "
     "layout and what else they do not say is the recipe's; send the run_config.yaml that "
@@ -66,7 +73,10 @@ def recognises(program: Program) -> bool:
     keys = [word.text.lstrip("+~") for word in program.arguments if is_override(word.text)]
     if any(_is_field(key.partition("=")[0]) for key in keys):
         return True
-    return program.name in (None, "run_recipe.py") and _files(program) != []
+    options = {word.text.partition("=")[0] for word in program.arguments}
+    if program.name == RUN_RECIPE and not options.isdisjoint(RECIPE_OPTIONS):
+        return True
+    return program.name in (None, RUN_RECIPE) and _files(program) != []
 
 
 def _is_field(key: str) -> bool:
@@ -87,17 +97,23 @@ def _files(program: Program) -> list[LaunchFile]:
 
 
 def read(program: Program, draft: Draft, version: str | None) -> None:
-    """Put a container, with its overrides, into a draft; a release of Megatron-Bridge decides none
-    of what is read. Raises LaunchError.
+    """Put a container, with its overrides, into a draft; a release of Megatron-Bridge decides what
+    its recipes are. Raises LaunchError.
     """
-    draft.ignore_version(version)
-    paths, words = _sort(program, draft)
+    paths, words, options = _sort(program, draft)
+    recipe = bridge_recipes.settings_of(options, draft, version)
+    if not recipe:
+        draft.ignore_version(version)
+        for option in options.values():
+            draft.leave_out(option, UNKNOWN_RECIPE)
     files = [_file(program, path) for path in paths] or _files(program)
     _refuse_several(files, paths[-1] if paths else None)
-    settings: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {**recipe}
     for file in files:
         settings |= folded(settings_of(document_of(file, ".yaml"), file.path), draft)
     if not settings and not words:
+        for option in options.values():
+            raise LaunchError(Complaint.at(option, UNKNOWN_RECIPE))
         raise LaunchError(Complaint("holds no config of Megatron-Bridge or NeMo"))
     for key, setting in overrides_of(words, draft):
         for name in [name for name in settings if name == key or name.startswith(f"{key}.")]:
@@ -106,15 +122,15 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     if is_nemo(settings):
         read_nemo(settings, draft)
     else:
-        options = {word.text.partition("=")[0] for word in program.arguments}
-        _read_container(settings, draft, names_recipe=not options.isdisjoint(RECIPE_OPTIONS))
+        _read_container(settings, draft, names_recipe=bool(options))
     if draft.get("/parallelism/num_gpus") is None:
         read_machine(program, draft)
 
 
-def _sort(program: Program, draft: Draft) -> tuple[list[Word], list[Word]]:
-    """The files that a command line names, and the overrides on it."""
+def _sort(program: Program, draft: Draft) -> tuple[list[Word], list[Word], dict[str, Setting]]:
+    """The files that a command line names, the overrides on it, and what names a recipe."""
     paths: list[Word] = []
+    recipe: dict[str, Setting] = {}
     overrides: list[Word] = []
     words = list(program.arguments)
     while words:
@@ -137,12 +153,12 @@ def _sort(program: Program, draft: Draft) -> tuple[list[Word], list[Word]]:
         elif name in OPTIONS and value is not None:
             overrides.append(replace(value, text=f"{OPTIONS[name]}={value.text}"))
         elif name in RECIPE_OPTIONS:
-            draft.leave_out(setting, "a recipe is a program; what only it says is not read")
+            recipe[name] = setting
         elif name in IRRELEVANT_OPTIONS:
             draft.ignore(setting)
         else:
             draft.leave_out(setting, "no list of this format has this option")
-    return paths, overrides
+    return paths, overrides, recipe
 
 
 def _name_config(
@@ -230,6 +246,8 @@ def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
             (why for field, why in UNSUPPORTED_FIELDS.items() if key.startswith(field)), None
         ):
             draft.leave_out(setting, why)
+        elif section == "peft" and _has_plain_adapters(settings):
+            _leave_out_adapters(setting, draft)
         elif _is_irrelevant(key, setting.value):
             draft.ignore(setting)
         elif section in UNSUPPORTED_SECTIONS:
@@ -247,6 +265,22 @@ def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
             yield Field(name, setting, setting.value)
         else:
             draft.leave_out(setting, "no list of this format has this key")
+
+
+def _has_plain_adapters(settings: Mapping[str, Setting]) -> bool:
+    """Whether the adapters are LoRA's, without dropout, which would copy what they read."""
+    said = settings.get(f"peft.{TARGET}") or settings.get("peft")
+    dropout = settings.get("peft.dropout")
+    lora = said is not None and str(said.value).rpartition(".")[2].casefold() == "lora"
+    return lora and (dropout is None or dropout.value in (0, 0.0, None))
+
+
+def _leave_out_adapters(setting: Setting, draft: Draft) -> None:
+    """Once, at what names them."""
+    if setting.key in ("peft", f"peft.{TARGET}"):
+        draft.leave_out(setting, ADAPTERS)
+    else:
+        draft.recognise(setting)
 
 
 def _is_irrelevant(key: str, value: Any) -> bool:

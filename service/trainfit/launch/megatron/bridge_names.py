@@ -33,6 +33,7 @@ IRRELEVANT_DATASET = frozenset(
         add_extra_token_to_sequence blend blend_per_split chat_template data_path data_sharding
         data_parallel_size dataloader_load dataloader_save dataloader_type dataset_kwargs
         dataset_name dataset_root defer_npy_index_mmap do_test do_validation drop_last
+        enable_offline_packing
         drop_last_partial_validation_sequence eod_mask_loss fast_cache_load full_validation
         hf_dataset hf_output_root hf_rewrite hf_test_dataset hf_validation_dataset
         hf_validation_proportion max_train_samples memmap_workers mid_level_dataset_surplus
@@ -45,6 +46,7 @@ IRRELEVANT_DATASET = frozenset(
     )
     for word in words.split()
 )
+"""A pack of samples has as many tokens as one of the whole length at most (PackedSequenceSpecs)."""
 IRRELEVANT_PARTS = ("model.generation_config.",)
 USUAL_SPECS = (
     "megatron.bridge.models.gpt_provider.default_layer_spec",
@@ -59,7 +61,6 @@ FIELDS = {
     "dataset.create_attention_mask": "create_attention_mask_in_dataloader",
     "dataset.seq_length": "seq_length",
     "dataset.sequence_length": "seq_length",
-    "dataset.enable_offline_packing": "sft",
     "validation.eval_micro_batch_size": "eval_micro_batch_size",
 }
 """Fields that stand under another name, or that count though their section does not."""
@@ -153,5 +154,17 @@ OPTIONS = {
 }
 """Options of its scripts that stand for an override."""
 FILE_OPTIONS = ("--config-file", "--config_file", "--config", "--yaml_file")
-RECIPE_OPTIONS = ("--recipe", "--recipe_name", "--model")
-IRRELEVANT_OPTIONS = ("--config-path", "--mode", "--dataset", "--step_func", "--debug")
+RECIPE_OPTIONS = ("--recipe", "--recipe_name", "--model", "--mode")
+"""Options that name a recipe together; of a mode alone nothing follows."""
+IRRELEVANT_OPTIONS = (
+    "--config-path",
+    "--dataset",
+    "--step_func",
+    "--step-func",
+    "--debug",
+    "--dump-env",
+    "--dump_env",
+    "--dry-run",
+    "--dry_run",
+    "--dryrun",
+)

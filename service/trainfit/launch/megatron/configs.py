@@ -66,7 +66,12 @@ DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp1
 _DTYPE_ARGUMENTS = ("exp_avg_dtype", "exp_avg_sq_dtype", "main_grads_dtype", "main_params_dtype")
 
 
-RECOMPUTE = ("recompute_method", "recompute_num_layers", "recompute_modules")
+LAYOUT = "pipeline_model_parallel_layout"
+LAYERS = {"embedding": "E", "decoder": "t", "mtp": "m", "loss": "L"}
+"""A kind of layer in a list of stages -> its letter in the text of a layout."""
+
+MODULES = ("recompute_modules",)
+RECOMPUTE = ("recompute_method", "recompute_num_layers", *MODULES)
 
 
 class Field(NamedTuple):
@@ -109,14 +114,16 @@ def reading_of(fields: Iterable[Field], draft: Draft) -> Reading:
 
 
 def without_idle_recompute(fields: Iterable[Field], draft: Draft) -> Iterator[Field]:
-    """Fields without those of a recompute that no granularity switches on: a dataclass ignores what
-    a command line refuses (transformer_config.py of megatron-core, NeMo's transformer.py).
+    """Fields without those of a recompute that no granularity switches on, and without modules
+    where whole layers are made again: a dataclass ignores what a command line refuses
+    (transformer_config.py of megatron-core, NeMo's transformer.py).
     """
     listed = list(fields)
     granularity = [each.value for each in listed if each.name == "recompute_granularity"]
-    idle = not granularity or granularity[-1] is None
+    off = not granularity or granularity[-1] is None
+    idle = RECOMPUTE if off else MODULES if granularity[-1] == "full" else ()
     for each in listed:
-        if idle and each.name in RECOMPUTE:
+        if each.name in idle:
             draft.ignore(each.setting)
         else:
             yield each
@@ -149,11 +156,22 @@ def _value(dest: str, value: Any) -> Any:
     if dest in _DTYPE_ARGUMENTS:
         name = str(value).rpartition(".")[2]
         return DTYPES.get(name, name)
-    if option is None or dest in ("moe_layer_freq", "window_size"):
+    if option is None or dest in ("moe_layer_freq", "window_attn_skip_freq", "window_size"):
         return value
+    if dest == LAYOUT and isinstance(value, list):
+        return _layout(value)
     if option.takes == 1:
         return _one(option, value)
     return [_one(option, each) for each in (value if isinstance(value, list) else [value])]
+
+
+def _layout(stages: list[Any]) -> str:
+    """The lists of a layout, one for each stage, as their text. Raises ValueError."""
+    try:
+        return "|".join("".join(LAYERS[str(each)] for each in stage) for stage in stages)
+    except (KeyError, TypeError):
+        kinds = ", ".join(LAYERS)
+        raise ValueError(f"must be a text, or for each stage a list of {kinds}") from None
 
 
 def _one(option: Option, value: Any) -> Any:

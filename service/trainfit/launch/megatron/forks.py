@@ -160,13 +160,23 @@ def _size(draft: Draft, name: str) -> int:
 
 
 def _leave_out_optimizer(reading: Reading) -> None:
-    """Adafactor keeps less than Adam, which stands in its place, and more than nothing."""
+    """Adafactor keeps less than Adam, which stands in its place, and more than nothing; AdEMAMix
+    keeps a slow average beside Adam's two moments.
+    """
     setting = reading.get("fork_optimizer")
-    if setting is not None:
+    if setting is None:
+        return
+    if reading.value("fork_optimizer") == "ademamix":
+        effect = Effect(
+            "the slow average of gradients beside Adam's moments is not modelled",
+            "raises",
+            "swiss-ai/Megatron-LM megatron/core/optimizer/ademamix.py: exp_avg_slow",
+        )
+    else:
         effect = Effect(
             "factors of the second moment in the place of Adam's moments are not modelled",
             "lowers",
             "transformers/optimization.py (Adafactor), which Megatron-LM's forks take",
             within={"/training/optimizer/cpu_offload_fraction": 1.0},
         )
-        reading.draft.leave_out(setting, effect)
+    reading.draft.leave_out(setting, effect)

@@ -35,6 +35,9 @@ RENAMED = {
     "fsdp": "use_torch_fsdp2",
     "grad_allreduce_chunk_size_mb": "ddp_bucket_size",
     "grad_div_ar_fusion": "gradient_reduce_div_fusion",
+    "mamba_ssm_ngroups": "mamba_num_groups",
+    "override_vocab_size": "vocab_size",
+    "qkv_bias": "add_qkv_bias",
     "num_micro_batches_with_partial_activation_checkpoints": (
         "num_microbatches_with_partial_activation_checkpoints"
     ),
@@ -57,7 +60,14 @@ IRRELEVANT_OPTIMIZER = (
     "sched",
     "weight_decay",
 )
-IRRELEVANT_SECTIONS = ("exp_manager", "run", "hydra", "cluster", "inference")
+IRRELEVANT_SECTIONS = (
+    "exp_manager",
+    "run",
+    "hydra",
+    "cluster",
+    "inference",
+    "s3_checkpointing",
+)
 IRRELEVANT_TRAINER = frozenset(
     word
     for words in (
@@ -96,21 +106,32 @@ IRRELEVANT = frozenset(
 
 UNSUPPORTED = {
     "activations_checkpoint_layers_per_pipeline": "recompute that differs from stage to stage",
+    "activations_checkpoint_recurrent": "recompute of some kinds of layers alone",
     "ffn_dropout": "dropout within the feed-forward network",
     "headscale": "a scale for each head",
-    "megatron_amp_O2": "autocast beside fp32 weights",
+    "megatron_legacy": "a model from before megatron-core",
     "transformer_block_type": "this order of norms",
 }
 """What such a field is for; none of it is modelled."""
 AT_DEFAULT: Mapping[str, tuple[Any, ...]] = {
     "activations_checkpoint_layers_per_pipeline": (0,),
+    "activations_checkpoint_recurrent": (False,),
     "ffn_dropout": (0.0,),
     "headscale": (False,),
     "mcore_customization_config.new_decoder_architecture": (False,),
     "mcore_customization_config.parallel_attention": (False,),
     "megatron_amp_O2": (True,),
+    "megatron_legacy": (False,),
     "transformer_block_type": ("pre_ln",),
 }
+AUTOCAST = Effect(
+    "without O2 weights, their gradients and what passes between layers are in fp32, and products "
+    "are autocast",
+    "either",
+    "nemo/collections/nlp/parts/nlp_overrides.py, models/language_modeling/megatron_base_model.py",
+    within={"/training/precision": "fp32"},
+)
+"""Nothing that a step keeps is wider than where all of it is in fp32."""
 ACTIVATIONS = {
     "fast-swiglu": "swiglu",
     "fast-geglu": "geglu",
@@ -142,9 +163,11 @@ def read_nemo(settings: Mapping[str, Setting], draft: Draft) -> None:
     nemo = Defaults("NeMo", {**defaults.values, **DIFFERING}, None)
     fields = list(without_idle_recompute(_fields(settings, draft), draft))
     demand_dimensions(fields, draft, "a config that was not sent")
-    read_arguments(reading_of(fields, draft), nemo)
+    read_arguments(reading_of(fields, draft), nemo, hybrid=MAMBA in settings)
 
 
+MAMBA = "model.mamba_ssm_ngroups"
+"""What configs of megatron_mamba_pretraining.py have, and no others."""
 _REFERENCE = re.compile(r"\$\{\.(\w+)\}")
 _PRODUCT = re.compile(r"\$\{multiply:\s*(\w+)\s*,\s*(\w+)\s*\}")
 _INTERPOLATION = "is worked out by OmegaConf; write the value, or give it as overrides"
@@ -207,7 +230,7 @@ def _is_irrelevant(key: str, value: Any) -> bool:
         return part in IRRELEVANT_TRAINER or (part, value) == ("accumulate_grad_batches", 1)
     if section == "model":
         return part in IRRELEVANT_PARTS
-    return section in ("name", "defaults", *IRRELEVANT_SECTIONS)
+    return section in ("name", "defaults", "restore_from_path", *IRRELEVANT_SECTIONS)
 
 
 def _model_field(name: str, setting: Setting, draft: Draft) -> Iterator[Field]:
@@ -224,6 +247,8 @@ def _model_field(name: str, setting: Setting, draft: Draft) -> Iterator[Field]:
         yield Field("create_attention_mask_in_dataloader", setting, not value)
     elif name == "fp8":
         yield Field(name, setting, "hybrid" if value else None)
+    elif name == "megatron_amp_O2" and value is not None:
+        draft.leave_out(setting, AUTOCAST)
     elif name in UNSUPPORTED and value is not None:
         draft.leave_out(setting, f"{UNSUPPORTED[name]} is not modelled")
     else:

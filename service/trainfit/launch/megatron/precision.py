@@ -47,6 +47,12 @@ def read_precision(reading: Reading, defaults: Defaults) -> None:
             "main_grads_dtype",
             "megatron_fsdp_main_grads_dtype",
             "main_params_dtype",
+            "fp4",
+            "fp4_recipe",
+            "fp4_param_gather",
+            "reuse_grad_buf_for_mxfp8_param_ag",
+            "fp8_dot_product_attention",
+            "fp8_output_proj",
         )
         if (setting := reading.get(name)) is not None
     ]
@@ -61,11 +67,29 @@ def read_precision(reading: Reading, defaults: Defaults) -> None:
     if precision.get("fp8_recipe") == "custom":
         draft.leave_out(reading.settings["fp8_recipe"], "a custom recipe is not modelled")
         del precision["fp8_recipe"]
+    _read_narrow(reading, precision)
     preset = next((name for name, dtypes in PRESETS.items() if dtypes == precision), None)
     if told:
         draft.put(pointer, preset or precision, *told)
     else:
         draft.default(pointer, preset or precision, defaults.name)
+
+
+def _read_narrow(reading: Reading, precision: dict[str, Any]) -> None:
+    """What of fp4, and of what else is in fp8, goes with a recipe."""
+    if reading.value("fp4") is not None:
+        recipe = reading.value("fp4_recipe") or "nvfp4"
+        if recipe == "nvfp4":
+            precision["fp4_recipe"] = recipe
+            precision["fp4_param_gather"] = bool(reading.value("fp4_param_gather"))
+        else:
+            reading.draft.leave_out(reading.settings["fp4_recipe"], "a custom recipe")
+    if precision.get("fp8_recipe") == "mxfp8" and precision.get("fp8_param_gather"):
+        reused = bool(reading.value("reuse_grad_buf_for_mxfp8_param_ag"))
+        precision["reuse_grad_buf_for_mxfp8_param_ag"] = reused
+    for name in ("fp8_dot_product_attention", "fp8_output_proj"):
+        if precision.get("fp8_recipe") is not None and reading.value(name):
+            precision[name] = True
 
 
 def _dtypes(reading: Reading) -> dict[str, Any]:

@@ -28,6 +28,13 @@ MOE = {
     "moe_expert_capacity_factor": "expert_capacity_factor",
     "moe_pad_expert_input_to_capacity": "pad_expert_input_to_capacity",
     "moe_shared_expert_overlap": "shared_expert_overlap",
+    "moe_router_force_load_balancing": "router_force_load_balancing",
+    "moe_expert_rank_capacity_factor": "expert_rank_capacity_factor",
+    "moe_deepep_num_sms": "deepep_num_sms",
+    "moe_paged_stash": "paged_stash",
+    "moe_paged_stash_buffer_size_factor_cuda": "paged_stash_buffer_size_factor_cuda",
+    "moe_router_padding_for_quantization": "router_padding_for_quantization",
+    "moe_router_padding_for_fp8": "router_padding_for_quantization",
 }
 """Arguments whose value is that of a field of the job."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from trainfit.launch.draft import Reading
 from trainfit.launch.megatron.fields import copy, put_default
 from trainfit.launch.megatron.options import Defaults
+from trainfit.specs.framework import CudaGraphScope
 
 FRAMEWORK = {
     "transformer_impl": "transformer_impl",
@@ -19,6 +22,9 @@ FRAMEWORK = {
     "deterministic_mode": "deterministic_mode",
     "nccl_ub": "nccl_ub",
     "fsdp_double_buffer": "fsdp_double_buffer",
+    "delay_wgrad_compute": "delay_wgrad_compute",
+    "tp_comm_overlap": "tp_comm_overlap",
+    "use_transformer_engine_op_fuser": "use_transformer_engine_op_fuser",
 }
 """Arguments whose value is that of a field of the job."""
 
@@ -35,6 +41,8 @@ def read_switches(reading: Reading, defaults: Defaults) -> None:
     if softmax is not None and local and not reading.value("masked_softmax_fusion"):
         draft.leave_out(softmax, "what the unfused softmax keeps is not modelled")
     _read_activation(reading)
+    _read_graphs(reading)
+    _read_offloading(reading)
     _read_windows(reading)
     mask = f"{framework}/create_attention_mask_in_dataloader"
     copy(reading, {"create_attention_mask_in_dataloader": mask.rpartition("/")[2]}, framework)
@@ -64,6 +72,58 @@ def _read_activation(reading: Reading) -> None:
         reading.draft.put(pointer, False, switch)
     elif gate is not None and other and bias is not None and gate.key.startswith("--"):
         reading.draft.put(pointer, bool(reading.value("add_bias_linear")), bias, gate)
+
+
+SCOPES = ("cuda_graph_modules", "cuda_graph_scope", "cuda_graph_scope_deprecated")
+"""What releases call the parts that are captured."""
+CAPTURED = frozenset(get_args(CudaGraphScope))
+WHOLE = ("full", "full_iteration")
+
+
+def _read_graphs(reading: Reading) -> None:
+    """What captures CUDA graphs, and of what: full_iteration was a scope before it was a way.
+    Source: megatron/core/transformer/transformer_config.py (cuda_graph_impl).
+    """
+    setting = reading.get("cuda_graph_impl")
+    scopes = [found for name in SCOPES if (found := reading.get(name)) is not None]
+    if setting is None or reading.value("cuda_graph_impl") in (None, "none"):
+        for each in (setting, *scopes):
+            if each is not None:
+                reading.draft.ignore(each)
+        return
+    told = [word for name in SCOPES for word in _words(reading.value(name))]
+    parts = [word for word in told if word not in WHOLE]
+    if unknown := sorted(set(parts) - CAPTURED):
+        message = f"CUDA graphs of {', '.join(unknown)} are not modelled"
+        reading.draft.leave_out(setting, message)
+        return
+    whole = "full_iteration" in told
+    way = "full_iteration" if whole else str(reading.value("cuda_graph_impl"))
+    reading.draft.put("/framework/cuda_graph_impl", way, setting, *scopes)
+    if parts and way != "full_iteration":
+        reading.draft.put("/framework/cuda_graph_scope", parts, *scopes)
+
+
+def _read_offloading(reading: Reading) -> None:
+    """A config has a switch beside the number of layers, which the command line has not."""
+    switch, layers = reading.get("cpu_offloading"), reading.get("cpu_offloading_num_layers")
+    told = [each for each in (switch, layers) if each is not None]
+    if switch is not None and not reading.value("cpu_offloading"):
+        for each in told:
+            reading.draft.ignore(each)
+    elif layers is not None:
+        number = reading.value("cpu_offloading_num_layers")
+        reading.draft.put("/framework/cpu_offloading_num_layers", number, *told)
+    elif switch is not None:
+        reading.draft.leave_out(
+            switch, "of how many layers activations wait on the host is not told"
+        )
+
+
+def _words(told: object) -> list[str]:
+    if isinstance(told, str):
+        return told.split()
+    return [str(word) for word in told] if isinstance(told, list | tuple) else []
 
 
 def _read_windows(reading: Reading) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,13 @@ from trainfit.launch.shell.state import (
     unknown,
 )
 from trainfit.launch.shell.syntax import (
+    Block,
+    Chain,
     CountingFor,
     For,
+    If,
     Node,
+    Simple,
     While,
     Word,
 )
@@ -141,7 +146,7 @@ def _round(script: Script, body: Node, number: int) -> tuple[Status, bool]:
         raise UnclearError(f"it goes round more than {MAX_ROUNDS} times")
     script.loops += 1
     try:
-        return script.run(body), True
+        return script.run(_running_out(body)), True
     except LeftError as left:
         if left.way not in (Way.BREAK, Way.CONTINUE):
             raise
@@ -150,3 +155,27 @@ def _round(script: Script, body: Node, number: int) -> tuple[Status, bool]:
         return 0, left.way is Way.CONTINUE
     finally:
         script.loops -= 1
+
+
+def _running_out(body: Node) -> Node:
+    """The body of a loop without each `continue` behind which nothing of it stands, so that no
+    round is cut short where it only ends.
+    """
+    match body:
+        case Simple(assignments=(), words=(Word() as name,)) if name.bare == "continue":
+            return Block(())
+        case Block(commands=(*before, last)):
+            return Block((*before, _running_out(last)))
+        case If():
+            branches = tuple((condition, _as_block(then)) for condition, then in body.branches)
+            otherwise = None if body.otherwise is None else _as_block(body.otherwise)
+            return replace(body, branches=branches, otherwise=otherwise)
+        case Chain(others=(*before, (sign, last))):
+            return replace(body, others=(*before, (sign, _running_out(last))))
+    return body
+
+
+def _as_block(body: Block) -> Block:
+    out = _running_out(body)
+    assert isinstance(out, Block)
+    return out

@@ -29,6 +29,7 @@ from trainfit.launch.torchtune.keys import (
 )
 from trainfit.launch.torchtune.models import builder_named
 from trainfit.launch.values import flag, names, size, whole
+from trainfit.specs import optimizers
 from trainfit.specs.launch import LaunchFile
 
 WHOSE = "torchtune"
@@ -294,6 +295,8 @@ def _optimizer(reading: Reading, draft: Draft) -> None:
             draft.leave_out(setting, f"the optimizer {component} is not modelled")
         return
     draft.put("/training/optimizer/name", found.name, setting)
+    if optimizers.OPTIMIZERS[found.name].of_bitsandbytes:
+        draft.default("/training/optimizer/embedding_moments_in_fp32", False, WHOSE)
     if found.paged:
         draft.put("/training/optimizer/paged", True, setting)
     if found.name == "sgd":

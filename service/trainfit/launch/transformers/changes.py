@@ -35,6 +35,9 @@ LOSS_WIDENS_LOGITS = Change("transformers", (4, 46))
 models do so in their place (modeling_llama.py: logits = logits.float())."""
 LOSS_SHIFTS_LABELS = Change("transformers", (4, 49))
 """Labels are padded and shifted; before, logits[..., :-1, :].contiguous() copied the logits."""
+EMBEDDING_MOMENTS_IN_FP32 = Change("transformers", (4, 52))
+"""Trainer has bitsandbytes keep the moments of embeddings in fp32 (create_optimizer); before, only
+where the class was called Adam8bit, which none of its choices is."""
 FUSED_STEP = Change("transformers", (4, 56))
 FUSED_STEP_OF_TORCH = Change("torch", (2, 8))
 """TrainingArguments' optim is adamw_torch_fused in place of adamw_torch with both of these."""
@@ -58,6 +61,13 @@ LOADS_FP32 = Change("trl", (0, 27))
 """ModelConfig's dtype is float32 whatever from_pretrained's default is."""
 CHUNKS_LOSS = Change("trl", (1, 7))
 """SFTConfig's loss_type is chunked_nll, without Liger's kernels."""
+
+HAS_NO_REFERENCE = Change("trl", (0, 19))
+"""GRPOConfig's beta is 0 unless given, and no reference model is loaded; before, 0.04."""
+CUTS_NO_PROMPTS = Change("trl", (0, 26))
+"""GRPOConfig's max_prompt_length is None unless given; before, 512."""
+ENGINE_ON_THE_CARDS = Change("trl", (1, 0))
+"""GRPOConfig's vllm_mode is colocate unless given; before, a server on other cards."""
 
 TRANSFORMERS_5: Release = (5, 0)
 TRL_FOR_5: Release = (0, 27)
@@ -144,6 +154,36 @@ SFT_BY_RELEASE = KeysByRelease(
     },
 )
 """Of SFTConfig, those that scripts beside TRL do not have under the same name."""
+
+GRPO_BY_RELEASE = KeysByRelease(
+    "trl",
+    {
+        (0, 16): words("""
+cache_implementation epsilon epsilon_high max_completion_length min_p num_generations num_iterations
+repetition_penalty reward_funcs reward_weights scale_rewards top_k top_p use_vllm
+vllm_guided_decoding_regex vllm_server_host vllm_server_port vllm_server_timeout
+"""),
+        (0, 17): words("mask_truncated_completions shuffle_dataset use_liger_loss"),
+        (0, 18): words("""
+delta generation_batch_size steps_per_generation vllm_mode vllm_server_base_url
+vllm_tensor_parallel_size
+"""),
+        (0, 19): words("generation_kwargs"),
+        (0, 20): words("importance_sampling_level top_entropy_quantile use_transformers_paged"),
+        (0, 21): words("vllm_model_impl"),
+        (0, 23): words("""
+vllm_enable_sleep_mode vllm_importance_sampling_cap vllm_importance_sampling_correction
+"""),
+        (0, 25): words("cast_lm_head_to_fp32 chat_template_kwargs"),
+        (0, 26): words("num_generations_eval use_bias_correction_kl vllm_max_model_length"),
+        (0, 27): words("max_tool_calling_iterations vllm_structured_outputs_regex"),
+    },
+    {
+        (0, 18): words("vllm_device vllm_dtype vllm_enable_prefix_caching vllm_max_model_len"),
+        (0, 28): words("max_prompt_length use_liger_loss vllm_guided_decoding_regex"),
+    },
+)
+"""Of GRPOConfig, from 0.16 on: before, a batch was of prompts."""
 
 MODELS_SINCE: Mapping[str, Release] = {
     model_type: release

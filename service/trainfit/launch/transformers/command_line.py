@@ -28,7 +28,7 @@ SUBCOMMANDS = {
     "lmf": ("train",),
     "llamafactory": ("train",),
     "axolotl": ("train",),
-    "swift": ("sft", "pt"),
+    "swift": ("sft", "pt", "rlhf"),
     "megatron": ("sft", "pt"),
 }
 """Commands of tools that train."""

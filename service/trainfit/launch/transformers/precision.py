@@ -203,7 +203,8 @@ def _deepspeed(run: Run) -> tuple[Any, tuple[Setting, ...]] | None:
     for name, enabled in switches.items():
         mixed, mixing = mixed_precision(run)
         asked = enabled is None or enabled.value == "auto"
-        if enabled is not None and asked and run.trainer.kind == "script":
+        told = mixing is not None or run.trainer.kind != "script"
+        if enabled is not None and asked and not told:
             need(run.draft, PRECISION, f"auto is what --{name} says, which is not given", enabled)
             return None
         by_run = mixed == name or (mixed == "fp8" and name == "bf16")

@@ -20,6 +20,7 @@ from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.adapters import has_adapters, put_adapters
 from trainfit.launch.transformers.changes import (
     ARGUMENTS_BY_RELEASE,
+    GRPO_BY_RELEASE,
     SFT_BY_RELEASE,
     Library,
     Release,
@@ -44,7 +45,7 @@ from trainfit.launch.transformers.keys import RENAMED
 from trainfit.launch.transformers.precision import put_precision
 from trainfit.launch.transformers.releases import Releases
 from trainfit.launch.transformers.run import Run, Trainer, need, of_trl
-from trainfit.launch.transformers.scripts import script_of, translated
+from trainfit.launch.transformers.scripts import config_beside, script_of, translated
 from trainfit.launch.transformers.source import Source
 from trainfit.launch.transformers.step import put_step
 from trainfit.launch.transformers.trainers import check_trainer, keys_of_trainer, trainer_of
@@ -89,7 +90,8 @@ def settle_releases(run: Run) -> None:
     """
     if run.trainer.kind == "script":
         return
-    lists = (ARGUMENTS_BY_RELEASE, *((SFT_BY_RELEASE,) if run.trainer.kind == "sft" else ()))
+    own = {"sft": SFT_BY_RELEASE, "grpo": GRPO_BY_RELEASE}.get(run.trainer.kind)
+    lists = (ARGUMENTS_BY_RELEASE, *((own,) if own is not None else ()))
     keys = {key: run.arguments.settings[name] for key, name in _spelled(run).items()}
     config = config_of(run.draft) or {}
     run.releases.settle(lists, keys, str(config.get("model_type", "")))
@@ -107,8 +109,14 @@ xla_fsdp_grad_ckpt xla_fsdp_settings xla_fsdp_v2
 """)
 """Keys of TrainingArguments' fsdp_config, which may have fsdp_ before them."""
 
+DEEPSPEED_FILE = "deepspeed_config_file"
+"""What accelerate's launcher calls DeepSpeed's config."""
+
 FILES = {"deepspeed", "deepspeed_config", "fsdp_config"}
 """Arguments that may name a file."""
+
+LAUNCHER = "accelerate."
+"""What a script tells accelerate itself, within its arguments."""
 
 INLINE = "deepspeed."
 """Keys of DeepSpeed's config within the arguments."""
@@ -132,9 +140,13 @@ def gathered(
     arguments = arguments_of(program, draft, dotlist=dotlist)
     script = script_of(program, arguments)
     if script is not None:
+        program_itself = Setting(program.name or script.program, None, "argv", None)
+        told = arguments.get(script.loop or "", program_itself)
         arguments = translated(script, arguments, draft)
-        trainer = Trainer(script.kind, Setting(script.kind, program.name, script.source, None))
+        trainer = Trainer(script.kind, told)
     accelerate = launched(program, draft)
+    for key in [key for key in arguments if key.startswith(LAUNCHER)]:
+        accelerate[key.removeprefix(LAUNCHER)] = arguments.pop(key)
     if (program.name or "").endswith("trl"):
         accelerate |= {key: arguments.pop(key) for key in LAUNCHERS if key in arguments}
     deepspeed: dict[str, Setting] | None = None
@@ -152,7 +164,9 @@ def gathered(
     if copied is not None and copied.unknown is not None and STEPS in arguments:
         draft.ignore(accelerate.pop(STEPS))
     inline = {key: arguments.pop(key) for key in [*arguments] if key.startswith(INLINE)}
-    deepspeed = _deepspeeds(program, arguments, accelerate, inline) or deepspeed
+    config = accelerate.get(DEEPSPEED_FILE)
+    beside = config_beside(script, program, config) if script and config else None
+    deepspeed = beside or _deepspeeds(program, arguments, accelerate, inline) or deepspeed
     leave_out_unnamed(
         program,
         draft,
@@ -163,7 +177,7 @@ def gathered(
     libraries: tuple[Library, ...] = (
         ("trl", "transformers") if of_trl(trainer) else ("transformers",)
     )
-    of_its_own = pinned or trainer.kind == "script"
+    of_its_own = pinned or trainer.kind == "script" or (script and script.kind == "grpo")
     return Run(
         draft,
         program,
@@ -266,6 +280,13 @@ def _canonical(arguments: Mapping[str, Setting], renamed: Mapping[str, str]) -> 
     return found
 
 
+def _names_file(setting: Setting) -> bool:
+    """Whether a setting names a file of DeepSpeed's; accelerate's takes any name."""
+    value = str(setting.value)
+    anything = setting.key.endswith(DEEPSPEED_FILE) and value.lower() not in ("none", "null", "")
+    return value.endswith(DOCUMENTS) or anything
+
+
 def _deepspeeds(
     program: Program,
     arguments: Mapping[str, Setting],
@@ -278,9 +299,9 @@ def _deepspeeds(
     naming = (
         arguments.get("deepspeed_config"),
         arguments.get("deepspeed"),
-        accelerate.get("deepspeed_config_file"),
+        accelerate.get(DEEPSPEED_FILE),
     )
     for setting in naming:
-        if setting is not None and str(setting.value).endswith(DOCUMENTS):
+        if setting is not None and _names_file(setting):
             return settings_in(sent(program, setting))
     return {key.removeprefix(INLINE): each for key, each in inline.items()} or None

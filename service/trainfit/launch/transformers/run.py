@@ -11,11 +11,12 @@ from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.releases import Releases
 from trainfit.launch.transformers.source import Source
 
-Kind = Literal["trainer", "sft", "dpo", "pairs", "rewards", "other", "script"]
+Kind = Literal["trainer", "sft", "dpo", "grpo", "pairs", "own_pairs", "rewards", "other", "script"]
 """Whose loop trains: Trainer's own, one of TRL's or another of its kind, or that of a script, which
-may be of pairs beside a reference model, or of rewards.
+may be of pairs beside a reference model, which is its own base where it adapts one (`own_pairs`),
+or of rewards.
 """
-IN_PAIRS: tuple[Kind, ...] = ("dpo", "pairs", "rewards")
+IN_PAIRS: tuple[Kind, ...] = ("dpo", "pairs", "own_pairs", "rewards")
 """Loops whose micro-batch is counted in pairs of samples."""
 
 
@@ -48,7 +49,7 @@ def is_trl(run: Run) -> bool:
 
 def of_trl(trainer: Trainer) -> bool:
     """Whether a loop is TRL's."""
-    return trainer.kind in ("sft", "dpo")
+    return trainer.kind in ("sft", "dpo", "grpo")
 
 
 def need(draft: Draft, pointer: str, message: str, setting: Setting | None = None) -> None:

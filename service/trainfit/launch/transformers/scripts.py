@@ -1,10 +1,13 @@
 """What public scripts of Trainer call their own arguments, and what they do where these are absent.
 
-A row of `scripts.json` names the programs, `marks` of which the launch has to have one, and their
-`source`. `same` are other names of arguments, `means` arguments that stand for others at each
-value, `sums` those that are added up, `none` those that change no memory, `defaults` the values of
-what is not given, `effects` what is bounded of what one does besides, `kind` its loop, where that
-is not Trainer's. `variants` are other scripts with the same arguments, by what differs.
+A row of `scripts.json` names the programs, `marks` of which the launch has to have one, or what it
+says `when` it is theirs, and their `source`. `same` are other names of arguments, `means` arguments
+that stand for others at each value, `sums` those that are added up, `none` those that change no
+memory, `defaults` the values of what is not given, `effects` what is bounded of what one does
+besides, `kind` its loop, where that is not Trainer's, and `loop` the argument that says which.
+`configs` are DeepSpeed's that come with it,
+by their paths. `variants` are other scripts with the same arguments, by what differs. An argument
+that begins with `accelerate.` is one of accelerate's launcher.
 """
 
 from __future__ import annotations
@@ -46,6 +49,9 @@ class Script:
     none: str = ""
     effects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     kind: Kind = "trainer"
+    configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    when: Mapping[str, str] = field(default_factory=dict)
+    loop: str | None = None
 
     def is_run_by(self, program: Program, arguments: Collection[str]) -> bool:
         """Whether a program with these arguments is this script."""
@@ -53,8 +59,14 @@ class Script:
         named = name.rpartition("/")[2] in self.program.split()
         if self.command is not None:
             first = program.arguments[0].text if program.arguments else None
-            return named and first == self.command
+            return named and first == self.command and self._is_told(arguments)
         return named and any(mark in arguments for mark in self.marks)
+
+    def _is_told(self, arguments: Collection[str]) -> bool:
+        """Whether the arguments say what they have to, or leave it to a default that does."""
+        told = arguments if isinstance(arguments, Mapping) else {}
+        said = {name: told[name].value for name in self.when if name in told}
+        return all(said.get(name, self.defaults.get(name)) == self.when[name] for name in self.when)
 
 
 def script_of(program: Program, arguments: Arguments) -> Script | None:
@@ -67,6 +79,20 @@ def is_script(program: Program, names: Iterable[str]) -> bool:
     return any(each.is_run_by(program, frozenset(names)) for each in _scripts())
 
 
+def config_beside(script: Script, program: Program, named: Setting) -> Arguments | None:
+    """DeepSpeed's config as it comes with a script, where a setting names it that was not sent."""
+    path = str(named.value)
+    if named.unknown is not None or program.file(path) is not None:
+        return None
+    found = next((each for each in script.configs if f"/{path}".endswith(f"/{each}")), None)
+    if found is None:
+        return None
+    return {
+        key: Setting(key, value, script.source, None, whose=f"{script.source}, {found}")
+        for key, value in script.configs[found].items()
+    }
+
+
 def translated(script: Script, arguments: Arguments, draft: Draft) -> Arguments:
     """The arguments of a script under the names that Trainer and TRL have for them."""
     given = {script.same.get(name, name): each for name, each in arguments.items()}
@@ -74,8 +100,10 @@ def translated(script: Script, arguments: Arguments, draft: Draft) -> Arguments:
         key = script.same.get(name, name)
         given.setdefault(key, Setting(name, value, script.source, None, whose=script.source))
     for name in script.none.split():
-        if name in given:
-            draft.ignore(given.pop(name))
+        below = [each for each in given if name.endswith(".") and each.startswith(name)]
+        for each in [name, *below]:
+            if each in given:
+                draft.ignore(given.pop(each))
     written = dict(given)
     for name, parts in script.sums.items():
         given |= _added_up(name, parts, given, draft)
@@ -139,6 +167,10 @@ def _scripts() -> tuple[Script, ...]:
     return tuple(Script(**each) for row in rows for each in _with_variants(row))
 
 
+MERGED = ("defaults", "same", "means", "effects")
+"""What a variant says besides."""
+
+
 def _with_variants(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A row, and other scripts that take its arguments: what one says itself counts, and what it
     knows of no effect is added.
@@ -146,5 +178,5 @@ def _with_variants(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     variants = row.pop("variants", ())
     yield row
     for each in variants:
-        merged = {name: row[name] | each.get(name, {}) for name in ("defaults", "effects")}
+        merged = {name: row.get(name, {}) | each.get(name, {}) for name in MERGED}
         yield row | each | merged | {"none": f"{row['none']} {each['none']}"}

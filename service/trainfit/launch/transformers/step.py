@@ -11,9 +11,12 @@ from typing import Any
 from trainfit.launch.effects import evaluation
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
+from trainfit.launch.transformers import grpo
 from trainfit.launch.transformers.changes import (
     CHECKPOINTS,
     CHUNKS_LOSS,
+    CUTS_NO_PROMPTS,
+    EMBEDDING_MOMENTS_IN_FP32,
     FUSED_STEP,
     FUSED_STEP_OF_TORCH,
     LOSS_SHIFTS_LABELS,
@@ -37,6 +40,8 @@ TRAINERS_BATCH = 8
 TRL_LENGTH = 1024
 CLM_LENGTH = 1024
 """Of transformers' examples/pytorch/language-modeling/run_clm.py."""
+PROMPT = 512
+"""Tokens of GRPOConfig's prompts, where they are cut."""
 TRL_CHUNK = 256
 """Tokens whose loss TRL computes at once (sft_trainer.py)."""
 
@@ -145,12 +150,12 @@ def put_length(run: Run) -> int | None:
             run.draft.put(LENGTH, length, given[0])
         else:
             run.draft.complain(given[0], f"{given[0].value!r} is no number of tokens")
-    elif run.trainer.kind == "other" and (generated := _generated(run)):
+    elif run.trainer.kind in ("grpo", "other") and (generated := _generated(run)):
         length = generated
     elif _is_run_clm(run):
         length = CLM_LENGTH
         run.draft.default(LENGTH, CLM_LENGTH, "run_clm.py")
-    elif is_trl(run):
+    elif is_trl(run) and run.trainer.kind != "grpo":
         unlimited = run.arguments.settings.get("max_length")
         if unlimited is not None:
             need(run.draft, LENGTH, "without max_length the longest sample decides", unlimited)
@@ -164,14 +169,24 @@ def put_length(run: Run) -> int | None:
 
 def _generated(run: Run) -> int | None:
     """A prompt and what is generated behind it."""
-    parts = [run.arguments.get(key) for key in ("max_prompt_length", "max_completion_length")]
-    given = [each for each in parts if each is not None]
+    prompt, completion = (
+        run.arguments.get(key) for key in ("max_prompt_length", "max_completion_length")
+    )
+    given = [each for each in (prompt, completion) if each is not None]
     lengths = [as_int(each.value) for each in given]
     total = sum(each or 0 for each in lengths)
-    if len(given) == len(parts) and total:
+    if run.trainer.kind == "grpo":
+        if prompt is None and run.releases.has(CUTS_NO_PROMPTS):
+            return None
+        total += PROMPT if prompt is None else 0
+        total += grpo.COMPLETION if completion is None else 0
+    elif len(given) < 2:
+        return None
+    if given and total:
         run.draft.put(LENGTH, total, *given)
-        return total
-    return None
+    elif total:
+        run.draft.default(LENGTH, total, "TRL")
+    return total or None
 
 
 def _is_run_clm(run: Run) -> bool:
@@ -214,6 +229,9 @@ def _put_step(run: Run, setting: Setting, choice: Choice | None) -> None:
     run.draft.put(f"{at}/implementation", choice.implementation, setting)
     if choice.paged:
         run.draft.put(f"{at}/paged", True, setting)
+    narrow = OPTIMIZERS[choice.name].of_bitsandbytes
+    if narrow and not run.releases.has(EMBEDDING_MOMENTS_IN_FP32):
+        run.draft.default(f"{at}/embedding_moments_in_fp32", False, "transformers before 4.52")
     if choice.moments is not None:
         run.draft.put(f"{at}/exp_avg_dtype", choice.moments, setting)
     if choice.moments is not None and OPTIMIZERS[choice.name].moments == 2:
@@ -300,6 +318,9 @@ def put_loss(run: Run, size: int | None, length: int | None) -> None:
         assert setting is not None
         draft.put("/framework/liger_kernel", True, setting)
     _put_compiled(run)
+    if run.trainer.kind == "grpo":
+        grpo.put_loss(run)
+        return
     sft = run.trainer.kind == "sft" and size is not None and length is not None
     if (
         not (sft and _put_chunked(run, ceil((size or 0) * (length or 0) / TRL_CHUNK), liger))

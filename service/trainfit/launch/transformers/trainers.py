@@ -11,10 +11,10 @@ from trainfit.launch.effects import HELD_MORE, SHARING, Effect, preference, refe
 from trainfit.launch.keys import Keys, table_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.grpo import put_beside
 from trainfit.launch.transformers.run import Kind, Run, Trainer
 
 OTHERS = (
-    "grpo",
     "ppo",
     "rloo",
     "online",
@@ -30,7 +30,12 @@ OTHERS = (
 )
 """Loops of TRL whose losses, reference models or engines of inference are not modelled."""
 
-NAMED: Mapping[tuple[str, ...], Kind] = {OTHERS: "other", ("dpo",): "dpo", ("sft",): "sft"}
+NAMED: Mapping[tuple[str, ...], Kind] = {
+    OTHERS: "other",
+    ("grpo",): "grpo",
+    ("dpo",): "dpo",
+    ("sft",): "sft",
+}
 """Words of the name of a script, of a command of TRL or of a file, and whose loop they name."""
 
 ONLY_SFT = ("packing", "dataset_text_field", "completion_only_loss", "assistant_only_loss")
@@ -43,6 +48,8 @@ ONLY_OTHERS = (
     "kl_coef",
     "num_ppo_epochs",
 )
+GRPOS_OWN = ("num_generations", "max_completion_length", "reward_funcs", "use_vllm")
+"""A script of that name without any of TRL's words, nor TRL's command, is another."""
 TRAINERS_OWN = ("per_device_train_batch_size", "per_gpu_train_batch_size", "output_dir")
 
 OTHER = (
@@ -54,7 +61,15 @@ PREFERENCES = (
     "beside the one that is trained where there is one; the batch is of pairs"
 )
 
-TABLES: Mapping[Kind, str] = {"sft": "sft", "dpo": "dpo", "other": "generating"}
+OPENRLHF = "OpenRLHF/OpenRLHF openrlhf/cli/train_dpo.py, models/loss.py"
+SWIFT = "modelscope/ms-swift swift/pipelines/train/rlhf.py"
+
+TABLES: Mapping[Kind, str] = {
+    "sft": "sft",
+    "dpo": "dpo",
+    "grpo": "generating",
+    "other": "generating",
+}
 """Tables of keys that only one loop has."""
 
 
@@ -77,6 +92,8 @@ def trainer_of(program: Program, settings: Mapping[str, Setting]) -> Trainer:
         for loops, kind in NAMED.items():
             if named := sorted(words.intersection(loops)):
                 file, line = (name, 1) if name in paths else ("argv", None)
+                if kind == "grpo" and not (word or settings.keys() & {*GRPOS_OWN}):
+                    kind = "other"
                 return Trainer(kind, Setting(named[0], name, file, line))
     return _by_keys(settings)
 
@@ -101,7 +118,12 @@ def check_trainer(run: Run, *, adapters: bool) -> None:
     if kind == "dpo":
         run.arguments.get("precompute_ref_log_probs")
     if kind == "pairs" and named is not None:
-        run.draft.leave_out(named, with_reference(run, named.file))
+        run.draft.leave_out(named, with_reference(run, OPENRLHF))
+    if kind == "own_pairs" and named is not None:
+        alone = preference(SWIFT, pairs=False)
+        run.draft.leave_out(named, alone if adapters else with_reference(run, SWIFT))
+    if kind == "grpo" and named is not None:
+        put_beside(run, named, adapters=adapters)
     if kind in ("other", "dpo") and named is not None:
         run.draft.leave_out(named, preferences(run, adapters=adapters) if kind == "dpo" else OTHER)
 

@@ -1,0 +1,187 @@
+"""Recipes of Megatron-Bridge by their names, held to jobs that their functions make, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.launch.launches import launch_of, read
+from tests.launch.megatron.test_configs import words_of
+from tests.launch.mutations import check_every_key
+from trainfit.launch.errors import LaunchError
+from trainfit.launch.megatron.bridge_recipes import recipes
+from trainfit.questions.python import QuestionError, fit_check
+from trainfit.specs.job import Job
+
+GPUS = {"WORLD_SIZE": "32"}
+PARALLELISM, TRAINING = "/parallelism", "/training"
+
+BY_HAND: dict[str, dict[str, Any]] = {
+    # recipes/gpt_oss/h100/gpt_oss.py
+    "gpt_oss_20b_pretrain_config": {
+        "/model/hf_id": "openai/gpt-oss-20b",
+        f"{PARALLELISM}/tp": 2,
+        f"{PARALLELISM}/pp": 4,
+        f"{PARALLELISM}/ep": 4,
+        f"{PARALLELISM}/etp": 1,
+        f"{PARALLELISM}/sequence_parallel": True,
+        f"{TRAINING}/seq_length": 4096,
+        f"{TRAINING}/micro_batch_size": 1,
+        f"{TRAINING}/global_batch_size": 512,
+        f"{TRAINING}/precision": "bf16",
+    },
+    # recipes/llama/h100/llama3.py
+    "llama3_8b_pretrain_config": {
+        "/model/hf_id": "meta-llama/Meta-Llama-3-8B",
+        f"{PARALLELISM}/cp": 2,
+        f"{PARALLELISM}/data_parallel_sharding_strategy": "optim",
+        f"{TRAINING}/seq_length": 8192,
+        f"{TRAINING}/global_batch_size": 512,
+    },
+    "llama3_70b_pretrain_32gpu_h100_bf16_16k_config": {
+        f"{TRAINING}/seq_length": 16384,
+        f"{TRAINING}/global_batch_size": 512,
+        "/framework/tp_comm_overlap": True,
+    },
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_a_recipe_is_the_job_that_its_function_makes(name: str) -> None:
+    found = read(launch_of(None, ("run_recipe.py", "--recipe", name), env=GPUS))
+    assert {pointer: found.field(pointer) for pointer in BY_HAND[name]} == BY_HAND[name]
+    assert not found.left_out
+    Job.model_validate(found.job)
+
+
+def test_what_stands_behind_a_recipe_counts_over_it() -> None:
+    found = read(launch_of(None, words_of("gpt_oss_pretrain"), env=GPUS))
+    assert not found.left_out
+    assert (found.field("/parallelism/pp"), found.field("/parallelism/tp")) == (2, 2)
+    assert found.field("/training/global_batch_size") == 128
+    said = {each.pointer: each.whose for each in found.account.defaulted}
+    assert said["/parallelism/etp"].startswith("Megatron-Bridge main, gpt_oss_20b_pretrain")
+
+
+def test_no_key_goes_unnoticed() -> None:
+    gpus = {"parallelism": {"num_gpus": 32}}
+    launch = launch_of(None, words_of("gpt_oss_pretrain"), overrides=gpus)
+    assert check_every_key(launch) > 5
+
+
+def test_a_recipe_that_nobody_knows_is_named() -> None:
+    with pytest.raises(LaunchError, match=r"--recipe: no recipe of this name is known"):
+        read(launch_of(None, ("run_recipe.py", "--recipe", "ours_config"), env=GPUS))
+
+
+def test_a_model_and_a_mode_name_a_recipe() -> None:
+    words = ("run_recipe.py", "--model", "gpt_oss_20b", "--mode", "pretrain")
+    whole = ("run_recipe.py", "--recipe", "gpt_oss_20b_pretrain_config")
+    assert read(launch_of(None, words, env=GPUS)).job == read(launch_of(None, whole, env=GPUS)).job
+    found = read(launch_of(None, (*words[:4], "lora"), env=GPUS))
+    (adapters,) = found.account.unsupported
+    assert (adapters.key, adapters.direction) == ("peft", "lowers")
+    dropped = read(launch_of(None, (*words[:4], "lora", "peft.dropout=0.1"), env=GPUS))
+    assert {each.direction for each in dropped.account.unsupported} == {"either"}
+
+
+def test_a_release_says_what_its_recipe_was() -> None:
+    words = (
+        "run_recipe.py",
+        "--recipe",
+        "gpt_oss_20b_pretrain_config",
+        "model.context_parallel_size=2",
+    )
+    others = {"env": {"WORLD_SIZE": "64"}}
+    new = read(launch_of(None, words, framework_version="v0.6.0", **others))
+    old = read(launch_of(None, words, framework_version="0.3.1", **others))
+    assert new.field("/parallelism/cp_comm_type") == "a2a"
+    assert old.field("/parallelism/cp_comm_type") is None
+    with pytest.raises(LaunchError, match=r"known of Megatron-Bridge .*, not of 0\.1\.0"):
+        read(launch_of(None, words, framework_version="0.1.0", **others))
+
+
+@pytest.mark.parametrize("name", sorted(recipes())[::7])
+def test_every_key_of_a_recipe_is_known(name: str) -> None:
+    for recipe in recipes()[name]:
+        found = read(
+            launch_of(
+                None,
+                ("run_recipe.py", "--recipe", name),
+                framework_version=recipe.releases[0],
+                overrides={"parallelism": {"num_gpus": 2048}},
+            )
+        )
+        keys = {each.key: each.why for each in found.account.unsupported}
+        unknown = {key for key, why in keys.items() if "no list of this format" in why}
+        assert unknown <= {"model.keep_mtp_spec_in_bf16", "model.moe_a2a_overlap"}
+
+
+LOOP = """#!/bin/bash
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=8
+#SBATCH --gpus-per-node=8
+IMAGE=""
+if [ -z "$IMAGE" ]; then
+    echo "set the image"
+    exit 1
+fi
+for CONFIG in LAYOUTS; do
+    OLD=$IFS
+    IFS=',' read -r TP PP <<< "$CONFIG"
+    IFS=$OLD
+    CMD="python scripts/training/run_recipe.py --recipe gpt_oss_20b_pretrain_config"
+    CMD="$CMD model.tensor_model_parallel_size=$TP model.pipeline_model_parallel_size=$PP"
+    srun --container-image=$IMAGE bash -c "$CMD"
+    STATUS=$?
+    if [ $STATUS -ne 0 ]; then
+        echo "failed"
+        continue
+    fi
+done
+"""
+
+
+def looped(layouts: str, gpu: Any = "H100-80GB") -> Any:
+    text = LOOP.replace("LAYOUTS", layouts)
+    launch = {"files": [{"path": "run.sh", "content": text}], "gpu": gpu}
+    return fit_check({"launch": launch}, suggest=False)
+
+
+def test_a_verdict_that_every_run_of_a_script_has_stands() -> None:
+    answer = looped("2,4 4,2")
+    assert answer.verdict == "fits"
+    alone = {layout: looped(layout).estimate.binding.device_bytes.high for layout in ("2,4", "4,2")}
+    assert answer.estimate.binding.device_bytes.high == max(alone.values())
+    (told,) = [each.text for each in answer.estimate.assumptions if each.id == "open-facts"]
+    assert told.endswith(("Here: run 1.", "Here: run 2."))
+
+
+def test_where_runs_differ_it_is_said_and_what_to_give() -> None:
+    answer = looped("1,1 4,2", {"name": "small", "memory_bytes": 40 * 2**30})
+    assert answer.verdict == "unknown"
+    (missing,) = answer.not_modelled
+    assert missing.pointer == "/launch/argv"
+    assert missing.message.startswith("starts more than one program that trains: run_recipe.py, ")
+    assert "give the command of one of them in argv" in missing.message
+    assert missing.message.endswith("does not fit with run 1, fits with run 2")
+
+
+def test_stages_in_lists_are_a_layout() -> None:
+    name = "deepseek_v3_pretrain_1024gpu_h100_bf16_config"
+    found = read(launch_of(None, ("run_recipe.py", "--recipe", name), env={"WORLD_SIZE": "1024"}))
+    layout = found.field("/parallelism/pipeline_model_parallel_layout")
+    assert layout.count("t") == 61
+    assert layout.startswith("Et")
+    assert layout.endswith("L")
+
+
+def test_what_every_run_of_a_script_lacks_is_asked_for() -> None:
+    train = "python run_recipe.py --recipe ours_config model.tensor_model_parallel_size="
+    with pytest.raises(LaunchError, match="would come from a recipe"):
+        read(launch_of({"run.sh": f"{train}1\n{train}2\n"}))
+    step = "swift sft --model Qwen/Qwen3-8B --torch_dtype bfloat16 --deepspeed zero3 --tuner_type "
+    launch = {"files": [{"path": "run.sh", "content": f"{step}full\n{step}lora\n"}]}
+    with pytest.raises(QuestionError, match="nothing says on how many GPUs"):
+        fit_check({"launch": {**launch, "gpu": "H100-80GB"}}, suggest=False)
