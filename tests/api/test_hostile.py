@@ -90,7 +90,7 @@ async def test_all_at_once_they_are_answered_or_ended_and_others_are_answered_me
     } == {}
     assert livez < 1
     assert cheap < 1
-    assert peak < 512 * MIB
+    assert peak < 400 * MIB
     settled(service)
     assert threads(pid) <= before
 

@@ -71,12 +71,12 @@ def test_the_generated_client_checks_and_compares(
     batch: Any = importlib.import_module(f"{PACKAGE}.api.estimates.estimate_batch")
 
     with running_service() as service, client_module.Client(base_url=service.url) as client:
-        question = models.FitCheckRequest.from_dict(DEEPSEEK_V3)
+        question = models.FitCheckQuestion.from_dict(DEEPSEEK_V3)
         verdict = fit_check.sync(client=client, body=question)
         assert isinstance(verdict, models.FitCheckAnswer)
         assert verdict.verdict == "does_not_fit"
 
-        changes = models.CompareRequest.from_dict(COMPARE_EXAMPLES["changes"]["value"])
+        changes = models.CompareQuestion.from_dict(COMPARE_EXAMPLES["changes"]["value"])
         sides = compare.sync(client=client, body=changes)
         assert [job.id for job in sides.jobs] == ["tp 4", "full recompute"]
         assert sides.jobs[0].comparison.stages[0].difference_bytes < 0

@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from pydantic import TypeAdapter
 
 from trainfit.api.kinds import OVERLOADED
+from trainfit.api.schema_names import VALUES, name_types, rename_messages, say_defaults
 from trainfit.questions.kinds import HUB_ANSWER, HUB_TIMEOUT, Kind
 from trainfit.questions.problems import Problem
 
@@ -17,6 +18,7 @@ DESCRIPTION = (
     "clients must tolerate fields of an answer that they do not know. Every error is a problem "
     "(RFC 9457) whose type is the path of a page that explains it."
 )
+CONTACT = {"name": "Whoever runs this service"}
 TAGS = [
     {"name": "estimates", "description": "The memory that a job needs."},
     {"name": "launches", "description": "The launch files that a team already has."},
@@ -63,10 +65,6 @@ FORMATS = {"integer": "int64", "number": "double"}
 so that a bound that rises changes no client's types.
 """
 BOUNDS = ("minimum", "maximum")
-JSON_TYPES: dict[type, str] = {int: "integer", str: "string"}
-"""Types of the defaults of unions."""
-VALUES = ("const", "default", "enum", "example", "examples")
-"""Keywords whose values are no schemas."""
 
 
 def problem_responses(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
@@ -94,8 +92,13 @@ def openapi_bytes(app: FastAPI) -> bytes:
     document["components"]["securitySchemes"] = API_KEY
     # The same bytes everywhere, whether keys are set or not: a key may be sent, or nothing.
     document["security"] = [{scheme: []} for scheme in API_KEY] + [{}]
-    _require_what_is_always_sent(document)
+    document["info"]["contact"] = CONTACT
+    asked = _asked(document)
+    _require_what_is_always_sent(document["components"]["schemas"], asked)
+    say_defaults(document["components"]["schemas"], asked)
     _suit_generators(document)
+    name_types(document)
+    rename_messages(document)
     return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
@@ -110,15 +113,20 @@ def _forget_unused_errors(document: dict[str, Any]) -> None:
         document["components"]["schemas"].pop(name, None)
 
 
-def _require_what_is_always_sent(document: dict[str, Any]) -> None:
-    """An answer has all its fields, those with a default among them: only who asks may leave some
-    out.
-    """
-    schemas = document["components"]["schemas"]
+def _asked(document: dict[str, Any]) -> set[str]:
+    """The schemas that questions are made of."""
     asked: set[str] = set()
     for methods in document["paths"].values():
         for operation in methods.values():
-            asked |= _named_in(operation.get("requestBody", {}), schemas, asked)
+            body = operation.get("requestBody", {})
+            asked |= _named_in(body, document["components"]["schemas"], asked)
+    return asked
+
+
+def _require_what_is_always_sent(schemas: dict[str, Any], asked: set[str]) -> None:
+    """An answer has all its fields, those with a default among them: only who asks may leave some
+    out.
+    """
     for name, schema in schemas.items():
         if name not in asked and "properties" in schema:
             schema["required"] = list(schema["properties"])
@@ -145,7 +153,6 @@ def _suit_generators(part: Any) -> None:
             _suit_generators(each)
     elif isinstance(part, dict):
         _say_format(part)
-        _hand_down_default(part)
         _tell_apart(part)
         for name, inner in part.items():
             if name == "properties":
@@ -163,17 +170,6 @@ def _say_format(schema: dict[str, Any]) -> None:
         schema["format"] = FORMATS[kind]
     if kind == "integer":
         schema |= {name: int(schema[name]) for name in BOUNDS if name in schema}
-
-
-def _hand_down_default(schema: dict[str, Any]) -> None:
-    """Move the default of a union to the kind that has it: generators in languages with types
-    take it for a value of the union, which is none.
-    """
-    kinds = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
-    if "default" in schema and len(kinds) > 1:
-        json_type = JSON_TYPES[type(schema["default"])]
-        (kind,) = (each for each in kinds if each.get("type") == json_type)
-        kind["default"] = schema.pop("default")
 
 
 def _tell_apart(schema: dict[str, Any]) -> None:

@@ -227,17 +227,18 @@ def calibration_reply(
 
 
 def search_portion(
-    question: SearchRequest, find: Find, standing: Standing | None
+    asked: Asked[SearchRequest], find: Find, standing: Standing | None
 ) -> Standing | Problem:
     """A search one portion further on."""
-    return answered(question, lambda asked: next_portion(asked, find, standing))
+    return asked.answered(lambda question, _: next_portion(question, find, standing))
 
 
-def search_reply(question: SearchRequest, standing: Standing, find: Find) -> Reply:
+def search_reply(asked: Asked[SearchRequest], standing: Standing, find: Find) -> Reply:
     """What a search has found."""
-    result = concluded(question, standing, find)
-    tally = Tally(question.framework.name, "answered")
-    return Reply(to_json(result), (tally,), digest=result.request_digest)
+    result = concluded(asked.job, standing, find, asked.reading)
+    tally = Tally(asked.job.framework.name, "answered")
+    digest = result.request_digest if result.cut is None else None
+    return Reply(to_json(result), (tally,), digest=digest)
 
 
 def model_reply(question: ModelRequest, find: Find) -> Reply:

@@ -68,21 +68,21 @@ func main() {
 	small, err := estimateOf(smallJob())
 	check(err)
 
-	question := trainfit.NewFitCheckRequest(job.Model, card("H100-80GB"))
+	question := trainfit.NewFitCheckQuestion(job.Model, card("H100-80GB"))
 	question.Parallelism = job.Parallelism
 	question.Training = job.Training
 	question.Framework = job.Framework
 	fit, _, err := client.DecisionsAPI.FitCheck(ctx).
-		FitCheckOrLaunch(trainfit.FitCheckRequestAsFitCheckOrLaunch(question)).Execute()
+		FitCheckOrLaunch(trainfit.FitCheckQuestionAsFitCheckOrLaunch(question)).Execute()
 	check(err)
 
 	change := trainfit.NewNamedChange("tp 4", []trainfit.Operation{{
 		Op: "replace", Path: "/parallelism/tp", Value: 4,
 	}})
-	comparison := trainfit.NewCompareRequest()
+	comparison := trainfit.NewCompareQuestion()
 	comparison.SetJob(job)
 	comparison.SetChanges([]trainfit.NamedChange{*change})
-	compared, _, err := client.DecisionsAPI.Compare(ctx).CompareRequest(*comparison).Execute()
+	compared, _, err := client.DecisionsAPI.Compare(ctx).CompareQuestion(*comparison).Execute()
 	check(err)
 
 	named := trainfit.NewNamedJob("v3")
@@ -91,11 +91,11 @@ func main() {
 		BatchRequest(*trainfit.NewBatchRequest([]trainfit.NamedJob{*named})).Execute()
 	check(err)
 
-	about := trainfit.NewLedgerRequest(job.Model)
+	about := trainfit.NewLedgerQuestion(job.Model)
 	about.Parallelism = job.Parallelism
 	about.Training = job.Training
 	about.Framework = job.Framework
-	ledger, _, err := client.EstimatesAPI.Ledger(ctx).LedgerRequest(*about).Execute()
+	ledger, _, err := client.EstimatesAPI.Ledger(ctx).LedgerQuestion(*about).Execute()
 	check(err)
 
 	file := trainfit.NewLaunchFile("train.sh", "torchrun --nproc-per-node 8 train.py")

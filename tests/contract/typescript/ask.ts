@@ -7,11 +7,11 @@ import createClient from "openapi-fetch";
 import type { components, paths } from "./build/schema.js";
 
 type Job = components["schemas"]["Job"];
-type CompareRequest = components["schemas"]["CompareRequest"];
+type CompareQuestion = components["schemas"]["CompareQuestion"];
 
 const [url = "", jobFile = "", comparisonFile = ""] = argv.slice(2);
 const job: Job = JSON.parse(readFileSync(jobFile, "utf8"));
-const comparison: CompareRequest = JSON.parse(readFileSync(comparisonFile, "utf8"));
+const comparison: CompareQuestion = JSON.parse(readFileSync(comparisonFile, "utf8"));
 const client = createClient<paths>({ baseUrl: url });
 
 const estimate = await client.POST("/v1/estimate", { body: job });

@@ -13,7 +13,9 @@ KindName = Literal["AdmissionReview"]
 
 
 class _Asked(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True)
+    model_config = ConfigDict(
+        frozen=True, strict=True, json_schema_extra={"additionalProperties": True}
+    )
 
 
 class GroupVersionKind(_Asked):
