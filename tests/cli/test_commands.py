@@ -13,6 +13,7 @@ from tests.cli.test_fit_check import LLAMA, written
 from trainfit import __version__
 from trainfit.catalog.configs import bundled_ids
 from trainfit.catalog.gpus import gpus
+from trainfit.questions.digest import catalogue_version
 
 DEEPSEEK_V3 = (
     "estimate deepseek-ai/DeepSeek-V3 --tp 4 --pp 4 --ep 8 --num-gpus 128 "
@@ -172,4 +173,18 @@ def test_the_catalogues(run: Run) -> None:
 
 
 def test_the_version(run: Run) -> None:
-    assert run("--version").out == f"{__version__}\n"
+    assert run("--version").out == f"{__version__} (catalogue {catalogue_version()})\n"
+
+
+def test_the_layout_of_launch_files_is_sought(run: Run, tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text(
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+        "--num-attention-heads 32 --ffn-hidden-size 14336 --swiglu --vocab-size 128256 "
+        "--seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --bf16 "
+        "--global-batch-size 64 --tensor-model-parallel-size 8 --use-distributed-optimizer\n"
+    )
+    found = run(f"search {script} --gpu H100-80GB --tp 4 --best 1 --launch")
+    assert found.code == 0, found.err
+    assert "tp 4" in found.out
+    assert "--tensor-model-parallel-size 4" in found.out

@@ -41,7 +41,7 @@ def test_one_that_is_refused_spoils_no_other(run: Run, tmp_path: Path) -> None:
     assert answered.code == 2
     assert re.search(r"wrong +refused", answered.out)
     assert re.search(r"base .* fits", answered.out)
-    assert "/parallelism/tp: " in answered.out
+    assert "--tp: " in answered.out
 
 
 def test_json_is_what_http_answers_and_names_are_made_distinct(run: Run, tmp_path: Path) -> None:

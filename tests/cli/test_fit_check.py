@@ -137,7 +137,7 @@ def test_the_cards_of_the_command_line_take_the_place_of_the_jobs_own(
     ]
     without = run(f"fit-check {path}")
     assert without.code == 2
-    assert "/gpu: is needed and missing; --gpu names one for every job" in without.out
+    assert "--gpu: is needed and missing; --gpu names one for every job" in without.out
 
 
 @pytest.mark.parametrize("option", ["--headroom-ratio 0.2", f"--headroom-bytes {16 * GIB}"])
@@ -151,7 +151,7 @@ def test_headroom_is_kept_free(run: Run, tmp_path: Path, option: str) -> None:
 
 def test_suggestions_are_told_unless_they_are_not_wanted(run: Run, tmp_path: Path) -> None:
     path = written(tmp_path, {"gpu": "A100-40GB"})
-    assert "- set /" in run(f"fit-check {path}").out
+    assert "- use --" in run(f"fit-check {path}").out
     assert "- set /" not in run(f"fit-check {path} --no-suggest").out
 
 
@@ -160,7 +160,7 @@ def test_the_largest_values_that_fit_are_told_where_asked_for(run: Run, tmp_path
     limits = json.loads(run(f"fit-check {path} --format json").out)["checks"][0]["fit_check"][
         "limits"
     ]
-    told = f"- the largest micro_batch_size that fits is {limits['micro_batch_size']}\n"
+    told = f"- the largest --micro-batch-size that fits is {limits['micro_batch_size']}\n"
     assert told in run(f"fit-check {path}").out
 
 

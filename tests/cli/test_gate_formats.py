@@ -73,7 +73,7 @@ def test_annotations_point_at_lines_and_escape_what_they_must(
     (too_big,) = by_line[NAMES["does_not_fit"]]
     head = "::error file=jobs.json,line=2,title=does_not_fit on A100-40GB%3A does not fit::stage 0"
     assert too_big.startswith(head)
-    assert "%0Aset /" in too_big
+    assert "%0Ause --" in too_big
     assert by_line[NAMES["tight"]][0].startswith("::warning file=jobs.json,line=4,")
 
 
@@ -160,6 +160,29 @@ def results(run: Run, options: str = "") -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = report["results"]
     assert all(rules[each["ruleIndex"]]["id"] == each["ruleId"] for each in found)
     return found
+
+
+LAUNCH = """torchrun --nproc_per_node 8 pretrain_gpt.py \\
+  --num-layers 48 --hidden-size 8192 --num-attention-heads 64 --vocab-size 32000 \\
+  --seq-length 4096 --max-position-embeddings 4096 --bf16 \\
+  --tensor-model-parallel-size 8 MORE \\
+  --micro-batch-size SIZE
+"""
+WIDE = (LAUNCH.replace("SIZE", "16").replace("MORE", ""), 5)
+DEEP = (LAUNCH.replace("SIZE", "1").replace("MORE", "--sequence-parallel"), 4)
+
+
+@pytest.mark.parametrize(("text", "line"), [WIDE, DEEP])
+def test_every_format_points_at_the_flag_that_decides_most(
+    run: Run, folder: Path, text: str, line: int
+) -> None:
+    folder.joinpath("train.sh").write_text(text, "utf-8")
+    command = "fit-check train.sh --gpu H100-80GB --no-suggest --format"
+    assert run(f"{command} github").out.startswith(f"::error file=train.sh,line={line},")
+    (case,) = ElementTree.fromstring(run(f"{command} junit").out).iter("testcase")
+    assert (case.get("file"), case.get("line")) == ("train.sh", str(line))
+    result = json.loads(run(f"{command} sarif").out)["runs"][0]["results"][0]
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == line
 
 
 def test_sarif_has_rules_places_and_fingerprints(run: Run) -> None:

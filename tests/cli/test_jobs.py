@@ -80,9 +80,22 @@ def test_megatron_names_of_a_step() -> None:
 
 
 def test_help_is_what_the_field_says(run: Run) -> None:
-    words = run("estimate --help").out.replace("│", " ").split()
+    words = run("estimate --help-all").out.replace("│", " ").split()
     assert "Tensor-parallel size." in " ".join(words)
     assert {"--sequence-parallel", "--no-sequence-parallel"} <= set(words)
+
+
+def test_help_is_two_screens_and_names_what_shows_the_rest(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("estimate --help").out.splitlines()
+    assert len(lines) <= 48
+    assert any("--help-all" in line for line in lines)
+    assert all(len(line) <= 80 for line in lines)
+    everything = run("estimate --help-all").out
+    assert run("estimate --help").out.splitlines() == lines
+    assert all(flag.names[0][:30] in everything for flag in flags().values())
 
 
 def test_a_pointer_into_a_list_leads_to_its_flag() -> None:

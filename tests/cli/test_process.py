@@ -39,7 +39,6 @@ LAUNCH_READERS = (
     "trainfit.launch.transformers",
 )
 OTHER_ROOMS = (
-    "trainfit.estimator.allocator",
     "trainfit.estimator.frameworks.nanotron",
     "trainfit.estimator.frameworks.pytorch",
     "trainfit.resolve.pytorch.framework",

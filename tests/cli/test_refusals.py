@@ -46,7 +46,7 @@ QWEN = "estimate Qwen/Qwen3-8B"
         ("estimate --job nowhere.yaml", "trainfit: nowhere.yaml: No such file or directory"),
         ("estimate", "trainfit: name a model"),
         (f"{QWEN} --tpp 2", "trainfit: Unknown option: --tpp. Did you mean --tp?"),
-        (f"{QWEN} --tp x", 'trainfit: Invalid value for --tp: unable to convert "x" into int.'),
+        (f"{QWEN} --tp x", "trainfit: --tp: x is no whole number; use one, as in --tp 8"),
         (f"{QWEN} --json --tree", "trainfit: give one of --tree, --summary and --json"),
         (f"{QWEN} --stage 0", "trainfit: --stage: goes with --tree"),
         (f"{QWEN} --tree --stage 1", "trainfit: --stage: there are stages 0 to 0"),

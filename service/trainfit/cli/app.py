@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnknownCommandError
 
 from trainfit import __version__
 from trainfit.cli.errors import REFUSED, RefusedCommandError
+from trainfit.cli.help import EVERYTHING, Formatter, showing_everything
 
 FIT_CHECK = "Check whether the jobs of files fit, and exit accordingly."
 EXIT_CODES = (
@@ -29,19 +30,53 @@ TRACE = "Replay what a pipeline rank asks of PyTorch's allocator."
 RECONCILE = "Put what a run took beside what was predicted."
 SNAPSHOT = "Reduce recordings of PyTorch's allocator to what can be sent."
 SEARCH = "Find the layout that is fastest, takes the fewest GPUs, or leaves most free."
-ON_THE_HUB = "Models are looked up on the Hugging Face Hub, too, unless HF_HUB_OFFLINE is 1."
+HELP_ALL = "--help-all shows every flag, and all that is to be said of each."
+ON_THE_HUB = (
+    f"Models are looked up on the Hugging Face Hub, too, unless HF_HUB_OFFLINE is 1. {HELP_ALL}"
+)
+
+EXAMPLES = """\
+trainfit estimate Qwen/Qwen3-8B --num-gpus 8 --seq-length 8k --gpu H100-80GB
+    how much memory every rank takes, and whether it fits
+trainfit fit-check train.sh --gpu H100-80GB
+    whether what a script starts fits, told by the exit code
+trainfit search Qwen/Qwen3-8B --gpu B200 --max-gpus 64 --global-batch-size 512
+    which layout is fastest
+
+trainfit --help lists all commands, trainfit estimate --help the flags of one."""
+
+JOB_COMMANDS = (
+    "calibrate",
+    "compare",
+    "estimate",
+    "fit-check",
+    "job",
+    "reconcile",
+    "search",
+    "trace",
+)
+"""What takes the flags of a job."""
+
+
+def version() -> str:
+    """Of the estimator, and of the catalogue of cards, models and stacks that it reads."""
+    from trainfit.questions.digest import catalogue_version
+
+    return f"{__version__} (catalogue {catalogue_version()})"
+
 
 app = App(
     name="trainfit",
     help="How much memory every rank of an LLM training run will need, before it starts.",
-    version=__version__,
+    version=version,
+    help_formatter=Formatter(),
     help_format="plaintext",
     result_action="return_value",
     exit_on_error=False,
     print_error=False,
 )
 app.command("trainfit.cli.estimate:estimate", help=f"{ESTIMATE}\n\n{ON_THE_HUB}")
-app.command("trainfit.cli.fit_check:fit_check", help=f"{FIT_CHECK}\n\n{EXIT_CODES}")
+app.command("trainfit.cli.fit_check:fit_check", help=f"{FIT_CHECK}\n\n{EXIT_CODES} {HELP_ALL}")
 app.command("trainfit.cli.guard:guard", help=f"{GUARD}\n\n{EXIT_CODES}")
 app.command("trainfit.cli.guard:capture", help=f"{CAPTURE}\n\n{EXIT_CODES}")
 app.command("trainfit.cli.compare:compare", help=f"{COMPARE}\n\n{ON_THE_HUB}")
@@ -57,6 +92,7 @@ app.command("trainfit.cli.trace:trace", help=f"{TRACE}\n\n{ON_THE_HUB}")
 app.command("trainfit.cli.models:app", name="models", help="List models, and fetch them ahead.")
 app.command("trainfit.cli.gpus:gpus", help="List the GPUs that are known by name.")
 app.command("trainfit.cli.serve:serve", help="Answer over HTTP.")
+app.command("trainfit.cli.completion:completion", help="Print what completes commands in a shell.")
 
 keys = App(name="keys", help="Make keys for callers of a service.")
 keys.command("trainfit.cli.keys:new", help="Print a fresh key and the entry that admits it.")
@@ -70,13 +106,16 @@ def main(tokens: Sequence[str] | None = None) -> None:
         SystemExit: the code of a command that has one; 2, after a message on stderr, where the
             command cannot be answered.
     """
+    words = list(sys.argv[1:] if tokens is None else tokens)
     code: int | None = None
     if isinstance(sys.stdout, TextIOWrapper):
         # A sign that the terminal lacks must not end a gate with the code of a job that is too big.
         sys.stdout.reconfigure(errors="replace")
     try:
-        code = app(sys.argv[1:] if tokens is None else tokens)
+        code = _run(words)
         sys.stdout.flush()
+    except UnknownCommandError as error:
+        _refuse(f"trainfit: {error}{_meant(words)}")
     except CycloptsError as error:
         _refuse(f"trainfit: {error}")
     except RefusedCommandError as error:
@@ -86,6 +125,38 @@ def main(tokens: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if code:
         raise SystemExit(code)
+
+
+def _run(words: list[str]) -> int | None:
+    if not words:
+        print(EXAMPLES)
+        return None
+    if words[0] in JOB_COMMANDS:
+        from trainfit.cli.habits import understood
+
+        words, told = understood(words)
+        for each in told:
+            print(f"trainfit: {each}", file=sys.stderr)
+    if EVERYTHING in words:
+        with showing_everything(app, words) as command:
+            app.help_print(command)
+        return None
+    code: int | None = app(words)
+    return code
+
+
+def _meant(words: list[str]) -> str:
+    """The command that a first word which is none was meant for."""
+    from pathlib import Path
+
+    from trainfit.catalog.configs import bundled_by_name, bundled_config
+
+    first = words[0]
+    if Path(first).is_file() and not first.endswith(".json"):
+        return f"\n  use trainfit fit-check {' '.join(words)}"
+    if Path(first).exists() or bundled_config(first) or bundled_by_name(first) or "/" in first:
+        return f"\n  use trainfit estimate {' '.join(words)}"
+    return ""
 
 
 def _refuse(message: str) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from rich.text import Text
+
 from trainfit.catalog.gpus import Gpu, find_gpu
+from trainfit.cli.colours import STYLES
 from trainfit.decisions.quantities import gib
 from trainfit.decisions.room import room_on
 from trainfit.decisions.verdict import Verdict, verdict
@@ -22,22 +25,24 @@ WORDS: dict[Verdict, str] = {
 }
 
 
-def own_card(result: Estimate, gpu: JobGpu, card: TargetGpu) -> str:
+def own_card(result: Estimate, gpu: JobGpu, card: TargetGpu) -> Text:
     """The verdict on the card that the job names, less what others hold of it."""
     room = room_on(gpu, Policy())
     others = f", {gib(room.usable_bytes)} usable" if room.reserved_other_bytes else ""
-    return f"{WORDS[room.verdict(result)]} {card.name} ({gib(room.capacity_bytes)} GiB{others})"
+    found = room.verdict(result)
+    words = f"{WORDS[found]} {card.name} ({gib(room.capacity_bytes)} GiB{others})"
+    return Text(words, STYLES[found])
 
 
-def usual_cards(result: Estimate, own: TargetGpu) -> str:
+def usual_cards(result: Estimate, own: TargetGpu) -> Text:
     """The verdict on every usual card but the job's own, the smallest that fits first."""
     cards: dict[Verdict, list[Gpu]] = {each: [] for each in WORDS}
     for name in DATA_CENTRE:
         gpu = find_gpu(name)
         if gpu.name != own.name:
             cards[verdict(result, gpu.reported_bytes)].append(gpu)
-    return "; ".join(
-        f"{WORDS[each]} {', '.join(_shown(gpu) for gpu in found)}"
+    return Text("; ").join(
+        Text(f"{WORDS[each]} {', '.join(_shown(gpu) for gpu in found)}", STYLES[each])
         for each, found in cards.items()
         if found
     )

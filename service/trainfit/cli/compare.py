@@ -12,10 +12,10 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from trainfit.cli.change_report import change_report
+from trainfit.cli.colours import STYLES
 from trainfit.cli.entries import Entry, UnreadFile, read_entries
 from trainfit.cli.errors import REFUSED, RefusedCommandError
 from trainfit.cli.flags import takes_flags_over_files
-from trainfit.cli.gate.table import STYLES
 from trainfit.cli.gate.words import WORDS, wrong
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions, on_card
 from trainfit.cli.lookup import looking_up
@@ -137,7 +137,12 @@ def _print(result: SideBySide) -> None:
         "expected",
         "bounds",
     )
-    rows = table(["job"], ["GPUs", "stage", *numbers, "difference"])
+    least = ("needs less than", "rest", "stage", "gradients", "weights", "optimizer states")
+    rows = table(
+        ["job"],
+        ["GPUs", "stage", *numbers, "difference"],
+        expendable=[*least, "activations", "expected"],
+    )
     for name in ("verdict", "needs less than"):
         rows.add_column(name, no_wrap=True)
     for each in result.jobs:

@@ -23,7 +23,12 @@ def print_details(result: Estimate) -> None:
 
 def _components(stage: Stage) -> Table:
     numbers = "bytes", "GiB", "parameters", "on each GPU", "bytes per parameter"
-    rows = table(["component"], numbers, title=f"Components of stage {stage.pp_rank}")
+    rows = table(
+        ["component"],
+        numbers,
+        title=f"Components of stage {stage.pp_rank}",
+        expendable=["parameters", "bytes per parameter"],
+    )
     for each in stage.components:
         states = (
             f"{each.parameter_count:,}",
@@ -38,7 +43,12 @@ def _components(stage: Stage) -> Table:
 def _chunks(stages: list[Stage]) -> Table:
     words = "stage", "chunk", "layers"
     numbers = "all", "experts", "router", "norms", "embedding", "output layer", "mtp"
-    rows = table(words, numbers, title="Parameters of each chunk on each GPU")
+    rows = table(
+        words,
+        numbers,
+        title="Parameters of each chunk on each GPU",
+        expendable=["norms", "router", "mtp"],
+    )
     for stage in stages:
         for chunk in stage.chunks:
             counts = (f"{number:,}" for number in _counts(chunk))

@@ -14,6 +14,8 @@ from trainfit.cli.launches import LaunchOptions, sorted_out
 from trainfit.cli.overriding import over
 from trainfit.documents.document import FileError
 
+NAMED_FILE = "/launch/files/"
+"""Before the path of a file of a launch, in the place of its number."""
 IN_A_FILE = re.compile(r"/launch/files/(\d+)/")
 
 
@@ -60,7 +62,11 @@ class LaunchEntry:
 
     def place_of(self, pointer: str, line: int | None) -> tuple[Path, int]:
         found = IN_A_FILE.match(pointer)
-        return self.files[int(found[1])] if found else self.path, line or 1
+        if found:
+            return self.files[int(found[1])], line or 1
+        sent = [each["path"] for each in self.job["launch"]["files"]]
+        named = pointer.removeprefix(NAMED_FILE)
+        return self.files[sent.index(named)] if named in sent else self.path, line or 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from cyclopts import Group, Parameter
 
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import takes_job_flags
-from trainfit.cli.jobs import question
+from trainfit.cli.jobs import called, question
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
 from trainfit.cli.lookup import looking_up
 from trainfit.cli.refusals import refused
@@ -26,8 +26,10 @@ from trainfit.specs.job import Job
 OUTPUT = Group("Output", sort_key=-1)
 
 
-def _output(about: str, *names: str) -> Parameter:
-    return Parameter(name=names, negative=(), group=OUTPUT, help=about, show_default=False)
+def _output(about: str, *names: str, show: bool = True) -> Parameter:
+    return Parameter(
+        name=names, negative=(), group=OUTPUT, help=about, show_default=False, show=show
+    )
 
 
 NAMED = Parameter(
@@ -35,13 +37,16 @@ NAMED = Parameter(
     help="A Hub id, or the path of a config.json or of its folder. Or launch files, a script and "
     "what it reads, over which the flags below hold.",
 )
-JOB = Parameter(help="A job in JSON, YAML or TOML; the flags below override what it says.")
+JOB = Parameter(group="Arguments", help="A job in JSON, YAML or TOML; the flags below override it.")
 ACTIVATIONS = Parameter(
-    group=OUTPUT, show_default=False, help="Count activations and workspaces, not states only."
+    group=OUTPUT,
+    show_default=False,
+    show=False,
+    help="Count activations and workspaces, not states only.",
 )
 VERBOSE = _output("Add every table behind the report.", "--verbose", "-v")
 TREE = _output("Print the modules of one stage instead.", "--tree")
-STAGE = _output("Pipeline rank of the tree. Unset: the one that binds.", "--stage")
+STAGE = _output("Pipeline rank of the tree. Unset: the one that binds.", "--stage", show=False)
 SUMMARY = _output("Print Megatron's one line instead.", "--summary")
 JSON = _output("Print what HTTP answers instead.", "--json")
 
@@ -58,7 +63,7 @@ def estimate(
     stage: Annotated[int | None, STAGE] = None,
     summary: Annotated[Literal["mb", "gb"] | None, SUMMARY] = None,
     as_json: Annotated[bool, JSON] = False,
-    launch: LaunchOptions = NOTHING_SAID,
+    launch: Annotated[LaunchOptions, Parameter(show=False)] = NOTHING_SAID,
     **flags: Any,
 ) -> None:
     """Estimate the memory of every pipeline rank.
@@ -86,7 +91,7 @@ def estimate(
     else:
         from trainfit.cli.report import print_report
 
-        title = named[0] if named else str(job)
+        title = called(named or (), job)
         print_report(result, plan, asked, title, activations=activations)
         if verbose:
             from trainfit.cli.details import print_details

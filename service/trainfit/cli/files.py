@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,15 @@ from trainfit.documents.document import (
     told_as_file_errors,
 )
 
+PIPED = Path("/dev/stdin")
+"""Standard input in the place of a file, which `-` stands for."""
+
 
 def read_text(path: Path) -> str:
-    """The text of a file. Raises FileError."""
+    """The text of a file, or what is piped into the command. Raises FileError."""
     try:
+        if path == PIPED:
+            return sys.stdin.buffer.read().decode("utf-8")
         return path.read_text("utf-8")
     except OSError as error:
         raise FileError(error.strerror or str(error)) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +29,7 @@ from trainfit.cli.service import SERVER
 from trainfit.documents.document import Document, FileError
 from trainfit.questions.kinds import INVALID_JSON
 from trainfit.questions.problems import problem
+from trainfit.specs.model import HF_ID
 from trainfit.specs.policy import Override
 
 Format = Literal["table", "json", "github", "junit", "sarif"]
@@ -133,6 +135,8 @@ def _request(
 
 
 def _unreadable(path: Path, error: FileError) -> Case:
+    if not path.exists() and re.fullmatch(HF_ID, str(path)):
+        error = FileError(f"{error}; of a model by its id, use trainfit estimate {path} --gpu ...")
     nothing = Document(None, {"": error.line})
     entry = JobEntry(path, readable(path.name), {}, nothing, "")
     return Case(entry, "any GPU", problem(INVALID_JSON, str(error)))

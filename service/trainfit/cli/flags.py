@@ -17,6 +17,7 @@ from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 from typing_extensions import TypeAliasType
 
+from trainfit.cli.values import list_of, number_of
 from trainfit.specs.framework import DeepSpeed, Framework, FrameworkName
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import Parallelism
@@ -34,6 +35,7 @@ from trainfit.specs.training import (
     Recompute,
     Training,
 )
+from trainfit.specs.transformer_config import TransformerConfig
 
 Answer = TypeVar("Answer")
 
@@ -48,11 +50,14 @@ class Section:
     prefix: str = ""
 
 
+ARCHITECTURE = "/model/spec"
+
 FRAMEWORKS = tuple(
     Section(part.called, "/framework", part) for part in get_args(get_args(Framework)[0])
 )
 
 SECTIONS = (
+    Section("An architecture in place of MODEL", ARCHITECTURE, TransformerConfig),
     Section("Parallelism", "/parallelism", Parallelism),
     Section("Training", "/training", Training),
     Section("Recompute", "/training/recompute", Recompute, "recompute_"),
@@ -143,8 +148,14 @@ VOCABULARY = Flag(
     spellings=("vocab_size",),
     kind=int,
     help="Rows of the embedding, before padding: over a launch whose tokenizer tells them.",
-    title="Training",
+    title="An architecture in place of MODEL",
 )
+
+NO_FLAGS = (f"{ARCHITECTURE}/name", f"{ARCHITECTURE}/mtp_num_layers")
+"""A name is for job files; the depths of multi-token prediction have a flag at the training."""
+
+LENGTHS = ("/training/seq_length", f"{ARCHITECTURE}/max_position_embeddings")
+"""What may be written in thousands of tokens: 4k are 4096."""
 
 
 @cache
@@ -170,9 +181,22 @@ FACTS = ("/parallelism/num_gpus", "/training/seq_length", VOCABULARY.pointer)
 """What a launch file leaves to its surroundings more often than anything else."""
 
 
+COMMON = (
+    "/framework/name",
+    *(f"/parallelism/{each}" for each in ("num_gpus", "tp", "pp", "cp", "ep")),
+    *(f"/training/{each}" for each in ("micro_batch_size", "global_batch_size", "seq_length")),
+    "/training/precision",
+    "/training/recompute/granularity",
+    "/training/optimizer/name",
+    "/training/peft/method",
+    "/gpu",
+)
+"""What is typed most, and shown where not everything is asked for."""
+
+
 def takes_job_flags(command: Callable[..., Answer]) -> Callable[..., Answer]:
     """Put a keyword for every flag of a job in the place of a command's `**flags`."""
-    return _with_flags(command, flags())
+    return _with_flags(command, COMMON)
 
 
 def takes_flags_over_files(command: Callable[..., Answer]) -> Callable[..., Answer]:
@@ -189,15 +213,21 @@ def _with_flags(command: Callable[..., Answer], shown: Container[str]) -> Callab
     taken = {each.name for each in own}
     others = (flag for flag in flags().values() if flag.keyword not in taken)
     parameters = [*own, *(_parameter(flag, shown=shown) for flag in others), _SET, _CALIBRATION]
-    vars(command)["__signature__"] = signature.replace(parameters=parameters)
+    sign(command, signature.replace(parameters=parameters))
     return command
+
+
+def sign(command: Callable[..., Any], signature: inspect.Signature) -> None:
+    """Let a command take these parameters, wherever one asks what it takes."""
+    vars(command)["__signature__"] = signature
+    command.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
 
 
 def _section(section: Section) -> Iterator[Flag]:
     for name, field in section.part.model_fields.items():
         pointer = f"{section.pointer}/{name}"
         kind = _plain(field.annotation)
-        if kind is None:
+        if kind is None or pointer in NO_FLAGS:
             continue
         spellings = _spellings(name, field)
         stems = spellings
@@ -248,6 +278,7 @@ def _parameter(flag: Flag, *, shown: Container[str]) -> inspect.Parameter:
     listed = get_origin(flag.kind) is list
     about = Parameter(
         name=flag.names,
+        converter=_converter(flag, listed=listed),
         help=flag.help,
         group=_group(flag.title),
         consume_multiple=listed,
@@ -262,6 +293,14 @@ def _parameter(flag: Flag, *, shown: Container[str]) -> inspect.Parameter:
     )
 
 
+def _converter(flag: Flag, *, listed: bool) -> Callable[..., Any] | None:
+    if listed:
+        return list_of
+    if flag.kind is int:
+        return number_of(flag.names[0], length=flag.pointer in LENGTHS)
+    return None
+
+
 _SET = inspect.Parameter(
     SET,
     inspect.Parameter.KEYWORD_ONLY,
@@ -274,6 +313,7 @@ _SET = inspect.Parameter(
             "/training/peft/r=16. The value is JSON, or else a text. May be repeated.",
             group=_group("Parallelism"),
             negative=(),
+            show=False,
         ),
     ],
 )
@@ -285,7 +325,9 @@ _CALIBRATION = inspect.Parameter(
     annotation=Annotated[
         Path | None,
         Parameter(
-            help="What `trainfit calibrate` printed of the cluster.", group=_group("Parallelism")
+            help="What `trainfit calibrate` printed of the cluster.",
+            group=_group("Parallelism"),
+            show=False,
         ),
     ],
 )

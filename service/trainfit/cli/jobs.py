@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trainfit.catalog.configs import bundled_by_name, bundled_config, bundled_ids
 from trainfit.cli.errors import RefusedCommandError
-from trainfit.cli.files import read_config, read_documents, read_text
+from trainfit.cli.files import PIPED, read_config, read_documents, read_text
+from trainfit.cli.flags import ARCHITECTURE, Flag, flags
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions, sorted_out
 from trainfit.cli.overriding import over, over_job
-from trainfit.documents.document import FileError
+from trainfit.documents.document import FileError, told_as_file_errors
 from trainfit.specs.model import HF_ID
+
+NO_MODEL = (
+    "trainfit: name a model: a Hub id, the path of a config.json, - for one that is piped in, "
+    "--num-layers and what else makes an architecture, or a job with --job\n"
+    "  as in trainfit estimate Qwen/Qwen3-8B --num-gpus 8 --gpu H100-80GB"
+)
+MAX_CLOSE = 5
+MAX_SHOWN = 60
 
 
 def question(
@@ -26,7 +37,8 @@ def question(
 
     Raises RefusedCommandError where a file cannot be read or no model is named.
     """
-    files = {Path(each): _text(Path(each)) for each in named if Path(each).is_file()}
+    paths = [Path(each) for each in named if not _is_inline(each)]
+    files = {path: _text(path) for path in paths if path.is_file()}
     launches = sorted_out(files)[1] if job_file is None else []
     if not launches and options.argv is None:
         if len(named) > 1:
@@ -48,13 +60,54 @@ def job_document(
 ) -> dict[str, Any]:
     """The job as it would be sent over HTTP."""
     document = _object(job_file, _job) if job_file is not None else {}
+    own = next((flag.names[0] for flag in _architecture() if given.get(flag.keyword)), None)
     if model is not None:
-        document["model"] = _model(model)
-    elif "model" not in document:
-        raise RefusedCommandError(
-            "trainfit: name a model: a Hub id, the path of a config.json, or a job with --job"
-        )
+        if own is not None:
+            raise RefusedCommandError(
+                f"trainfit: {own}: is of an architecture in place of MODEL; leave out {own}, or "
+                f"{model[:MAX_SHOWN]}"
+            )
+        inline = _inline(model)
+        if inline is None:
+            document["model"] = _model(model)
+        elif isinstance(inline.get("model"), dict):
+            document = inline
+        else:
+            document["model"] = {"hf_config": inline}
+    elif "model" not in document and own is None:
+        raise RefusedCommandError(NO_MODEL)
     return over_job(document, given)
+
+
+def called(named: Sequence[str], job_file: Path | None) -> str:
+    """What to call a model that has no name of its own."""
+    if named:
+        return "a config" if _is_inline(named[0]) else named[0]
+    return "an architecture" if job_file is None else str(job_file)
+
+
+def _architecture() -> Iterator[Flag]:
+    """The flags that describe an architecture of one's own."""
+    return (each for each in flags().values() if each.pointer.startswith(f"{ARCHITECTURE}/"))
+
+
+def _is_inline(named: str) -> bool:
+    return named == str(PIPED) or named.lstrip().startswith("{")
+
+
+def _inline(named: str) -> dict[str, Any] | None:
+    """What is typed in the place of a file, or piped in where `-` is: a config.json, or a job."""
+    if not _is_inline(named):
+        return None
+    text, place = (_text(PIPED), "-") if named == str(PIPED) else (named, "MODEL")
+    try:
+        with told_as_file_errors():
+            value = json.loads(text)
+    except FileError as error:
+        raise RefusedCommandError(f"trainfit: {place}: {error}") from None
+    if not isinstance(value, dict):
+        raise RefusedCommandError(f"trainfit: {place}: must be a config.json or a job, an object")
+    return value
 
 
 def _text(path: Path) -> str:
@@ -71,7 +124,26 @@ def _model(named: str) -> dict[str, Any]:
         path = path / "config.json"
     if path.is_file() or named.endswith(".json"):
         return {"hf_config": _object(path, read_config)}
-    return {"hf_id": named}
+    return {"hf_id": _hub_id(named)}
+
+
+def _hub_id(named: str) -> str:
+    """The id of a model that may be named without its organisation, or by a part of its name."""
+    if "/" in named or bundled_config(named) is not None:
+        return named
+    found = bundled_by_name(named)
+    if found is not None:
+        return found
+    name = named.casefold()
+    close = [each for each in bundled_ids() if name in each.rpartition("/")[2].casefold()]
+    if not close:
+        return named
+    close.sort(key=lambda each: (not each.rpartition("/")[2].casefold().startswith(name), each))
+    shown = ", ".join(close[:MAX_CLOSE])
+    more = f" and {len(close) - MAX_CLOSE} more" if len(close) > MAX_CLOSE else ""
+    raise RefusedCommandError(
+        f"trainfit: MODEL: {named} is in the names of {shown}{more}\n  use {close[0]}"
+    )
 
 
 def _job(path: Path) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -44,6 +45,14 @@ def as_flag(pointer: str) -> str:
     return flag.names[0] if flag is not None else f"--set {pointer}"
 
 
+def typed(patch: Sequence[Change]) -> str:
+    """What one types to make a change: use --cp 2, leave out --tp."""
+    put = [_written(each) for each in patch if each.op != "remove"]
+    gone = [as_flag(each.path) for each in patch if each.op == "remove"]
+    parts = [("use", put), ("leave out", gone)]
+    return ", ".join(f"{verb} {' '.join(words)}" for verb, words in parts if words)
+
+
 def _asked_for(found: re.Match[str]) -> str:
     typed = as_flag(found["pointer"])
     return f"{typed}=..." if typed.startswith("--set") else typed
@@ -60,19 +69,21 @@ IN_FLAGS: Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]
     (re.compile(r"give (it|the command) in argv"), r"give \1 as --argv"),
     (IN_ENV, r"\g<name>\g<why>; give it as --env \g<name>=..."),
     (re.compile(r"give it in env\b"), "give it as --env NAME=VALUE"),
+    (re.compile(r"; send it as hf_config"), ""),
 )
-"""What a message says of overrides, argv and env, and what these are at a terminal."""
+"""What a message says of a request, and what that is at a terminal."""
 
 
 def _lines(finding: Finding, job: Mapping[str, Any]) -> Iterator[str]:
-    yield f"trainfit: {_place(finding.pointer)}{in_flags(finding.message)}"
+    yield f"trainfit: {place(finding.pointer)}{in_flags(finding.message)}"
     if finding.suggestion:
         yield f"  {_advice(finding.suggestion, job)}"
     if finding.code == "unknown_name" and finding.pointer.startswith(MODEL):
         yield "  or give the path of its config.json in place of the id"
 
 
-def _place(pointer: str) -> str:
+def place(pointer: str) -> str:
+    """The flag, or else the place in a file, that a message is about."""
     if pointer.startswith(LAUNCH):
         return ""  # the message names the place
     flag = flag_at(pointer)
@@ -95,13 +106,16 @@ def _advice(suggestion: Sequence[Change], job: Mapping[str, Any]) -> str:
 def _written(change: Change) -> str:
     flag = flag_at(change.path)
     if change.op == "remove":
-        return flag.names[0] if flag is not None else change.path
+        return as_flag(change.path)
     if flag is not None:
         return flag.written(change.value)
     if isinstance(change.value, Mapping):
         inner = (Change(change.op, f"{change.path}/{k}", v) for k, v in change.value.items())
         return " ".join(_written(each) for each in inner)
-    return str(change.value) if change.path.startswith(MODEL) else f"{change.path} {change.value}"
+    if change.path.startswith(MODEL):
+        return str(change.value)
+    value = change.value if isinstance(change.value, str) else json.dumps(change.value)
+    return f"--set {change.path}={value}"
 
 
 def _given(pointer: str, job: Mapping[str, Any]) -> bool:

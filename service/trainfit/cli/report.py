@@ -9,15 +9,18 @@ from rich.table import Table
 from rich.text import Text
 
 from trainfit.cli.cards import own_card, usual_cards
+from trainfit.cli.colours import STYLES
 from trainfit.cli.reach import reach
 from trainfit.cli.terminal import labelled, print_all, table
 from trainfit.decisions.quantities import count, gib, gib_range, plain, ranges
+from trainfit.estimator.memo import Memo
 from trainfit.estimator.results import Chunk, ComponentName, Estimate, Peak, Stage
 from trainfit.launch.reading import ReadLaunch
 from trainfit.questions.launches import Asked
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 from trainfit.steptime import StepTime, Untimed, step_time
+from trainfit.steptime.alignment import misaligned
 
 WORDS = ("stage", "layers")
 NUMBERS = (
@@ -31,6 +34,9 @@ NUMBERS = (
     "\nreserved",
     "\non device",
 )
+LEAST = ("\npeak at", "\nreserved", "in\nflight", "\nallocated", "layers")
+"""Columns that a narrow terminal does without, this one first."""
+
 STATES: tuple[ComponentName, ...] = ("weights", "gradients", "optimizer_states")
 ORIGINS = {"bundled": "bundled config", "hub": "from the Hub"}
 SHORT_COMMIT = 12
@@ -93,7 +99,7 @@ def _layout(result: Estimate, plan: Plan) -> str:
 
 def _stages(result: Estimate, *, activations: bool) -> Table:
     """A row per pipeline rank, in GiB on each of its GPUs."""
-    rows = table(WORDS, NUMBERS)
+    rows = table(WORDS, NUMBERS, expendable=LEAST)
     if activations:
         rows.add_column("\npeak at", no_wrap=True)
     for stage in result.stages:
@@ -145,13 +151,15 @@ def _conclusions(
     if bare is not None:
         yield "Uncalibrated", f"{gib_range(bare)} GiB on the device, expected {gib(bare.expected)}"
     if asked.unread:
-        yield "GPU", Text("unknown: the launch says what is not modelled", "bold")
+        yield "GPU", Text("unknown: the launch says what is not modelled", STYLES["unknown"])
     elif activations:
         if asked.job.gpu is not None:
-            yield "GPU", Text(own_card(result, asked.job.gpu, plan.gpu), "bold")
+            yield "GPU", own_card(result, asked.job.gpu, plan.gpu)
         yield "GPUs (GiB)", usual_cards(result, plan.gpu)
     if plan.gpu.name:
         yield "Step", _step(step_time(plan))
+        for each in misaligned(plan, Memo()):
+            yield "Slow", each
     for warning in result.warnings:
         yield "Warning", Text(warning, "yellow")
     for unread in asked.reading.unread() if asked.reading is not None else ():

@@ -8,21 +8,22 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.table import Table
+from rich.text import Text
 
-from trainfit.cli.estimate import JOB
+from trainfit.cli.colours import STYLES
+from trainfit.cli.estimate import JOB, NAMED
 from trainfit.cli.flags import takes_job_flags
-from trainfit.cli.jobs import job_document
+from trainfit.cli.jobs import question
+from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
 from trainfit.cli.lookup import looking_up
 from trainfit.cli.refusals import refused
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.decisions.quantities import gib, gib_range, plain
-from trainfit.questions.jobs import answered, read_job
+from trainfit.questions.launches import read_asked
 from trainfit.questions.problems import Problem
 from trainfit.questions.search import FoundLayout, SearchAnswer, in_words, searched
 from trainfit.questions.wire import to_json
 from trainfit.specs.search import Objective, SearchRequest
-
-MODEL = Parameter(name="MODEL", help="A Hub id, or the path of a config.json or of its folder.")
 
 
 def _about(text: str, **options: Any) -> Parameter:
@@ -41,7 +42,7 @@ JSON = _about("Print what HTTP answers.", name="--json")
 
 @takes_job_flags
 def search(
-    model: Annotated[str | None, MODEL] = None,
+    named: Annotated[list[str] | None, NAMED] = None,
     /,
     *,
     job: Annotated[Path | None, JOB] = None,
@@ -53,9 +54,12 @@ def search(
     best: Annotated[int | None, BEST] = None,
     with_launch: Annotated[bool, FLAGS] = False,
     as_json: Annotated[bool, JSON] = False,
+    launch: LaunchOptions = NOTHING_SAID,
     **flags: Any,
 ) -> None:
-    """Find the best layout of a job, of which all that is given is kept."""
+    """Find the best layout of a job, of which all that is given is kept, or of launch files, of
+    which the task and what flags say is.
+    """
     options = {
         "objective": objective,
         "max_gpus": max_gpus,
@@ -65,22 +69,23 @@ def search(
         "best": best,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    answer = _answered({**job_document(model, job, flags), **given}, as_json=as_json)
+    document = question(named or (), job, flags, launch)
+    answer = _answered({**document, **given}, as_json=as_json)
     if as_json:
         print_json(to_json(answer))
         return
     print_all(*_tables(answer))
-    if with_launch and answer.best and (launch := answer.best[0].launch) is not None:
-        print(*launch.arguments)
+    if with_launch and answer.best and (written := answer.best[0].launch) is not None:
+        print(*written.arguments)
 
 
 def _answered(document: dict[str, Any], *, as_json: bool) -> SearchAnswer:
-    request = read_job(document, SearchRequest)
-    if isinstance(request, Problem):
-        raise refused(request, document, as_json=as_json)
+    asked = read_asked(document, SearchRequest)
+    if isinstance(asked, Problem):
+        raise refused(asked, document, as_json=as_json)
     with looking_up(online=True) as look_up:
-        find = look_up([request.model])
-    found = answered(request, lambda asked: searched(asked, find))
+        find = look_up([asked.job.model])
+    found = asked.answered(lambda request, reading: searched(request, find, reading))
     if isinstance(found, Problem):
         raise refused(found, document, as_json=as_json)
     return found
@@ -100,9 +105,9 @@ def _tables(answer: SearchAnswer) -> Iterator[Table]:
 
 def _layouts(title: str, found: list[FoundLayout]) -> Table:
     numbers = ("GPUs", "seconds", "bounds", "tokens/s", "GiB", "free")
-    rows = table([], numbers, title=title)
+    rows = table([], numbers, title=title, expendable=["bounds", "free", "tokens/s"])
     for name in ("verdict", "layout"):
-        rows.add_column(name, no_wrap=True)
+        rows.add_column(name, no_wrap=name == "verdict")
     for each in found:
         seconds, bounds, tokens = "", "", ""
         if each.step_seconds is not None and each.tokens_per_second is not None:
@@ -110,6 +115,6 @@ def _layouts(title: str, found: list[FoundLayout]) -> Table:
             seconds, bounds = f"{time.expected:.3g}", f"{time.low:.3g}–{time.high:.3g}"
             tokens = f"{each.tokens_per_second:,.0f}"
         needed, free = gib_range(each.device_bytes), gib(each.headroom_bytes)
-        verdict, words = plain(each.verdict), in_words(each.job)
+        words, verdict = in_words(each.job), Text(plain(each.verdict), STYLES[each.verdict])
         rows.add_row(str(each.num_gpus), seconds, bounds, tokens, needed, free, verdict, words)
     return rows

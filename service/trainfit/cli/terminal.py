@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -14,9 +15,45 @@ WITHOUT_END = 10_000
 """Columns where nothing limits them."""
 
 
-def table(words: Iterable[str], numbers: Iterable[str] = (), *, title: str | None = None) -> Table:
+class Narrowing(Table):
+    """A table that does without some columns where the terminal is too narrow for all.
+
+    `expendable` are their headings, what is missed least first.
+    """
+
+    expendable: Sequence[str] = ()
+
+    def narrow(self, console: Console, columns: int) -> None:
+        """Leave out columns until it fits, and say which; words that are still too wide are
+        broken.
+        """
+        self.padding = (0, 1, 0, 0)
+        left: list[str] = []
+        for heading in self.expendable:
+            if _width(self, console) <= columns:
+                break
+            left.append(" ".join(heading.split()))
+            kept = (each for each in self.columns if each.header != heading)
+            self.columns = [replace(each, _index=index) for index, each in enumerate(kept)]
+        if left:
+            about = f"{self.caption}; " if self.caption else ""
+            self.caption = f"{about}a wider terminal has: {', '.join(reversed(left))}"
+        if _width(self, console) > columns:
+            for column in self.columns:
+                if column.justify != "right":
+                    column.no_wrap, column.overflow = False, "fold"
+
+
+def table(
+    words: Iterable[str],
+    numbers: Iterable[str] = (),
+    *,
+    title: str | None = None,
+    expendable: Sequence[str] = (),
+) -> Table:
     """An empty table with columns of words, to the left, then of numbers, to the right."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    made = Narrowing(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    made.expendable = expendable
     made.header_style, made.pad_edge, made.caption_justify = "cyan", False, "left"
     for name in words:
         made.add_column(name, no_wrap=True)
@@ -38,20 +75,23 @@ def labelled(lines: Iterable[tuple[str, str | Text]]) -> Table:
 def print_all(*tables: Table) -> None:
     """Print one after the other: coloured at a terminal unless NO_COLOR is set, plain in a pipe.
 
-    Numbers are not cut off: a table that wraps nothing may be wider than the terminal. In a pipe
-    no line is broken.
+    At a terminal nothing is wider than it is. In a pipe no line is broken, and nothing left out.
     """
     console = Console(highlight=False, markup=False, emoji=False)
     columns = console.width if sys.stdout.isatty() else WITHOUT_END
     with console.capture() as captured:
         for each in tables:
             console.width = WITHOUT_END
-            needed = console.measure(each).maximum
-            rigid = all(column.no_wrap for column in each.columns)
-            console.width = needed if rigid else min(needed, columns)
+            if isinstance(each, Narrowing) and _width(each, console) > columns:
+                each.narrow(console, columns)
+            console.width = min(_width(each, console), columns)
             console.print(each)
     for line in captured.get().splitlines():
         print(line.rstrip())
+
+
+def _width(each: Table, console: Console) -> int:
+    return console.measure(each).maximum
 
 
 def print_json(document: bytes) -> None:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 from trainfit.cli.gate.cases import Case, Gate
 from trainfit.cli.gate.words import WORDS, advice, notes
+from trainfit.cli.job_files import readable
 
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -27,14 +28,15 @@ def junit(cases: Sequence[Case], gate: Gate) -> str:
 
 
 def _case(case: Case, gate: Gate) -> ElementTree.Element:
+    told_at = notes(case)
     about = {
         "classname": case.path,
         "name": f"{case.entry.name} on {case.gpu}",
-        "file": case.path,
-        "line": str(case.entry.line),
+        "file": readable(told_at[0].path.as_posix()),
+        "line": str(told_at[0].line),
     }
     made = ElementTree.Element("testcase", {key: _text(value) for key, value in about.items()})
-    why = [note.text for note in notes(case)]
+    why = [note.text for note in told_at]
     if case.allowed is not None:
         why.append(f"allowed: {case.allowed}")
     details = _text("\n".join([*why, *advice(case)]))

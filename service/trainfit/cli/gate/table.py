@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from trainfit.cli.gate.cases import Case, Gate, Outcome
+from trainfit.cli.colours import STYLES
+from trainfit.cli.gate.cases import Case, Gate
 from trainfit.cli.gate.words import WORDS, advice, notes
 from trainfit.cli.terminal import labelled, print_all, table
 from trainfit.decisions.quantities import gib, gib_range
 from trainfit.questions.fit_check import FitCheckAnswer
 
-STYLES: Mapping[Outcome, str] = {
-    "fits": "green",
-    "tight": "yellow",
-    "does_not_fit": "bold red",
-    "unknown": "magenta",
-    "invalid": "bold red",
-    "unavailable": "magenta",
-}
-
 
 def print_table(cases: Sequence[Case], gate: Gate) -> None:
     """A row for each job and card; what closes the gate is marked."""
-    rows = table(["", "job", "GPU", "verdict"], ["needs (GiB)", "usable (GiB)"])
+    rows = table(
+        ["", "job", "GPU", "verdict"],
+        ["needs (GiB)", "usable (GiB)"],
+        expendable=["where", "usable (GiB)"],
+    )
     rows.add_column("where", no_wrap=True)
     for case in cases:
         outcome = Text(WORDS[case.outcome], STYLES[case.outcome])

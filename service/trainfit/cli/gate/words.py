@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from trainfit.cli.gate.cases import Case
-from trainfit.cli.refusals import in_flags
+from trainfit.cli.refusals import as_flag, in_flags, place, typed
 from trainfit.decisions.quantities import gib, gib_range, plain
-from trainfit.decisions.words import VERDICTS, changes, suggested
-from trainfit.estimator.results import Binding
+from trainfit.decisions.words import VERDICTS, suggested
+from trainfit.estimator.results import Binding, ComponentName
 from trainfit.questions.fit_check import FitCheckAnswer
-from trainfit.questions.launches import LAUNCH
 from trainfit.questions.problems import Problem
 from trainfit.resolve.findings import Finding
 
@@ -42,14 +41,48 @@ def notes(case: Case) -> list[Note]:
         return [_note(case, each.pointer, each.line, wrong(each)) for each in answer.errors] or [
             _note(case, "", None, answer.detail)
         ]
-    needed = [] if answer.binding is None else [_needs(answer, answer.binding)]
+    needed: list[Note] = []
+    if (binding := answer.binding) is not None:
+        needed = [_note(case, *_deciding(answer, binding), _needs(answer, binding))]
     return [
-        *(_note(case, "", None, text) for text in needed),
+        *needed,
         *(
             _note(case, each.pointer, each.line, _at(each.pointer, in_flags(each.message)))
             for each in answer.not_modelled
         ),
     ]
+
+
+SHARED_OUT = (
+    "/parallelism/data_parallel_sharding_strategy",
+    "/parallelism/tp",
+    "/parallelism/num_gpus",
+    "/model/hf_id",
+    "/model/spec/hidden_size",
+)
+MADE_BY_A_STEP = ("/training/micro_batch_size", "/training/seq_length")
+DECIDING: Mapping[ComponentName, tuple[str, ...]] = {
+    "weights": SHARED_OUT,
+    "gradients": SHARED_OUT,
+    "optimizer_states": SHARED_OUT,
+    "activations": MADE_BY_A_STEP,
+    "workspace": MADE_BY_A_STEP,
+}
+"""The fields that decide most how large a component is, the first before others."""
+
+
+def _deciding(answer: FitCheckAnswer, binding: Binding) -> tuple[str, int | None]:
+    """Where a launch says what decides most of what a job that may not fit needs, as a pointer into
+    what was asked, and the line; otherwise the whole of it.
+    """
+    if answer.launch is None or answer.verdict == "fits":
+        return "", None
+    said = answer.launch.account.recognised
+    for pointer in DECIDING.get(binding.component, ()):
+        for each in said:
+            if each.line is not None and any(field.pointer == pointer for field in each.became):
+                return f"/launch/files/{each.file}", each.line
+    return "", None
 
 
 def _note(case: Case, pointer: str, line: int | None, text: str) -> Note:
@@ -58,7 +91,7 @@ def _note(case: Case, pointer: str, line: int | None, text: str) -> Note:
 
 def _at(pointer: str, message: str) -> str:
     """A message with its place; what is said of a launch has it already."""
-    return f"{pointer}: {message}" if pointer and not pointer.startswith(LAUNCH) else message
+    return f"{place(pointer)}{message}"
 
 
 def _needs(check: FitCheckAnswer, binding: Binding) -> str:
@@ -76,17 +109,18 @@ def advice(case: Case) -> Iterator[str]:
     """What would help most, the best first, and the largest values that fit where asked for."""
     if isinstance(case.answer, Problem):
         return
-    yield from map(suggested, case.answer.suggestions[:SHOWN])
+    for suggestion in case.answer.suggestions[:SHOWN]:
+        yield suggested(suggestion, typed(suggestion.patch))
     for name, value in asdict(case.answer.limits).items():
         if value is not None:
-            yield f"the largest {name} that fits is {value}"
+            yield f"the largest {as_flag(f'/training/{name}')} that fits is {value}"
 
 
 def wrong(finding: Finding) -> str:
     """What is wrong, where, and what would be right."""
     words = _at(finding.pointer, in_flags(finding.message))
     if finding.suggestion:
-        words += f"; {changes(finding.suggestion)}"
+        words += f"; {typed(finding.suggestion)}"
     if finding.code == "missing" and finding.pointer == "/gpu":
         words += "; --gpu names one for every job"
     return words

@@ -1,0 +1,49 @@
+"""What shells complete commands with."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from tests.cli.conftest import Run
+
+CHECKS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-n"], "fish": ["fish", "--no-execute"]}
+
+
+@pytest.mark.parametrize("shell", CHECKS)
+def test_every_shell_has_a_script_with_every_command_and_flag(run: Run, shell: str) -> None:
+    script = run(f"completion {shell}")
+    assert (script.code, script.err) == (0, "")
+    words = ("estimate", "fit-check", "num-gpus", "seq-length", "torchtitan")
+    assert all(word in script.out for word in words)
+
+
+@pytest.mark.parametrize("shell", CHECKS)
+def test_the_shell_reads_it(run: Run, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} IS NOT INSTALLED: its completion was not read")
+    script = run(f"completion {shell}").out
+    subprocess.run(CHECKS[shell], input=script, text=True, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("trainfit est", "estimate"),
+        ("trainfit estimate --num-g", "--num-gpus"),
+        ("trainfit estimate --framework to", "torchtitan"),
+        ("trainfit fit-check --seq", "--seq-length"),
+    ],
+)
+def test_bash_completes(run: Run, typed: str, offered: str) -> None:
+    words = " ".join(f"'{word}'" for word in typed.split())
+    asked = (
+        f"{run('completion bash').out}\n"
+        f"COMP_WORDS=({words}); COMP_CWORD={len(typed.split()) - 1}; COMP_LINE='{typed}'\n"
+        "function=$(complete -p trainfit | sed 's/.*-F \\([^ ]*\\) .*/\\1/')\n"
+        'COMP_POINT=${#COMP_LINE}; "$function" trainfit; echo "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash"], input=asked, text=True, check=True, capture_output=True)
+    assert offered in done.stdout.split()
