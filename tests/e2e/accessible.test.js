@@ -1,7 +1,7 @@
 /** What axe-core finds: where everything is shown, and where there is no answer. */
 
 import assert from "node:assert/strict";
-import { number, open, ORIGIN, PHONE, settled } from "./browser.js";
+import { mapped, more, number, open, ORIGIN, PHONE, settled } from "./browser.js";
 import { violations } from "./axe.js";
 import { dropped } from "./dropped.js";
 import { held } from "./held.js";
@@ -11,11 +11,11 @@ import { scenario } from "./scenario.js";
 /** Everything is shown, also what is wrong. @param {import("playwright-core").Page} page */
 async function accessible(page) {
   await open(page, PIPELINE);
-  await page.getByText("30 layouts").waitFor();
+  await mapped(page, 30);
   await page.getByRole("button", { name: "Pin this layout" }).click();
   await page.locator("#timeline").waitFor();
   await page.locator(".tree .twist").nth(1).click();
-  await page.locator("details.others summary").first().click();
+  await more(page, "Layout").click();
   await number(page, "Tensor tp").fill("3");
   await page.locator(".findings").first().waitFor();
   assert.deepEqual(await violations(page), []);

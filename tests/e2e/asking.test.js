@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { chip, number, open, settled, verdict } from "./browser.js";
+import { chip, more, number, open, settled, verdict } from "./browser.js";
 import { scenario } from "./scenario.js";
 
 const DOCUMENT = new URL("../../openapi/openapi.json", import.meta.url);
 const { schemas } = JSON.parse(await readFile(DOCUMENT, "utf8")).components;
-const FRAMEWORKS = schemas.Job.properties.framework.oneOf.map(
+const FRAMEWORKS = schemas.Framework.oneOf.map(
   (/** @type {{$ref: string}} */ part) =>
     schemas[part.$ref.split("/").at(-1) ?? ""].properties.name.const,
 );
@@ -23,17 +23,30 @@ scenario("DeepSeek-V3 is asked for and answered by clicking", async (page) => {
   await chip(page, "/parallelism/tp", 4).click();
   await chip(page, "/parallelism/pp", 4).click();
   await chip(page, "/parallelism/ep", 8).click();
-  await page.locator("details.others summary").first().click();
+  await more(page, "Layout").click();
   await number(page, "num layers in last pipeline stage").fill("16");
   await number(page, "Global batch").fill("");
   await number(page, "Sequence s").fill("4096");
   await page.getByText("Does not fit H100-80GB-SXM").waitFor();
   await settled(page);
   const words = await verdict(page);
-  assert.match(words, /Stage 1 needs most: 142\.3\sGiB on the device \(131\.2–165\.6\sGiB\)/);
+  assert.match(words, /Stage 1 needs most: 138\.9\sGiB on the device \(133\.1–153\.9\sGiB\)/);
   assert.equal(await page.locator("#stage-bars .bar").count(), 4);
   const derived = await page.locator(".derived dd").allInnerTexts();
   assert.deepEqual(derived.map((text) => text.split("\n")[0]), ["8", "1", "12"]);
+});
+
+scenario("models that are used most are found first, with their size", async (page) => {
+  await open(page);
+  const search = page.getByRole("combobox", { name: "Model" });
+  const found = page.locator("#model-list").getByRole("option");
+  await search.fill("deepseek");
+  const first = await found.first().innerText();
+  assert.match(first, /^deepseek-ai\/DeepSeek-V3\s+deepseek_v3 · 671\.0\sB/);
+  await search.fill("llama");
+  assert.match(await found.first().innerText(), /^meta-llama\/Llama-3\.1-8B\s/);
+  await search.fill("mixtral 8x22");
+  assert.match(await found.first().innerText(), /8x22B/);
 });
 
 scenario("a layout that does not hold together is explained where it stands", async (page) => {
@@ -59,10 +72,10 @@ scenario("another framework is chosen, and keeps what both have", async (page) =
   const offered = await framework.locator("option").allInnerTexts();
   assert.deepEqual(offered.slice(1), FRAMEWORKS);
   await framework.selectOption("torchtitan");
-  await page.getByText("torchtitan with it is not modelled: precision aware").waitFor();
+  await page.getByText("torchtitan with it is not modelled: precision-aware optimizer").waitFor();
   await settled(page);
   assert.equal(await page.locator(".verdict.problem").count(), 0);
-  await page.locator("details.others summary").last().click();
+  await more(page, "Framework").click();
   assert.equal(await page.getByText("deterministic mode").count(), 0);
   await page.getByLabel("collect outputs").selectOption("yes");
   await page.getByLabel("compile").selectOption("yes");
@@ -82,6 +95,25 @@ scenario("another framework is chosen, and keeps what both have", async (page) =
   });
 });
 
+scenario("the framework stands first, and what it does not honour is hidden", async (page) => {
+  await open(page);
+  const first = page.locator("form.ask h2").first();
+  assert.equal(await first.innerText(), "Framework");
+  await more(page, "Step").click();
+  const modules = page.locator('[data-pointer="/training/recompute/modules"]');
+  const peft = page.locator('[data-pointer="/training/peft"]');
+  const method = page.locator('[data-pointer="/training/recompute/method"] option');
+  await modules.waitFor();
+  assert.equal(await peft.count(), 0);
+  assert.ok((await method.allInnerTexts()).includes("block"));
+  await page.getByRole("combobox", { name: "Framework" }).selectOption("transformers");
+  await peft.waitFor();
+  assert.equal(await modules.count(), 0);
+  assert.equal((await method.allInnerTexts()).includes("block"), false);
+  await page.evaluate(() => (location.hash += "&training.recompute.modules=[\"mlp\"]"));
+  await modules.locator(".findings").waitFor();
+});
+
 scenario("adapters are chosen and described", async (page) => {
   await open(
     page,
@@ -89,7 +121,7 @@ scenario("adapters are chosen and described", async (page) => {
       "&framework.name=transformers&gpu=L40S",
   );
   const before = await verdict(page);
-  await page.locator("details.others summary").nth(1).click();
+  await more(page, "Step").click();
   const peft = page.getByLabel("peft", { exact: true });
   assert.equal(await peft.locator("option:checked").innerText(), "none");
   await peft.selectOption("lora");

@@ -68,3 +68,21 @@ export function number(page, name) {
 export function chip(page, pointer, value) {
   return page.locator(`[data-pointer="${pointer}"] .chip[data-value="${value}"]`);
 }
+
+/**
+ * What opens the other fields of a section.
+ * @param {import("playwright-core").Page} page
+ * @param {"Framework" | "Layout" | "Step"} section
+ */
+export function more(page, section) {
+  return page.getByRole("region", { name: section, exact: true }).locator(".others > summary");
+}
+
+/**
+ * The map has so many layouts, whose allocators are replayed: a fifth of a second of one core each.
+ * @param {import("playwright-core").Page} page
+ * @param {number} layouts
+ */
+export async function mapped(page, layouts) {
+  await page.getByText(`${layouts} layouts`).waitFor({ timeout: 60_000 });
+}

@@ -3,12 +3,14 @@
 import assert from "node:assert/strict";
 import {
   KEY,
+  number,
   open,
   ORIGIN_WITH_KEY,
   ORIGIN_WITH_LIMIT,
   PHONE,
   settled,
   verdict,
+  mapped,
 } from "./browser.js";
 import { PIPELINE } from "./runs.js";
 import { scenario } from "./scenario.js";
@@ -78,8 +80,80 @@ scenario("the report on paper says what was asked", async (page) => {
   await report.waitFor();
   assert.match(await report.innerText(), /Qwen\/Qwen3-30B-A3B[^]*num gpus\s+64[^]*vpp\s+2/);
   assert.equal(await page.locator("form.ask").isVisible(), false);
-  const pages = await page.pdf({ format: "A4" });
-  assert.ok(pages.length > 20_000);
+  const paper = await page.pdf({ format: "A4", printBackground: true });
+  assert.ok(paper.length > 20_000);
+  const sheets = paper.toString("latin1").match(/\/Type \/Page\b/g)?.length ?? 0;
+  assert.ok(sheets === 1 || sheets === 2, `${sheets} sheets`);
+});
+
+/** Buttons that are too small for a finger. @param {import("playwright-core").Page} page */
+function small(page) {
+  return page.evaluate(() =>
+    [...document.querySelectorAll("button, summary, select, input:not([type=checkbox])")]
+      .map((each) => ({ each, box: each.getBoundingClientRect() }))
+      .filter(({ each, box }) => box.width > 0 && !each.classList.contains("hidden"))
+      .filter(({ box }) => box.width < 23.9 || box.height < 23.9)
+      .map(({ each, box }) => `${each.outerHTML.slice(0, 90)} ${box.width} x ${box.height}`),
+  );
+}
+
+scenario("buttons and chips are large enough, and wide windows align", async (page) => {
+  await open(page, PIPELINE);
+  await mapped(page, 30);
+  await page.locator("#timeline").waitFor();
+  assert.deepEqual(await small(page), []);
+  await page.setViewportSize({ width: 1920, height: 1080 });
+  const lefts = await page.evaluate(() =>
+    [".top h1", "form.ask .card", ".top nav", "main .verdict"].map((each) => {
+      const { left, right } = /** @type {Element} */ (document.querySelector(each))
+        .getBoundingClientRect();
+      return [left, right];
+    }),
+  );
+  assert.ok(Math.abs((lefts[0]?.[0] ?? 0) - (lefts[1]?.[0] ?? 99)) <= 1, lefts.join());
+  assert.ok(Math.abs((lefts[2]?.[1] ?? 0) - (lefts[3]?.[1] ?? 99)) <= 1, lefts.join());
+});
+
+scenario("a phone has buttons for fingers, and tables say that they scroll", async (page) => {
+  await open(page, PIPELINE);
+  await mapped(page, 30);
+  await page.locator("#timeline").waitFor();
+  assert.deepEqual(await small(page), []);
+  const tree = page.getByRole("region", { name: "Modules", exact: true });
+  const hint = await tree.evaluate((each) => getComputedStyle(each, "::after").content);
+  assert.match(hint, /scroll sideways/);
+}, { viewport: PHONE });
+
+scenario("what a field is can be touched", async (page) => {
+  const browser = /** @type {import("playwright-core").Browser} */ (page.context().browser());
+  const context = await browser.newContext({ viewport: PHONE, hasTouch: true, isMobile: true });
+  const phone = await context.newPage();
+  await open(phone);
+  const field = phone.locator('[data-pointer="/parallelism/tp"]');
+  const about = field.locator("[id$=-about]");
+  const words = (await about.textContent()) ?? "";
+  assert.ok(words.length > 10);
+  assert.deepEqual((await about.boundingBox())?.width, 1);
+  await field.getByRole("button", { name: "Help" }).tap();
+  assert.ok(((await about.boundingBox())?.width ?? 0) > 100);
+  assert.deepEqual(await small(phone), []);
+  await context.close();
+});
+
+scenario("no pointer is shown to people", async (page) => {
+  await open(page, PIPELINE);
+  await page.locator("#timeline").waitFor();
+  for (const details of await page.locator("main details").all())
+    await details.evaluate((each) => each.setAttribute("open", ""));
+  await number(page, "Tensor tp").fill("3");
+  await page.locator(".verdict.problem").waitFor();
+  const text = (await page.evaluate(() => document.body.innerText)).replace(/^http.*$/m, "");
+  assert.deepEqual(text.match(/.*\/(parallelism|training|framework|model)\/\w.*/g), null);
+  assert.equal(await page.getByText("It fits as it is").count(), 0);
+  assert.equal(await page.getByText("No change was found").count(), 0);
+  const remedy = page.locator(".verdict.problem").getByRole("button", { name: /^Set tp to/ });
+  await remedy.first().click();
+  await page.locator("main:not(.stale)").waitFor();
 });
 
 scenario("what a limit refuses is asked again when it may", async (page) => {

@@ -241,7 +241,7 @@ const FIELDS = "field by field";
 
 /** @param {Json} value @param {Form[]} forms */
 function formName(value, forms) {
-  const form = formOf({ forms, optional: true, description: "" }, value);
+  const form = formOf({ forms, optional: true, description: "", only: {} }, value);
   return String(form?.tag?.value ?? form?.name);
 }
 

@@ -1,6 +1,7 @@
 /** Launch files: what they leave open is asked for beside them. */
 
 import assert from "node:assert/strict";
+import { violations } from "./axe.js";
 import { number, open, settled, verdict } from "./browser.js";
 import { scenario } from "./scenario.js";
 
@@ -144,7 +145,7 @@ scenario("a launch that can be of several releases is answered as the one chosen
   await chosen(page, script);
   await page.getByText("2 releases possible, and memory differs").waitFor();
   assert.equal(await page.locator("main.stale").count(), 1);
-  await page.getByText('/training/optimizer/implementation "foreach"').waitFor();
+  await page.getByText('training › optimizer › implementation "foreach"').waitFor();
   await page.getByRole("button", { name: /^Use it as transformers from 4.51/ }).click();
   await settled(page);
   await page.locator("main:not(.stale)").waitFor();
@@ -185,6 +186,35 @@ scenario("files that are too long, or too many, are named and not sent", async (
   await page.getByLabel("Launch files", { exact: true }).setInputFiles(many);
   await page.getByText("17 files are more than the 16 that a launch may have").waitFor();
   assert.equal(sent, 0);
+});
+
+const OF_NOBODY =
+  "python train.py --model_name Qwen/Qwen3-8B --batch_size 4 --max_length 2048 --lora_rank 16\n" +
+  "python train.py --micro_batch_size 8 --micro_batch_size 4\n";
+
+scenario("a launch that no reader knows becomes a draft to confirm", async (page) => {
+  await open(page);
+  await chosen(page, OF_NOBODY);
+  const draft = page.getByRole("region", { name: "Draft of train.sh" });
+  await draft.getByText("No reader knows train.py.").waitFor();
+  await page.locator(".not-this-run").getByText("train.sh is not taken over").waitFor();
+  const words = await draft.locator("tbody tr").allInnerTexts();
+  assert.match(words.join("\n"), /model_name Qwen\/Qwen3-8B\s+train\.sh:1\s+Model/);
+  assert.match(words.join("\n"), /max_length 2048\s+train\.sh:1\s+Sequence/);
+  assert.deepEqual(await violations(page), []);
+  await draft.getByLabel("Take lora_rank").uncheck();
+  await draft.getByLabel("GPUs").fill("2");
+  await page.locator("main.stale").waitFor();
+  await draft.getByLabel("Micro-batch").fill("1");
+  await draft.getByRole("button", { name: "Take it over as a draft" }).click();
+  await page.locator("main:not(.stale)").waitFor();
+  await settled(page);
+  const said = new URLSearchParams(new URL(page.url()).hash.slice(1));
+  assert.equal(said.get("model.hf_id"), "Qwen/Qwen3-8B");
+  assert.equal(said.get("parallelism.num_gpus"), "2");
+  assert.equal(said.get("training.seq_length"), "2048");
+  assert.equal(said.get("framework.name"), "megatron");
+  assert.equal([...said.keys()].some((key) => key.includes("peft")), false);
 });
 
 scenario("names and contents of files are shown as they are, and run nothing", async (page) => {

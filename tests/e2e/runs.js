@@ -15,3 +15,8 @@ export const PIPELINE =
 export const ALONE =
   "model.hf_id=meta-llama/Llama-3.2-1B&parallelism.num_gpus=1&training.seq_length=2048" +
   "&framework.name=transformers&gpu=H100-80GB-SXM";
+
+/** Short sequences, several of which have room. */
+export const SHORT =
+  "model.hf_id=meta-llama/Llama-3.1-8B&parallelism.num_gpus=8&parallelism.tp=2&gpu=H100-80GB-SXM" +
+  "&training.seq_length=2048&training.micro_batch_size=1&framework.name=megatron";

@@ -62,13 +62,14 @@ async function fresh() {
 
 /**
  * A page that is left for the next scenario, as a new one takes a process of the browser and the
- * third of a second. The service stores nothing in a browser, so a page is all that there is.
+ * third of a second. What the page keeps in a browser is forgotten.
  * @param {Page} page
  */
 async function emptied(page) {
   for (const event of ["console", "pageerror", "request"]) page.removeAllListeners(event);
   await page.unrouteAll({ behavior: "ignoreErrors" });
   for (const other of page.context().pages()) if (other !== page) await other.close();
+  if (page.url().startsWith("http")) await page.evaluate(() => localStorage.clear());
   await page.goto("about:blank");
   return page;
 }

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFile } from "node:fs/promises";
-import { chip, number, open, ORIGIN, settled, verdict } from "./browser.js";
+import { chip, mapped, number, open, ORIGIN, settled, verdict } from "./browser.js";
 import { scenario } from "./scenario.js";
 
 scenario("a shared address reopens the same state", async (page) => {
@@ -16,7 +16,7 @@ scenario("a shared address reopens the same state", async (page) => {
   await page.getByLabel("Keep free").fill("5");
   await page.getByRole("button", { name: /^Stage 5:/ }).first().click();
   await page.getByRole("button", { name: "tp × pp" }).click();
-  await page.getByText("30 layouts").waitFor();
+  await mapped(page, 30);
   await settled(page);
   const shown = () => page.evaluate(() => document.querySelector("main")?.textContent);
   await page.getByText("One step of stage 5").waitFor();
@@ -27,7 +27,7 @@ scenario("a shared address reopens the same state", async (page) => {
   const again = await page.context().newPage();
   await again.goto(page.url());
   await settled(again);
-  await again.getByText("30 layouts").waitFor();
+  await mapped(again, 30);
   await again.locator("#timeline").waitFor();
   await again.locator(".suggestions tbody tr").first().waitFor();
   assert.equal(await again.evaluate(() => document.querySelector("main")?.textContent), before);
@@ -150,6 +150,9 @@ scenario("the answer is taken away as JSON, CSV, SVG and PNG", async (page) => {
   assert.equal(Number(row?.[column]), answer.estimate.stages[0].device_bytes.expected);
   const svg = String(await taken("SVG"));
   assert.match(svg, /^<svg xmlns/);
+  for (const part of ["Fits H100-80GB-SXM (79.1", "optimizer states", "context and communicators"])
+    assert.ok(svg.includes(part), `the picture lacks ${part}`);
+  assert.match(svg, /paint-order="stroke"/);
   assert.doesNotMatch(svg, /class=|var\(/);
   assert.deepEqual([...(await taken("PNG")).subarray(1, 4)], [...Buffer.from("PNG")]);
 });

@@ -1,7 +1,7 @@
 /** No answer is shown as one to another question. */
 
 import assert from "node:assert/strict";
-import { chip, number, open, settled, verdict } from "./browser.js";
+import { chip, mapped, more, number, open, settled, verdict } from "./browser.js";
 import { dropped } from "./dropped.js";
 import { held } from "./held.js";
 import { scenario } from "./scenario.js";
@@ -53,12 +53,12 @@ scenario("a card whose answer has not come has not the memory of the last", asyn
   await open(page);
   const letGo = await held(page);
   await page.getByRole("button", { name: "micro-batch × sequence" }).click();
-  await page.getByText("42 layouts").waitFor();
+  await mapped(page, 42);
   await page.selectOption("#gpu", "B200");
   await notThisRun(page, /on the way/);
   const legend = page.locator(".note.capacity");
   assert.match(await legend.innerText(), /^H100-80GB-SXM: 79\.1/);
-  assert.match(await page.locator(".progress").innerText(), /0 of 42/);
+  assert.match(await page.locator(".map-axes .progress").innerText(), /0 of 42/);
   letGo();
   await thisRun(page);
   assert.match(await legend.innerText(), /^B200: 1\d\d\.\d/);
@@ -109,8 +109,8 @@ scenario("what is no number yet is no part of an answer", async (page) => {
   await field.focus();
   await page.keyboard.press("Control+A");
   await page.keyboard.type("1e");
-  await notThisRun(page, "Not this run: micro batch size is not a number yet.");
-  await page.getByText("Micro batch size is not a number yet.", { exact: true }).waitFor();
+  await notThisRun(page, "Not this run: micro-batch is not a number yet.");
+  await page.getByText("Micro-batch is not a number yet.", { exact: true }).waitFor();
   await page.keyboard.type("0");
   await settled(page);
   await thisRun(page);
@@ -127,7 +127,7 @@ scenario("what is no number yet is no part of an answer", async (page) => {
 
 scenario("fractions are typed as they are written", async (page) => {
   await open(page);
-  await page.locator("details.others summary").nth(1).click();
+  await more(page, "Step").click();
   const field = number(page, "imbalance factor");
   await field.focus();
   await page.keyboard.type("1.25");

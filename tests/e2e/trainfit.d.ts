@@ -43,6 +43,16 @@ export type Comparison = Schemas["Comparison"];
 export type Reconciled = Schemas["ReconcileAnswer"];
 export type RankTrace = Schemas["RankTrace"];
 export type TracedMoment = Schemas["TracedMoment"];
+export type StepParts = Schemas["StepParts"];
+export type SearchRequest = Schemas["SearchQuestion"];
+export type Found = Schemas["SearchAnswer"];
+export type FoundLayout = Schemas["FoundLayout"];
+/** How far a search is: portions that are done, layouts looked at, those that may be answered. */
+export type Progress = { done: number; portions: number; layouts: number; found: number };
+export type DraftedJob = Schemas["DraftedJob"];
+export type Run = Schemas["Run"];
+export type Speed = Schemas["Speed"];
+export type Calibration = Schemas["Calibration"];
 export type Course = Schemas["Timeline"];
 export type Pass = Schemas["Pass"];
 
@@ -50,6 +60,7 @@ export interface Questions {
   "openapi.json": undefined;
   "page/share/flags.json": undefined;
   "page/ask/presets.json": undefined;
+  "page/ask/popular.json": undefined;
   "v1/models": undefined;
   "v1/gpus": undefined;
   "v1/estimate": Body<"estimate">;
@@ -57,13 +68,18 @@ export interface Questions {
   "v1/compare": Body<"compare">;
   "v1/jobs:from-launch": Body<"jobFromLaunch">;
   "v1/jobs:to-launch": Body<"jobToLaunch">;
+  "v1/jobs:draft": Schemas["Launch"];
   "v1/ledger": Body<"ledger">;
   "v1/trace": Body<"trace">;
   "v1/reconcile": Body<"reconcile">;
+  "v1/search": Body<"search">;
+  "v1/measurements:from-logs": Body<"measurementsFromLogs">;
+  "v1/calibrations:fit": Body<"fitCalibration">;
 }
 export interface Answers {
   "openapi.json": Record<string, any>;
   "page/share/flags.json": Record<string, string>;
+  "page/ask/popular.json": Record<string, number>;
   "page/ask/presets.json": { name: string; source: string; job: Job }[];
   "v1/models": Answer<"listModels">;
   "v1/gpus": Answer<"listGpus">;
@@ -72,7 +88,11 @@ export interface Answers {
   "v1/compare": Answer<"compare">;
   "v1/jobs:from-launch": JobFromLaunch;
   "v1/jobs:to-launch": WrittenLaunch;
+  "v1/jobs:draft": DraftedJob;
   "v1/ledger": RankLedger;
   "v1/trace": RankTrace;
   "v1/reconcile": Reconciled;
+  "v1/search": Found;
+  "v1/measurements:from-logs": Answer<"measurementsFromLogs">;
+  "v1/calibrations:fit": Answer<"fitCalibration">;
 }

@@ -5,8 +5,10 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { fromAddress, toAddress } from "../../service/trainfit/web/static/job/address.js";
 import { differences, layoutOf } from "../../service/trainfit/web/static/job/difference.js";
-import { held } from "../../service/trainfit/web/static/decide/ran.js";
+import { held } from "../../service/trainfit/web/static/decide/reconciled.js";
+import { sought, USUAL } from "../../service/trainfit/web/static/find/sought.js";
 import { at, leaves, patched, put } from "../../service/trainfit/web/static/job/pointer.js";
+import { inWords } from "../../service/trainfit/web/static/job/said.js";
 import { JobSchema } from "../../service/trainfit/web/static/job/schema.js";
 import { evaluated, named, shapeOf } from "../../service/trainfit/web/static/see/formula.js";
 import { commandLine, curl } from "../../service/trainfit/web/static/share/command.js";
@@ -32,12 +34,13 @@ test("an address holds the whole state", () => {
       { name: `${name}, 100% & more?`, job },
       { name: "", job: INITIAL.job },
     ];
+    /** @type {import("../../service/trainfit/web/static/state.js").State} */
     const state = {
       job,
       headroom: 0.05,
       stage: 3,
       pins,
-      map: { across: "/parallelism/tp", down: "/parallelism/pp" },
+      map: { across: "/parallelism/tp", down: "/parallelism/pp", by: "time" },
     };
     assert.deepEqual(fromAddress(`#${toAddress(state)}`, INITIAL), state);
   }
@@ -130,11 +133,74 @@ test("what changed is said in a few words", () => {
   };
   assert.deepEqual(differences(after, before), [
     "tp 4",
+    "recompute every layer",
     "framework unset",
     "deterministic mode unset",
-    "recompute full",
   ]);
   assert.equal(layoutOf({ model: {}, parallelism: { tp: 4, pp: 1, ep: 8 } }), "tp 4 · ep 8");
+});
+
+test("changes are said in words", () => {
+  const patch = (/** @type {[string, any][]} */ ...fields) =>
+    inWords(fields.map(([path, value]) => ({ op: "add", path, value })));
+  assert.equal(
+    patch(["/training/recompute", { granularity: "full", method: "uniform", num_layers: 1 }]),
+    "recompute every layer",
+  );
+  assert.equal(
+    patch(["/training/recompute", { granularity: "selective", modules: ["moe", "mlp"] }]),
+    "recompute moe, mlp",
+  );
+  assert.equal(
+    patch(["/training/recompute", { granularity: "full", every_nth_layer: 2 }]),
+    "recompute one layer in 2",
+  );
+  assert.equal(
+    patch(
+      ["/parallelism/num_gpus", 64],
+      ["/training/optimizer", { precision_aware: true, cpu_offload_fraction: 1 }],
+    ),
+    "64 GPUs, precision-aware optimizer, the optimizer on the host",
+  );
+  assert.equal(
+    inWords([{ op: "remove", path: "/training/recompute" }]),
+    "without recompute",
+  );
+});
+
+test("a search keeps the task, and leaves open what it is to choose", () => {
+  const job = /** @type {import("trainfit").Job} */ ({
+    model: { hf_id: "gpt2" },
+    parallelism: { num_gpus: 8, tp: 2, order: "tp-cp-ep-dp-pp" },
+    training: {
+      micro_batch_size: 2,
+      global_batch_size: 64,
+      recompute: { granularity: "full" },
+      optimizer: { name: "adam", precision_aware: true, cpu_offload_fraction: 1 },
+    },
+    gpu: "H100-80GB",
+  });
+  assert.deepEqual(sought(job, 0.05, USUAL), {
+    model: { hf_id: "gpt2" },
+    parallelism: { num_gpus: 8, order: "tp-cp-ep-dp-pp" },
+    training: { global_batch_size: 64, optimizer: { name: "adam" } },
+    gpu: "H100-80GB",
+    objective: "fastest",
+    accept: "fits",
+    policy: { headroom_ratio: 0.05 },
+    best: 20,
+  });
+  const limits = { max_gpus: 64, price_per_gpu_hour: 2 };
+  const fewest = sought(job, 0, { ...USUAL, objective: "fewest_gpus", open: [], limits });
+  assert.equal(fewest.parallelism?.num_gpus, undefined);
+  assert.equal(fewest.parallelism?.tp, 2);
+  assert.equal(fewest.max_gpus, 64);
+  assert.equal(fewest.price_per_gpu_hour, undefined);
+  const cards = sought(job, 0, { ...USUAL, cards: ["H100-80GB", "H200"], tight: true });
+  assert.deepEqual(cards.gpus, ["H100-80GB", "H200"]);
+  assert.deepEqual([cards.gpu, cards.accept], [undefined, "tight"]);
+  const taken = put(job, "/parallelism/pp", 4);
+  assert.deepEqual(sought(taken, 0, USUAL), sought(job, 0, USUAL));
 });
 
 test("shapes are worked out in the symbols of the legend", () => {

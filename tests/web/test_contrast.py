@@ -10,10 +10,9 @@ import pytest
 import trainfit.web
 
 STATIC = Path(trainfit.web.__file__).parent / "static"
-SCRIPT = (STATIC / "decide" / "map.js").read_text("utf-8")
+SCRIPT = (STATIC / "decide" / "shades.js").read_text("utf-8")
 STYLE = (STATIC / "style" / "decide.css").read_text("utf-8")
-CELLS = re.findall(r'"(#[0-9a-f]{6})"', SCRIPT)
-DARK = re.findall(r"\d+", SCRIPT.partition("const DARK = ")[2].partition(";")[0])
+SHADES = re.findall(r'\["(#[0-9a-f]{6})", "(dark|pale)"\]', SCRIPT)
 
 
 def luminance(colour: str) -> float:
@@ -30,8 +29,12 @@ def words(shade: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize(("place", "cell"), list(enumerate(CELLS)))
-def test_words_stand_out_from_their_cell(place: int, cell: str) -> None:
-    text = words("dark" if str(place) in DARK else "pale")
+def test_the_shades_are_found() -> None:
+    assert len(SHADES) == SCRIPT.count('["#')
+
+
+@pytest.mark.parametrize(("cell", "shade"), SHADES)
+def test_words_stand_out_from_their_cell(cell: str, shade: str) -> None:
+    text = words(shade)
     lighter, darker = sorted(map(luminance, (text, cell)), reverse=True)
     assert (lighter + 0.05) / (darker + 0.05) >= 4.5

@@ -1,20 +1,25 @@
 /** The answer: the verdict and what it is made of, what would help, and what can be taken away. */
 
+import { useAsked } from "./asked.js";
 import { listed } from "./ask/card.js";
 import { drop } from "./ask/drafts.js";
+import { Remedy } from "./ask/field.js";
 import { ComparisonTable } from "./decide/comparison.js";
 import { LayoutMap } from "./decide/map.js";
 import { Ran } from "./decide/ran.js";
 import { Suggestions } from "./decide/suggestions.js";
 import { layoutOf } from "./job/difference.js";
 import { patched } from "./job/pointer.js";
+import { reasons } from "./job/said.js";
+import { Find } from "./find/find.js";
 import { isOf } from "./question.js";
 import { Basis } from "./see/basis.js";
 import { Pipeline } from "./see/pipeline.js";
 import { Run } from "./see/run.js";
 import { StageDetail } from "./see/stage.js";
 import { CapacityLegend, Legend, StageBars } from "./see/stages.js";
-import { Verdict } from "./see/verdict.js";
+import { StepTime } from "./see/time.js";
+import { leastFree, Verdict } from "./see/verdict.js";
 import { Share } from "./share/share.js";
 import { use } from "./state.js";
 import { html } from "./vendor/htm-preact.js";
@@ -44,7 +49,9 @@ export function AnswerColumn(props) {
     ${stale?.apart && html`<${Unasked} why=${stale.why} id=${stale.apart} />`}
     ${refusal
       ? html`<${Refused} ...${{ problem: refusal.problem, before: answer !== null }}
-          again=${() => question.asked(state)} />`
+          again=${() => question.asked(state)}
+          apply=${(/** @type {readonly import("trainfit").Change[]} */ patch) =>
+            use(props.store, patched(state.job, patch))} />`
       : answer &&
         html`<${Verdict} ...${{ estimate: answer.estimate, fit: answer.fit, cardName }} />`}
     ${answer && html`<${Cards} ...${{ ...props, answer, cardName }} />`}
@@ -68,12 +75,18 @@ function Unasked({ why, id }) {
   </div>`;
 }
 
-/** @param {{problem: import("trainfit").Problem, before: boolean, again: () => void}} props */
-function Refused({ problem, before, again }) {
+/**
+ * @param {{problem: import("trainfit").Problem, before: boolean, again: () => void,
+ *   apply: (patch: readonly import("trainfit").Change[]) => void}} props
+ */
+function Refused({ problem, before, again, apply }) {
+  const said = reasons(problem);
   return html`<div class="verdict problem" role="status">
     <p class="headline"><strong>${problem.title}</strong></p>
-    <p>${capital(problem.detail)}.
-      ${before && html` What follows is <b>not this run</b>, but the last that had an answer.`}</p>
+    ${said.map((words, index) => html`<p key=${words}>${capital(words)}.
+      <${Remedy} patch=${problem.errors[index]?.suggestion ?? []} apply=${apply} /></p>`)}
+    ${before &&
+    html`<p>What follows is <b>not this run</b>, but the last that had an answer.</p>`}
     ${!problem.errors.length && html`<button type="button" onClick=${again}>Ask again</button>`}
   </div>`;
 }
@@ -91,6 +104,7 @@ function Cards({ store, state, answers, answer, stale, cardName, known }) {
   const title = `${named}: ${layoutOf(job)} on ${estimate.parallelism.num_gpus} GPUs`;
   // Of another card it is not known yet how much is usable.
   const usable = job.gpu === state.job.gpu ? (fit?.usable_bytes ?? 0) : null;
+  const timed = useAsked("v1/estimate", job.gpu ? job : null);
   return html`<${Run} answer=${answer} />
     <section class="card" aria-labelledby="stages-title">
       <div class="card-head">
@@ -101,11 +115,14 @@ function Cards({ store, state, answers, answer, stale, cardName, known }) {
       <${StageBars} ...${{ estimate, fit, selected, select }} />
       <${Legend} />
     </section>
-    ${fit &&
+    ${fit && !stale?.refused && !stale?.apart &&
     html`<${Suggestions} ...${{ verdict: fit.verdict, apply }}
       suggestions=${answers.suggestions} />`}
-    <${Ran} job=${job} apply=${apply} />
-    <${Decisions} ...${{ store, state, usable }} />
+    ${job.gpu && html`<${StepTime} timed=${timed} />`}
+    <${Ran} ...${{ job, apply, timed }} use=${(/** @type {State["job"]} */ next) =>
+      use(store, next)} />
+    <${Decisions} ...${{ store, state, usable, known }}
+      now=${stale || timed.stale ? null : nowOf(fit, timed.answer?.step_seconds)} />
     <${StageDetail} answer=${answer} rank=${selected} />
     ${stages.length > 1 &&
     html`<section class="card" aria-labelledby="pipeline-title">
@@ -113,16 +130,32 @@ function Cards({ store, state, answers, answer, stale, cardName, known }) {
       <${Pipeline} ...${{ stages, selected, select }} />
     </section>`}
     <${Basis} estimate=${estimate} />
-    <${Share} ...${{ state, answer, title, stale: stale !== null }} flags=${known.flags} />`;
+    <${Share} ...${{ state, answer, title, cardName, stale: stale !== null }}
+      flags=${known.flags} />`;
 }
 
-/** @param {{store: Props["store"], state: State, usable: number | null}} props */
-function Decisions({ store, state, usable }) {
+/** What is known of the layout that is answered, beside those that a search finds.
+ * @param {import("trainfit").FitCheck | null} fit
+ * @param {{expected: number} | null | undefined} time
+ * @returns {import("./find/scatter.js").Now | null}
+ */
+function nowOf(fit, time) {
+  if (!fit || !time) return null;
+  return { time: time.expected, free: leastFree(fit) };
+}
+
+/**
+ * @param {{store: Props["store"], state: State, usable: number | null,
+ *   known: import("./app.js").Known, now: import("./find/scatter.js").Now | null}} props
+ */
+function Decisions({ store, state, usable, known, now }) {
   const { job, headroom, pins, map } = state;
-  const pin = () => store.update({ pins: [...pins, { name: layoutOf(job), job }] });
-  const unpin = (/** @type {number} */ index) => store.update({ pins: pins.toSpliced(index, 1) });
+  const pin = (/** @type {State["job"]} */ kept) =>
+    store.update({ pins: [...pins, { name: layoutOf(kept), job: kept }] });
+  const change = (/** @type {State["pins"]} */ kept) => store.update({ pins: kept });
   const used = (/** @type {State["job"]} */ next) => use(store, next);
   const setAxes = (/** @type {State["map"]} */ axes) => store.update({ map: axes });
-  return html`<${ComparisonTable} ...${{ state, usable, pin, unpin, use: used }} />
+  return html`<${Find} ...${{ job, headroom, gpus: known.gpus, now, use: used, pin }} />
+    <${ComparisonTable} ...${{ state, pin, change, use: used }} gpus=${known.gpus} />
     <${LayoutMap} ...${{ job, axes: map, usable, headroom, setAxes, set: used }} />`;
 }

@@ -44,13 +44,53 @@ export async function askFile(path, question) {
 }
 
 /**
+ * The same where the service tells on the way how far it is, in server-sent events.
+ * @template {"v1/search"} Path
+ * @param {Path} path
+ * @param {import("trainfit").Questions[Path]} question
+ * @param {AbortSignal} signal
+ * @param {(progress: import("trainfit").Progress) => void} told
+ * @returns {Promise<import("trainfit").Answers[Path]>}
+ * @throws {Refused} with the problem; an AbortError where the signal ended it
+ */
+export async function askTold(path, question, signal, told) {
+  const response = await answered(path, question, signal, "text/event-stream");
+  for await (const { event, data } of events(response)) {
+    if (event === "answer") return data;
+    if (event === "problem") throw new Refused(data);
+    told(data);
+  }
+  throw new Refused({ ...unexpected(response), detail: "the service ended without an answer" });
+}
+
+/** Each event has a name and a line of JSON. @param {Response} response */
+async function* events({ body }) {
+  const reader = /** @type {ReadableStream<BufferSource>} */ (body)
+    .pipeThrough(new TextDecoderStream())
+    .getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const parts = (text + value).split("\n\n");
+    text = parts.pop() ?? "";
+    for (const part of parts) {
+      const [event, data] = part.split("\ndata: ");
+      yield { event: event?.replace("event: ", ""), data: JSON.parse(data ?? "null") };
+    }
+  }
+}
+
+/**
  * @param {string} path
  * @param {unknown} question
  * @param {AbortSignal} [signal]
+ * @param {string} [accept] the kind of answer, where there are several
  * @returns {Promise<Response>}
  */
-async function answered(path, question, signal) {
+async function answered(path, question, signal, accept) {
   const headers = new Headers(question === undefined ? {} : { "content-type": "application/json" });
+  if (accept) headers.set("accept", accept);
   if (secrets.apiKey) headers.set("authorization", `Bearer ${secrets.apiKey}`);
   if (secrets.hubToken) headers.set("x-hf-token", secrets.hubToken);
   const method = question === undefined ? "GET" : "POST";

@@ -3,7 +3,7 @@
 import { AnswerColumn } from "./answer.js";
 import { CardChoice } from "./ask/card.js";
 import { drafts, unasked } from "./ask/drafts.js";
-import { Form } from "./ask/form.js";
+import { Form, FrameworkChoice } from "./ask/form.js";
 import { leaveOut } from "./ask/framework.js";
 import { ModelChoice } from "./ask/model.js";
 import { Presets } from "./ask/presets.js";
@@ -24,6 +24,7 @@ import { html, useEffect, useMemo, useRef } from "./vendor/htm-preact.js";
  * @typedef {object} Known What the service knows by name.
  * @property {import("./job/schema.js").JobSchema} schema
  * @property {import("trainfit").BundledModel[]} models
+ * @property {import("./ask/search.js").Popular} popular
  * @property {import("trainfit").Gpu[]} gpus
  * @property {import("./share/command.js").Flags} flags
  * @property {import("./ask/presets.js").Preset[]} presets
@@ -80,7 +81,9 @@ function AskColumn({ known, store, state, question, answers, stale, pace }) {
   return html`<form class=${`ask ${stale ? "stale" : ""}`} aria-label="The training run"
     autocomplete="off" onSubmit=${stay}>
     <${Presets} presets=${known.presets} job=${state.job} use=${context.use} />
-    <${ModelChoice} ...${{ models: known.models, context, gated, retry, priced }} />
+    <${FrameworkChoice} context=${context} />
+    <${ModelChoice} ...${{ models: known.models, popular: known.popular }}
+      ...${{ context, gated, retry, priced }} />
     <${CardChoice} ...${{ gpus: known.gpus, context, keepFree }} headroom=${state.headroom} />
     <${Form} ...${{ context, estimate }} />
   </form>`;
@@ -94,7 +97,7 @@ function AskColumn({ known, store, state, question, answers, stale, pace }) {
  * @returns {import("./ask/field.js").Context}
  */
 function contextOf({ schema }, store, { answer, refusal, outlook }, pace) {
-  const { job } = store.value;
+  const { job, headroom } = store.value;
   const found = isOf(outlook, store.value) ? outlook?.found : undefined;
   const named = job.framework?.name ?? answer?.estimate.job?.framework?.name;
   const filled = answer?.fit?.job ?? answer?.estimate.job;
@@ -105,6 +108,7 @@ function contextOf({ schema }, store, { answer, refusal, outlook }, pace) {
   };
   return {
     job,
+    headroom,
     schema,
     filled: filled?.framework?.name === named ? filled : undefined,
     set,

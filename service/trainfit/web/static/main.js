@@ -10,14 +10,15 @@ import { html, render } from "./vendor/htm-preact.js";
 const root = /** @type {HTMLElement} */ (document.getElementById("page"));
 
 async function load() {
-  const [description, { models }, { gpus }, flags, presets] = await Promise.all([
+  const [description, { models }, { gpus }, flags, presets, popular] = await Promise.all([
     ask("openapi.json"),
     ask("v1/models"),
     ask("v1/gpus"),
     ask("page/share/flags.json"),
     ask("page/ask/presets.json"),
+    ask("page/ask/popular.json"),
   ]);
-  return { schema: new JobSchema(description), models, gpus, flags, presets };
+  return { schema: new JobSchema(description), models, popular, gpus, flags, presets };
 }
 
 async function start() {

@@ -13,7 +13,7 @@ import { Store } from "./state.js";
  * @typedef {import("./state.js").Refusal} Refusal
  * @typedef {import("./state.js").Asked} Asked
  * @typedef {import("trainfit").Suggestion} Suggestion
- * @typedef {import("./ask/probe.js").Outlook} Outlook
+ * @typedef {import("./decide/compared.js").Outlook} Outlook
  */
 
 /**
@@ -115,8 +115,13 @@ async function suggested({ job, headroom }, signal) {
   return (await ask("v1/fit-check", checked(job, headroom, true), signal)).suggestions;
 }
 
-/** @param {import("trainfit").Job} job @param {number} headroom @param {boolean} suggest */
-function checked(job, headroom, suggest) {
+/**
+ * A question for a verdict.
+ * @param {import("trainfit").Job} job with a card
+ * @param {number} headroom
+ * @param {boolean} suggest
+ */
+export function checked(job, headroom, suggest) {
   return {
     ...job,
     gpu: /** @type {string} */ (job.gpu),

@@ -15,7 +15,8 @@
  * @property {number} headroom Share of the card's memory that is to stay free.
  * @property {number | null} stage The pipeline rank that is looked at; null: the one that binds.
  * @property {Pin[]} pins Layouts that are kept for comparison.
- * @property {{across: string, down: string} | null} map The axes of the map, if one is drawn.
+ * @property {{across: string, down: string, by?: "time"} | null} map The axes of the map, if one
+ *   is drawn, and what colours it where that is not memory.
  */
 
 /**

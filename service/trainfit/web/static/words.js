@@ -5,6 +5,7 @@ const MIB = 2 ** 20;
 const GIB = 2 ** 30;
 const whole = new Intl.NumberFormat("en");
 const fixed = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const figures = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 
 /** @param {number} bytes */
@@ -39,6 +40,22 @@ export function ratio(value) {
   return short.format(value);
 }
 
+/** @param {number} value */
+export function seconds(value) {
+  const [figure, unit] = value < 0.1 ? [1000 * value, "ms"] : [value, "s"];
+  return `${figures.format(figure)}\u00a0${unit}`;
+}
+
+/** @param {{low: number, high: number}} bounds */
+export function secondsRange({ low, high }) {
+  return `${figures.format(low)}–${figures.format(high)}\u00a0s`;
+}
+
+/** @param {number} share */
+export function percent(share) {
+  return share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`;
+}
+
 /** Parameters: 671.0 B, 8.0 B, 494.0 M. @param {number} count */
 export function parameters(count) {
   return count >= 1e9
@@ -53,7 +70,7 @@ export function plain(name) {
 
 /** A sentence that begins with a name of a file or a key stays as it is. @param {string} words */
 export function capital(words) {
-  if (!/^[a-z]+([ ,;]|$)/.test(words)) return words;
+  if (!/^[a-z]+(-[a-z]+)?([ ,;]|$)/.test(words)) return words;
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 

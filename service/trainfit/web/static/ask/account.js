@@ -1,6 +1,7 @@
 /** What became of every key of launch files, or why they are no run. */
 
 import { put } from "../job/pointer.js";
+import { wayTo } from "../job/said.js";
 import { html } from "../vendor/htm-preact.js";
 import { capital, counted } from "../words.js";
 import { below } from "./facts.js";
@@ -74,14 +75,14 @@ export function Account({ read, use, pointers }) {
       <summary>${counted((replaced ?? []).length, "field")} of the launch replaced</summary>
       <ul>${(replaced ?? []).map(
         ({ pointer, value, by }) => html`<li key=${pointer}>
-          ${pointer} ${JSON.stringify(value)} <small>by ${by}</small></li>`,
+          ${wayTo(pointer)} ${JSON.stringify(value)} <small>by ${by}</small></li>`,
       )}</ul>
     </details>`}
     <details>
       <summary>${counted(defaulted.length, "default")} of the launcher</summary>
       <ul>${defaulted.map(
         ({ pointer, value, whose }) => html`<li key=${pointer}>
-          ${pointer} ${JSON.stringify(value)} <small>${whose}</small></li>`,
+          ${wayTo(pointer)} ${JSON.stringify(value)} <small>${whose}</small></li>`,
       )}</ul>
     </details>
   </div>`;
@@ -101,7 +102,7 @@ function Releases({ read, use }) {
       ({ releases, differences }) => html`<p key=${releases}>As ${releases} has it:</p>
       <ul>${differences.map(
         ({ pointer, value, otherwise }) => html`<li key=${pointer}>
-          ${pointer} ${JSON.stringify(otherwise)}
+          ${wayTo(pointer)} ${JSON.stringify(otherwise)}
           ${" "}<small>in place of ${JSON.stringify(value)}</small></li>`,
       )}</ul>
       ${offered(releases, as(read.job, differences))}`,
@@ -126,6 +127,6 @@ function Key({ of: { key, file, line }, children }) {
 
 /** @param {JobFromLaunch["account"]["recognised"][number]["became"]} fields */
 function became(fields) {
-  const said = fields.map(({ pointer, value }) => `${pointer} ${JSON.stringify(value)}`);
+  const said = fields.map(({ pointer, value }) => `${wayTo(pointer)} ${JSON.stringify(value)}`);
   return `became ${[...new Set(said)].join(", ")}`;
 }

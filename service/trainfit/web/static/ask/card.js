@@ -2,6 +2,7 @@
 
 import { html } from "../vendor/htm-preact.js";
 import { gib } from "../words.js";
+import { CalibratedBy } from "./calibration.js";
 import { useDraft } from "./drafts.js";
 import { belongsTo, Findings } from "./field.js";
 import { textOf, Wrong } from "./input.js";
@@ -75,6 +76,7 @@ export function CardChoice({ gpus, context, headroom, keepFree }) {
     </div>
     ${fields.map((pointer) => html`<${Part} key=${pointer} control=${controlOf(pointer)}
       context=${context} />`)}
+    <${CalibratedBy} context=${context} />
     <${KeepFree} ...${{ headroom, keepFree, job: context.job }} />
     <${Findings} ...${{ findings, id: "gpu-wrong", context }} />
   </section>`;

@@ -61,7 +61,7 @@ export const FRAMEWORK = {
   parts: ["/framework", "/estimator_version"],
 };
 
-export const SECTIONS = [LAYOUT, STEP, FRAMEWORK];
+export const SECTIONS = [FRAMEWORK, LAYOUT, STEP];
 
 /** The names of fields on the form, by their pointers. */
 export const LABELS = new Map([

@@ -79,9 +79,9 @@ function fieldOf(pointer) {
 
 /**
  * @param {{name: string, pointers: string[], given: Given, change: (given: Given) => void,
- *   again: () => void, findings: Finding[], context: Context}} props
+ *   again: () => void, findings: Finding[], context: Context, action?: string}} props
  */
-export function Facts({ name, pointers, given, change, again, findings, context }) {
+export function Facts({ name, pointers, given, change, again, findings, context, action }) {
   const inner = overridden({ given, change, findings, context });
   const entered = (/** @type {KeyboardEvent} */ event) => {
     const { tagName, type } = /** @type {HTMLInputElement} */ (event.target);
@@ -93,7 +93,7 @@ export function Facts({ name, pointers, given, change, again, findings, context 
     <legend>What ${name} leaves open</legend>
     ${pointers.map((pointer) => html`<${Fact} key=${pointer} ...${{ pointer, given, change }}
       context=${inner} />`)}
-    <button type="button" onClick=${again}>Read it with these</button>
+    <button type="button" onClick=${again}>${action ?? "Read it with these"}</button>
   </fieldset>`;
 }
 
@@ -138,7 +138,7 @@ function Arguments({ given, change }) {
 
 /**
  * The overrides as a job of its own, whose fields are those of the form.
- * @param {Omit<Parameters<typeof Facts>[0], "name" | "pointers" | "again">} props
+ * @param {Omit<Parameters<typeof Facts>[0], "name" | "pointers" | "again" | "action">} props
  * @returns {Context}
  */
 function overridden({ given, change, findings, context }) {

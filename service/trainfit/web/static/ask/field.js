@@ -1,7 +1,9 @@
 /** A field of a job: its name, a control of the right kind, and what is wrong with it. */
 
-import { html } from "../vendor/htm-preact.js";
+import { html, useState } from "../vendor/htm-preact.js";
+import { nameOf, wayTo } from "../job/said.js";
 import { Input } from "./input.js";
+import { Largest } from "./largest.js";
 import { Quick } from "./quick.js";
 
 /**
@@ -9,7 +11,7 @@ import { Quick } from "./quick.js";
  * @typedef {import("trainfit").Finding} Finding
  * @typedef {import("trainfit").Change} Change
  * @typedef {import("./controls.js").Control} Control
- * @typedef {import("./probe.js").Outlook} Outlook
+ * @typedef {import("../decide/compared.js").Outlook} Outlook
  */
 
 /**
@@ -23,11 +25,13 @@ import { Quick } from "./quick.js";
  * @property {(job: import("trainfit").Job) => void} use
  * @property {Finding[]} findings
  * @property {(pointer: string, value: Json) => Outlook | undefined} outlook
+ * @property {number} headroom Share of the card's memory that is to stay free.
  * @property {string} scope What tells its fields from those of another job on the page.
  */
 
 /** @param {{control: Control, context: Context}} props */
 export function ControlledField({ control, context }) {
+  const [helped, help] = useState(false);
   const { pointer } = control;
   const field = context.schema.field(pointer, context.job);
   if (!field) return null;
@@ -42,13 +46,19 @@ export function ControlledField({ control, context }) {
   const boxes = field.forms.some((form) => form.items?.values.length);
   return html`<div class=${`field ${findings.length ? "wrong" : ""}`} data-pointer=${pointer}>
     <div class="field-row">
-      <label for=${boxes ? undefined : id} id=${`${id}-label`} title=${field.description}>
-        ${control.label}${control.symbol && html` <var>${control.symbol}</var>`}
-      </label>
+      <span class="named">
+        <label for=${boxes ? undefined : id} id=${`${id}-label`} title=${field.description}>
+          ${control.label}${control.symbol && html` <var>${control.symbol}</var>`}
+        </label>
+        ${field.description && html`<button type="button" class="help" aria-expanded=${helped}
+          aria-controls=${`${id}-about`} onClick=${() => help(!helped)}>
+          <span aria-hidden="true">?</span><span class="hidden">Help</span></button>`}
+      </span>
       <${Input} ...${{ field, pointer, id, described, context }} />
       ${control.quick && html`<${Quick} ...${{ control, context }} />`}
+      <${Largest} ...${{ pointer, context }} />
     </div>
-    <span class="hidden" id=${`${id}-about`}>${field.description}</span>
+    <span class=${helped ? "note" : "hidden"} id=${`${id}-about`}>${field.description}</span>
     <${Findings} ...${{ findings, id: `${id}-wrong`, context }} />
   </div>`;
 }
@@ -60,7 +70,7 @@ export function Findings({ findings, id, context }) {
     ${findings.map(
       (finding) => html`<li key=${finding.pointer + finding.code}>
         ${finding.message}.
-        <${Remedy} patch=${remedyOf(finding)} context=${context} />
+        <${Remedy} patch=${remedyOf(finding)} apply=${context.apply} />
       </li>`,
     )}
   </ul></div>`;
@@ -72,17 +82,17 @@ function remedyOf({ code, pointer, suggestion }) {
   return [{ op: "remove", path: pointer }];
 }
 
-/** @param {{patch: readonly Change[], context: Context}} props */
-function Remedy({ patch, context }) {
+/** @param {{patch: readonly Change[], apply: Context["apply"]}} props */
+export function Remedy({ patch, apply }) {
   if (!patch.length) return null;
-  return html` <button type="button" class="link" onClick=${() => context.apply(patch)}>
+  return html` <button type="button" class="link" onClick=${() => apply(patch)}>
     ${patch.map(inWords).join(", ")}
   </button>`;
 }
 
 /** @param {Change} change */
 function inWords(change) {
-  const name = change.path.split("/").pop();
+  const name = nameOf(change.path) || wayTo(change.path);
   if (change.op === "remove" || change.value === null) return `Remove ${name}`;
   const value = typeof change.value === "object" ? JSON.stringify(change.value) : change.value;
   return `Set ${name} to ${value}`;

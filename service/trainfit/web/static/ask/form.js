@@ -1,7 +1,7 @@
 /** The sections of the form: the fields that most ask for, and on request all others. */
 
 import { html, useState } from "../vendor/htm-preact.js";
-import { SECTIONS } from "./controls.js";
+import { FRAMEWORK, LAYOUT, SECTIONS, STEP } from "./controls.js";
 import { Derived } from "./derived.js";
 import { belongsTo, Findings } from "./field.js";
 import { LeftOut } from "./framework.js";
@@ -20,17 +20,27 @@ export function Form({ context, estimate }) {
       !SECTIONS.some((section) => shows(section, pointer, context)),
   );
   return html`<${Findings} ...${{ findings: elsewhere, id: "job-wrong", context }} />
-    ${SECTIONS.map(
-      (section) => html`<section class="card" key=${section.title}
-        aria-labelledby=${`section-${section.title}`}>
-        <div class="card-head"><h2 id=${`section-${section.title}`}>${section.title}</h2></div>
-        ${section.controls.map((control) => html`<${Part} key=${control.pointer}
-          ...${{ control, context }} but=${listed(section, context)} />`)}
-        ${section.title === "Framework" && html`<${LeftOut} job=${context.job} />`}
-        ${section.title === "Layout" && html`<${Derived} ...${{ context, estimate }} />`}
-        <${Others} ...${{ section, context }} />
-      </section>`,
-    )}`;
+    <${Fields} ...${{ section: LAYOUT, context }}>
+      <${Derived} ...${{ context, estimate }} /></${Fields}>
+    <${Fields} ...${{ section: STEP, context }} />`;
+}
+
+/** Whose conventions hold, and which fields there are. @param {{context: Context}} props */
+export function FrameworkChoice({ context }) {
+  return html`<${Fields} ...${{ section: FRAMEWORK, context }}>
+    <${LeftOut} job=${context.job} /></${Fields}>`;
+}
+
+/** @param {{section: Section, context: Context, children?: unknown}} props */
+function Fields({ section, context, children }) {
+  const id = `section-${section.title}`;
+  return html`<section class="card" aria-labelledby=${id}>
+    <div class="card-head"><h2 id=${id}>${section.title}</h2></div>
+    ${section.controls.map((control) => html`<${Part} key=${control.pointer}
+      ...${{ control, context }} but=${listed(section, context)} />`)}
+    ${children}
+    <${Others} ...${{ section, context }} />
+  </section>`;
 }
 
 /** The fields of the section's parts that it does not show at once.

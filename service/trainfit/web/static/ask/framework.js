@@ -1,7 +1,7 @@
 /** Going over to another framework: the job keeps all that both have. */
 
 import { ask, problemOf } from "../api.js";
-import { nameOf } from "../job/difference.js";
+import { nameOf } from "../job/said.js";
 import { at } from "../job/pointer.js";
 import { Store } from "../state.js";
 import { useStore } from "../stored.js";

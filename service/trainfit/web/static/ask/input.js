@@ -1,6 +1,6 @@
 /** The control that a value is edited with, by the forms that the document gives it. */
 
-import { nameOf } from "../job/difference.js";
+import { nameOf } from "../job/said.js";
 import { formOf } from "../job/schema.js";
 import { at } from "../job/pointer.js";
 import { html } from "../vendor/htm-preact.js";
@@ -57,10 +57,15 @@ function Open(props) {
  * @param {InputProps & {value: Json | undefined, form: Form | undefined}} props
  */
 function Choice({ field, pointer, id, described, context, value, form }) {
+  const framework = context.job.framework?.name ?? "";
+  const honoured = (/** @type {Json} */ one) =>
+    one === value || !framework || (field.only[String(one)]?.includes(framework) ?? true);
   const options = field.forms.flatMap((each) =>
     isOpen(each)
       ? [{ key: String(each.tag?.value ?? each.name), words: each.name, form: each, value: null }]
-      : each.values.map((one) => ({ key: String(one), words: said(one), form: each, value: one })),
+      : each.values
+          .filter(honoured)
+          .map((one) => ({ key: String(one), words: said(one), form: each, value: one })),
   );
   const chosen = options.find((each) =>
     isOpen(each.form) ? each.form === form : each.value === value,

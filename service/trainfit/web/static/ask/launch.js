@@ -4,6 +4,7 @@ import { ask, problemOf } from "../api.js";
 import { html, useRef, useState } from "../vendor/htm-preact.js";
 import { counted, number } from "../words.js";
 import { Account, Refused } from "./account.js";
+import { Drafted } from "./drafted.js";
 import { objectOf } from "./config.js";
 import { useDraft } from "./drafts.js";
 import { useDropped } from "./dropped.js";
@@ -27,6 +28,7 @@ import { asked, Facts, isOfFact } from "./facts.js";
  * @property {string[]} pointers To what was asked for beside the files.
  * @property {JobFromLaunch} [read]
  * @property {Problem | string} [refused]
+ * @property {import("trainfit").DraftedJob} [drafted] Where no reader knows them.
  * @property {boolean} [taken] Whether their run is the one that is asked about.
  */
 
@@ -37,7 +39,7 @@ const NOTHING = { name: "", files: [], given: {}, pointers: [] };
 export function LaunchFiles({ context, shown, show }) {
   const { reading, take, use, change, again } = useReading(context, show);
   const over = useDropped(take);
-  const { read, refused, taken, pointers } = reading;
+  const { read, refused, taken, pointers, drafted, name, given } = reading;
   const findings = typeof refused === "object" ? refused.errors : [];
   const beside = findings.length > 0 && findings.every(isOfFact);
   return html`<div class="launch" hidden=${!shown && !over}>
@@ -54,7 +56,10 @@ export function LaunchFiles({ context, shown, show }) {
         onChange=${(/** @type {Event} */ event) =>
           take(/** @type {HTMLInputElement} */ (event.currentTarget).files)} />
     </label>
-    ${refused && !beside && html`<${Refused} problem=${refused} pointers=${pointers} />`}
+    ${refused && !beside && !drafted &&
+    html`<${Refused} problem=${refused} pointers=${pointers} />`}
+    ${drafted && !taken &&
+    html`<${Drafted} ...${{ drafted, name, given, change, use, context }} />`}
     ${pointers.length > 0 &&
     html`<${Facts} ...${reading} ...${{ change, again, findings, context }} />`}
     ${read && html`<${Account} ...${{ read, pointers }} use=${taken ? null : use} />`}
@@ -114,7 +119,8 @@ function useReading(context, show) {
   const change = (/** @type {Given} */ given) => {
     latest.current.abort();
     setReading({ ...reading, given, taken: false });
-    hold(reading.name, `${reading.name} is not read with that yet`, true);
+    const yet = reading.drafted ? "taken over" : "read with that yet";
+    hold(reading.name, `${reading.name} is not ${yet}`, true);
   };
   const again = () => void ask(reading, begun(reading.name));
   return { reading: draft || reading.taken ? reading : NOTHING, take, use, change, again };
@@ -127,6 +133,9 @@ function isCertain({ account, variants }) {
 }
 
 /** @typedef {import("../job/schema.js").JobSchema["launch"]} Bounds */
+
+/** The status of what is understood and cannot be read. */
+const UNREAD = 422;
 
 /** Of characters, in UTF-8. */
 const MOST_BYTES = 4;
@@ -190,6 +199,23 @@ async function readingOf({ name, files, given, pointers }, { job: { gpu } }, sig
     return { ...lacking(read.account.unsupported), read };
   } catch (error) {
     const problem = problemOf(error);
-    return problem && { ...lacking(problem.errors), refused: problem };
+    if (!problem) return null;
+    const drafted = await draftedOf(problem, { files, ...given }, signal);
+    return { ...lacking(problem.errors), refused: problem, ...(drafted ? { drafted } : {}) };
+  }
+}
+
+/** A draft, where no fact would let a reader read the files, and they have words of a job.
+ * @param {Problem} problem
+ * @param {import("trainfit").Questions["v1/jobs:draft"]} question
+ * @param {AbortSignal} signal
+ */
+async function draftedOf({ status, errors }, question, signal) {
+  if (status !== UNREAD || errors.some(({ missing }) => missing?.length)) return null;
+  try {
+    const drafted = await ask("v1/jobs:draft", question, signal);
+    return drafted.said.length ? drafted : null;
+  } catch {
+    return null;
   }
 }

@@ -21,10 +21,10 @@ const WAYS = { search: "Search", paste: "config.json", spec: "Sizes", launch: "L
 /** @typedef {keyof typeof WAYS} Way */
 
 /**
- * @param {{models: BundledModel[], context: Context, gated: boolean, retry: () => void,
- *   priced: import("trainfit").PricedModel | undefined}} props
+ * @param {{models: BundledModel[], popular: import("./search.js").Popular, context: Context,
+ *   gated: boolean, retry: () => void, priced: import("trainfit").PricedModel | undefined}} props
  */
-export function ModelChoice({ models, context, priced, gated, retry }) {
+export function ModelChoice({ models, popular, context, priced, gated, retry }) {
   const [way, setWay] = useWay(context.job.model);
   const sizes = context.schema.inside("/model/spec", context.job);
   const fields = { search: ["/model/revision"], paste: [], spec: sizes, launch: [] }[way];
@@ -42,7 +42,7 @@ export function ModelChoice({ models, context, priced, gated, retry }) {
         )}
       </div>
     </div>
-    ${way === "search" && html`<${Search} ...${{ models, context }} />`}
+    ${way === "search" && html`<${Search} ...${{ models, popular, context }} />`}
     ${way === "paste" && html`<${Paste} context=${context} />`}
     ${way === "spec" && html`<${Sizes} context=${context} />`}
     <${LaunchFiles} ...${{ context }} shown=${way === "launch"} show=${setWay} />

@@ -15,6 +15,7 @@ import { inBytes } from "./input.js";
  */
 export function Part({ control, context, but = [] }) {
   const { pointer, label } = control;
+  if (!context.schema.honours(pointer, context.job)) return null;
   const field = context.schema.field(pointer, context.job);
   const inner = context.schema.inside(pointer, context.job).filter((each) => !but.includes(each));
   const parts = inner.map(

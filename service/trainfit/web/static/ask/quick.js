@@ -16,16 +16,19 @@ export function Quick({ control, context }) {
       return html`<button type="button" key=${each} class=${`chip ${state}`} data-value=${each}
         tabindex="-1"
         aria-pressed=${value === each} title=${outlook && told(outlook)}
-        onClick=${() => context.set(control.pointer, each)}>
+        onClick=${() => outlook?.split
+          ? context.apply(outlook.patch)
+          : context.set(control.pointer, each)}>
         ${abbreviated(each)}<span class="hidden"> ${outlook && told(outlook)}</span>
       </button>`;
     })}
   </div>`;
 }
 
-/** @param {import("./probe.js").Outlook} outlook */
-function told(outlook) {
-  if (outlook.reason) return outlook.reason;
-  const verdict = outlook.verdict ? `${VERDICTS[outlook.verdict]}: ` : "";
-  return `${verdict}${gib(outlook.needed)} expected on the stage that needs most`;
+/** @param {import("../decide/compared.js").Outlook} outlook */
+function told({ reason, verdict, needed, split }) {
+  if (reason) return reason;
+  const so = verdict ? `${VERDICTS[verdict]}: ` : "";
+  const otherwise = split ? `, with ${split}` : "";
+  return `${so}${gib(needed)} expected on the stage that needs most${otherwise}`;
 }

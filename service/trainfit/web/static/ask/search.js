@@ -1,6 +1,7 @@
 /** A model searched by its name. */
 
 import { html, useState } from "../vendor/htm-preact.js";
+import { parameters } from "../words.js";
 import { useDraft } from "./drafts.js";
 import { Part } from "./parts.js";
 
@@ -14,13 +15,22 @@ const LISTED = 12;
 /** @type {import("./controls.js").Control} */
 const REVISION = { pointer: "/model/revision", label: "Revision" };
 
-/** Models whose name has every word of the search, those that begin with it first.
+/** Models that are trained most, in that order, with their parameters.
+ * @typedef {Record<string, number>} Popular
+ */
+
+/** Models whose name has every word of the search: those that are used most, and of the others
+ * those that begin with it first.
  * @param {BundledModel[]} models
  * @param {string} search
+ * @param {Popular} popular
  */
-export function matching(models, search) {
+export function matching(models, search, popular) {
+  const used = Object.keys(popular);
   const words = search.toLowerCase().split(/[\s/]+/).filter(Boolean);
   const rank = (/** @type {string} */ id) => {
+    const place = used.indexOf(id);
+    if (place >= 0) return place - used.length;
     const name = id.toLowerCase();
     const own = name.split("/").pop() ?? "";
     return own.startsWith(words[0] ?? "") ? 0 : name.includes(`/${words[0]}`) ? 1 : 2;
@@ -31,19 +41,22 @@ export function matching(models, search) {
     .slice(0, LISTED);
 }
 
-/** @param {{models: BundledModel[], context: Context}} props */
-export function Search({ models, context }) {
+/** @param {{models: BundledModel[], popular: Popular, context: Context}} props */
+export function Search({ models, popular, context }) {
   const { hf_id: chosen = "" } = context.job.model;
   const { draft, hold, drop } = useDraft("search", "/model", context.job);
   const [marked, setMarked] = useState(0);
   const search = draft ? draft.text : null;
   const setSearch = (/** @type {string | null} */ text) =>
     text === null ? drop() : hold(text, "no model is chosen yet");
-  const found = search === null ? [] : matching(models, search);
+  const found = search === null ? [] : matching(models, search, popular);
   const open = search !== null;
   const exact = found.some(({ hf_id }) => hf_id === search);
   const offered = [
-    ...found.map(({ hf_id, model_type }) => ({ id: hf_id, note: model_type })),
+    ...found.map(({ hf_id, model_type }) => ({
+      id: hf_id,
+      note: [model_type, ...(popular[hf_id] ? [parameters(popular[hf_id])] : [])].join(" · "),
+    })),
     ...(search && /^[\w.-]+\/[\w.-]+$/.test(search) && !exact
       ? [{ id: search, note: "look up on the Hub" }]
       : []),

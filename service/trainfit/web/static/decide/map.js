@@ -1,17 +1,19 @@
 /** A map over two fields of the job, coloured by what would be free of the card. */
 
-import { ask, problemOf } from "../api.js";
+import { problemOf } from "../api.js";
 import { abbreviated } from "../ask/controls.js";
-import { complete } from "../ask/probe.js";
-import { at, put } from "../job/pointer.js";
+import { at, patched, put } from "../job/pointer.js";
+import { reasons } from "../job/said.js";
 import { Scroll } from "../see/scroll.js";
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
-import { gib, VERDICTS } from "../words.js";
+import { gib, seconds, VERDICTS } from "../words.js";
+import { compared } from "./compared.js";
+import { Key, shadeOf } from "./shades.js";
 
 /**
  * @typedef {import("trainfit").Job} Job
- * @typedef {{across: string, down: string}} Axes
- * @typedef {{verdict: import("trainfit").Verdict | null, needed: number, reason?: string}} Cell
+ * @typedef {NonNullable<import("../state.js").State["map"]>} Axes
+ * @typedef {import("./compared.js").Outlook} Cell
  */
 
 /** @type {Record<string, {label: string, values: number[]}>} */
@@ -37,19 +39,8 @@ const COMMON = [
 ];
 
 /** So many layouts are asked for at once, so that the map fills while it is looked at. */
-const BATCH = 12;
+const BATCH = 6;
 const PAUSE_MS = 300;
-
-/**
- * Paul Tol's "sunset" scheme: blue is free, red is missing, and both are told apart by all. The
- * second colour from either end is a little darker, so that white words stand out from it.
- */
-const FREE_TO_MISSING = [
-  ...["#364b9a", "#4777b2", "#6ea6cd", "#98cae1", "#c2e4ef"],
-  "#eaeccc",
-  ...["#feda8b", "#fdb366", "#f67e4b", "#d83a2a", "#a50026"],
-];
-const DARK = new Set([0, 1, 9, 10]);
 
 /**
  * @param {{job: Job, axes: Axes | null, usable: number | null, headroom: number,
@@ -68,11 +59,12 @@ export function LayoutMap({ job, axes, usable, headroom, setAxes, set }) {
         ${COMMON.map(
           ({ name, axes: common }) => html`<button type="button" key=${name}
             aria-pressed=${common.across === known?.across && common.down === known?.down}
-            onClick=${() => setAxes(common)}>${name}</button>`,
+            onClick=${() => setAxes({ ...common, by: known?.by })}>${name}</button>`,
         )}
         ${known && html`<button type="button" onClick=${() => setAxes(null)}>Close</button>`}
       </div></div>
-    ${!known && html`<p class="note">See which values of two fields fit, all at once.</p>`}
+    ${!known &&
+    html`<p class="note">See which values of two fields fit, and how fast they are.</p>`}
     ${known && html`<${Grid} ...${{ job, axes: known, cells, setAxes, set }}
       usable=${usable ?? 0} />`}
   </section>`;
@@ -86,6 +78,8 @@ function Grid({ job, axes, cells, usable, setAxes, set }) {
   const across = AXES[axes.across]?.values ?? [];
   const down = AXES[axes.down]?.values ?? [];
   const total = across.length * down.length;
+  const { by = "memory" } = axes;
+  const times = timesOf(axes, cells);
   const choose = (/** @type {"across" | "down"} */ axis) => (/** @type {Event} */ event) =>
     setAxes({ ...axes, [axis]: /** @type {HTMLSelectElement} */ (event.currentTarget).value });
   return html`<div class="map-axes">
@@ -98,13 +92,21 @@ function Grid({ job, axes, cells, usable, setAxes, set }) {
               ${label}</option>`,
           )}</select></label>`,
       )}
+      <div class="ways" role="group" aria-label="What colours the map">
+        ${/** @type {const} */ (["memory", "time"]).map(
+          (each) => html`<button type="button" key=${each} aria-pressed=${by === each}
+            onClick=${() => setAxes({ ...axes, by: each === "time" ? each : undefined })}>
+            ${each}</button>`,
+        )}</div>
       <span class="progress" role="status">${cells.size < total
         ? html`<progress max=${total} value=${cells.size}
           aria-label="layouts answered"></progress> ${cells.size} of ${total}`
         : `${total} layouts`}</span>
     </div>
     <${Scroll} label="Map"><table class="map"
-      aria-label="GiB free of the card, by the expected need">
+      aria-label=${by === "time"
+        ? "Time of a step of what fits"
+        : "GiB free of the card, by the expected need"}>
       <thead><tr><th scope="col" class="corner">
         ${AXES[axes.down]?.label} ↓<br />${AXES[axes.across]?.label} →</th>
         ${across.map((value) => html`<th key=${value} scope="col"
@@ -113,34 +115,55 @@ function Grid({ job, axes, cells, usable, setAxes, set }) {
         (y) => html`<tr key=${y}><th scope="row" class="figure">${abbreviated(y)}</th>
           ${across.map((x) => {
             const present = at(job, axes.across) === x && at(job, axes.down) === y;
-            return html`<td key=${x}><${CellButton} cell=${cells.get(key(x, y))}
-              ...${{ usable, present }}
-              act=${() => set(put(put(job, axes.across, x), axes.down, y))} /></td>`;
+            const cell = cells.get(key(x, y));
+            return html`<td key=${x}><${CellButton} ...${{ cell, usable, times, present }}
+              act=${() => cell && set(patched(job, cell.patch))} /></td>`;
           })}</tr>`,
       )}</tbody></table></${Scroll}>
-    <p class="note">${usable ? MEANING : "GiB needed; name a card to see what is free."}
-      <span class="hint"> Click to use a layout.</span></p>`;
+    <${Key} ...${{ by, usable, times }}
+      cells=${[...cells.values()]} />`;
 }
 
-const MEANING =
-  "GiB free of the card by the expected need; − is missing. " +
-  "✓ fits even by the high bound, ≈ is tight, × is refused.";
 const SIGNS = { fits: "✓", tight: "≈", does_not_fit: "", unknown: "?" };
 
-/** @param {{cell: Cell | undefined, usable: number, present: boolean, act: () => void}} props */
-function CellButton({ cell, usable, present, act }) {
+/** The times of what fits, or may; none where the map is of memory.
+ * @param {Axes} axes
+ * @param {Map<string, Cell>} cells
+ */
+function timesOf({ by }, cells) {
+  if (by !== "time") return null;
+  const times = [...cells.values()].flatMap(({ time, verdict }) =>
+    time !== null && verdict !== "does_not_fit" ? [time] : [],
+  );
+  return { least: Math.min(...times), most: Math.max(...times) };
+}
+
+/**
+ * @param {{cell: Cell | undefined, usable: number, present: boolean, act: () => void,
+ *   times: import("./shades.js").Times | null}} props
+ */
+function CellButton({ cell, usable, times, present, act }) {
   if (!cell) return html`<span class="cell"></span>`;
   if (cell.reason) return html`<${Refused} reason=${cell.reason} act=${act} />`;
-  const free = usable - cell.needed;
-  const index = usable ? Math.round(5 - 5 * Math.max(-1, Math.min(1, free / usable))) : 5;
-  const needed = `${gib(cell.needed)} needed`;
-  const words = cell.verdict ? `${VERDICTS[cell.verdict]}, ${needed}` : needed;
-  const shade = `${DARK.has(index) ? "dark" : "pale"} ${present ? "present" : ""}`;
-  return html`<button type="button" class=${`cell ${shade}`} title=${words} onClick=${act}
-    style=${{ backgroundColor: FREE_TO_MISSING[index] }}>
-    <span aria-hidden="true">${cell.verdict ? SIGNS[cell.verdict] : ""}</span>
-    ${" "}${brief(usable ? free : cell.needed)}
+  const { verdict, needed, time, split } = cell;
+  const words = [
+    ...(verdict ? [VERDICTS[verdict]] : []),
+    `${gib(needed)} needed`,
+    ...(time === null ? [] : [`${seconds(time)} a step`]),
+    ...(split ? [`with ${split}`] : []),
+  ].join(", ");
+  const shade = shadeOf(cell, usable, times);
+  const figure = times ? briefly(time) : brief(usable ? usable - needed : needed);
+  return html`<button type="button" class=${`cell ${shade.words} ${present ? "present" : ""}`}
+    title=${words} onClick=${act} style=${{ backgroundColor: shade.ground }}>
+    <span aria-hidden="true">${verdict ? SIGNS[verdict] : ""}${split ? "÷" : ""}</span>
+    ${" "}${figure}
     <span class="hidden"> ${words}</span></button>`;
+}
+
+/** Seconds without their unit. @param {number | null} time */
+function briefly(time) {
+  return time === null ? "–" : time.toPrecision(time < 100 ? 2 : 3);
 }
 
 /** @param {{reason: string, act: () => void}} props */
@@ -171,7 +194,8 @@ const NONE = new Map();
 function useCells(job, axes, headroom) {
   const question = JSON.stringify([
     axes && put(put(job, axes.across, undefined), axes.down, undefined),
-    axes,
+    axes?.across,
+    axes?.down,
     headroom,
   ]);
   const [answers, setAnswers] = useState({ question, cells: NONE });
@@ -214,15 +238,15 @@ async function* answered(job, axes, headroom, signal) {
   const found = /** @type {Map<string, Cell>} */ (new Map());
   for (let first = 0; first < changes.length; first += BATCH) {
     const part = changes.slice(first, first + BATCH);
-    const policy = { headroom_ratio: headroom };
-    const question = { job: complete(job), changes: part, policy };
-    const { jobs } = await ask("v1/compare", question, signal);
-    for (const { id, comparison, problem } of jobs) {
-      found.set(id, {
-        verdict: comparison?.verdict ?? null,
-        needed: comparison?.binding.device_bytes.expected ?? 0,
-        reason: problem?.detail,
-      });
+    try {
+      for (const [id, cell] of await compared(job, part, headroom, signal)) found.set(id, cell);
+    } catch (error) {
+      const problem = problemOf(error);
+      if (!problem) throw error;
+      // What costs too much leaves the rest of the map as it is.
+      const reason = reasons(problem).join("; ");
+      for (const { id, patch } of part)
+        found.set(id, { verdict: null, needed: 0, time: null, reason, patch });
     }
     yield new Map(found);
   }

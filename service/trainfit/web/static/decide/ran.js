@@ -1,85 +1,76 @@
-/** What the run has printed, an error of a full memory above all: what held it, and what helps. */
-
-import { useAsked } from "../asked.js";
-import { Scroll } from "../see/scroll.js";
-import { html, useState } from "../vendor/htm-preact.js";
-import { capital, gib, plain, range, size } from "../words.js";
-import { inWords } from "./suggestions.js";
-
-/**
- * @typedef {import("trainfit").Reconciled} Reconciled
- * @typedef {import("trainfit").Component} Component
- * @typedef {import("trainfit").Change} Change
- * @typedef {import("trainfit").Job} Job
- * @typedef {((patch: Change[]) => void) | null} Apply null while the job is another
+/** What the run has printed, an error of a full memory above all: beside the prediction, and what
+ * the next run learns from it.
  */
 
-const MOST = 4;
+import { useAsked } from "../asked.js";
+import { objectOf } from "../ask/config.js";
+import { reasons } from "../job/said.js";
+import { html, useState } from "../vendor/htm-preact.js";
+import { capital, counted } from "../words.js";
+import { Learn } from "./learn.js";
+import { Found } from "./reconciled.js";
 
-/** @param {{job: Job, apply: Apply}} props */
-export function Ran({ job, apply }) {
+/**
+ * @typedef {import("trainfit").Job} Job
+ * @typedef {import("trainfit").Run} Run
+ * @typedef {((patch: import("trainfit").Change[]) => void) | null} Apply null while the job is
+ *   another
+ */
+
+/**
+ * @param {{job: Job, apply: Apply, timed: import("../asked.js").Asked<"v1/estimate">,
+ *   use: (job: Job) => void}} props
+ */
+export function Ran({ job, apply, timed, use }) {
   const [text, setText] = useState("");
-  const [said, setSaid] = useState("");
-  const asked = said ? { ...job, run: { artifacts: [{ name: "pasted", text: said }] } } : null;
-  const { answer, problem, stale } = useAsked("v1/reconcile", asked);
-  const found = asked && !stale ? answer : null;
-  return html`<section class=${`card ran ${said ? "" : "idle"}`} aria-labelledby="ran-title">
-    <div class="card-head"><h2 id="ran-title">What the run said</h2></div>
+  const [files, setFiles] = useState(/** @type {File[]} */ ([]));
+  const [run, setRun] = useState(/** @type {Run | null} */ (null));
+  const { answer, problem, stale } = useAsked("v1/reconcile", run ? { ...job, run } : null);
+  const artifacts = run?.artifacts ?? [];
+  const logs = useAsked("v1/measurements:from-logs", artifacts.length ? { artifacts } : null);
+  const found = run ? answer : null;
+  const outdated = found !== null && stale;
+  const seconds = timed.stale ? null : (timed.answer?.step_seconds ?? null);
+  return html`<section class=${`card ran ${run ? "" : "idle"} ${outdated ? "stale" : ""}`}
+    aria-labelledby="ran-title">
+    <div class="card-head"><h2 id="ran-title">What the run said</h2>
+      ${outdated && html`<strong class="not">not this run</strong>`}</div>
     <p class="note">Paste its error or its log: what held the memory, and which changes make it
       fit.</p>
     <textarea aria-label="An error or a log of the run" rows="3" spellcheck="false" value=${text}
       placeholder="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate …"
       onInput=${(/** @type {Event} */ event) =>
         setText(/** @type {HTMLTextAreaElement} */ (event.currentTarget).value)}></textarea>
-    <button type="button" disabled=${!text.trim()} onClick=${() => setSaid(text)}>
-      Put beside the prediction</button>
-    ${asked && !stale && problem && html`<p class="note">${capital(problem.detail)}.</p>`}
-    ${found && html`<${Found} ...${{ found, apply }} />`}
+    <div class="row">
+      <button type="button" disabled=${!text.trim() && !files.length}
+        onClick=${async () => setRun(await runOf(text, files))}>Put beside the prediction</button>
+      <label class="link">${files.length ? counted(files.length, "file") : "or choose logs …"}
+        <input type="file" multiple class="hidden" aria-label="Logs, or a summary of a snapshot"
+          onChange=${(/** @type {Event} */ event) =>
+            setFiles([.../** @type {HTMLInputElement} */ (event.currentTarget).files ?? []])} />
+      </label></div>
+    ${run && !stale && problem &&
+    html`<p class="note">${capital(reasons(problem).join("; "))}.</p>`}
+    ${found && run && html`<${Found} ...${{ found, seconds }} apply=${outdated ? null : apply}
+        speeds=${logs.stale ? [] : (logs.answer?.speeds ?? [])} />
+      <${Learn} ...${{ job, run, use }} />`}
   </section>`;
 }
 
-/** @param {{found: Reconciled, apply: Apply}} props */
-function Found({ found, apply }) {
-  const { comparisons, explanations, findings, unread } = found;
-  return html`<div role="status">
-    ${!comparisons.length &&
-    html`<p>No figure of memory was found${unread.length > 0 && `: ${unread[0]?.why}`}.</p>`}
-    ${findings.map(({ message }) => html`<p key=${message}>${capital(message)}.</p>`)}
-    ${comparisons.length > 0 && html`<p>${held(found)}</p>
-    <${Scroll} label="Measured beside predicted"><table>
-      <thead><tr><th scope="col">bytes</th><th scope="col" class="figure">rank</th>
-        <th scope="col" class="figure">measured</th><th scope="col" class="figure">predicted</th>
-        <th scope="col">is</th></tr></thead>
-      <tbody>${comparisons.map(
-        ({ quantity, rank, measured_bytes, at_least, predicted, verdict, why }) => html`<tr
-          key=${`${quantity} ${rank}`}><th scope="row">${quantity}</th>
-          <td class="figure">${rank}</td>
-          <td class="figure">${at_least ? "≥ " : ""}${gib(measured_bytes)}</td>
-          <td class="figure">${predicted ? range(predicted.low, predicted.high) : ""}</td>
-          <td>${why ?? plain(verdict)}</td></tr>`,
-      )}</tbody></table></${Scroll}>`}
-    ${explanations.length > 0 &&
-    html`<${Scroll} label="What would explain it"><table>
-      <thead><tr><th scope="col">what would explain it</th>
-        <th scope="col" class="figure">bytes</th><td></td></tr></thead>
-      <tbody>${explanations.map(
-        ({ meaning, bytes, patch }) => html`<tr key=${meaning}>
-          <th scope="row">${meaning}</th><td class="figure">${size(bytes)}</td>
-          <td>${patch.length > 0 &&
-          html`<button type="button" aria-label=${`Apply: ${inWords(patch)}`} disabled=${!apply}
-            onClick=${() => apply?.(patch)}>Apply</button>`}</td></tr>`,
-      )}</tbody></table></${Scroll}>`}
-  </div>`;
-}
-
-/** What held the memory of the rank that said something, by what is predicted of its stage.
- * @param {Reconciled} found
+/** What was pasted and the files that were chosen: logs, and what summarises a recording.
+ * @param {string} text
+ * @param {File[]} files
+ * @returns {Promise<Run>}
  */
-export function held({ comparisons, estimate }) {
-  const seen = comparisons.find(({ pp_rank }) => pp_rank !== null)?.pp_rank;
-  const rank = seen ?? estimate.binding.pp_rank;
-  const components = estimate.stages[rank]?.components ?? [];
-  const largest = components.toSorted((one, other) => other.bytes - one.bytes).slice(0, MOST);
-  const parts = largest.map(({ name, bytes }) => `${plain(name)} ${gib(bytes)}`).join(", ");
-  return `What holds the memory of stage ${rank}: ${parts}.`;
+async function runOf(text, files) {
+  const read = await Promise.all(
+    files.map(async (file) => ({ name: file.name, text: await file.text() })),
+  );
+  const summaries = read.map((file) => objectOf(file.text)).filter((each) => each?.segments);
+  const logs = read.filter((file) => !objectOf(file.text)?.segments);
+  const pasted = text.trim() ? [{ name: "pasted", text }] : [];
+  return {
+    artifacts: [...pasted, ...logs],
+    ...(summaries[0] ? { snapshot_summary: /** @type {any} */ (summaries[0]) } : {}),
+  };
 }

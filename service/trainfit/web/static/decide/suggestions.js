@@ -1,7 +1,6 @@
 /** Changes that help where a job does not simply fit, each applied with one click. */
 
-import { nameOf, said } from "../job/difference.js";
-import { leaves } from "../job/pointer.js";
+import { inWords } from "../job/said.js";
 import { Scroll } from "../see/scroll.js";
 import { html, useState } from "../vendor/htm-preact.js";
 import { gib, VERDICTS } from "../words.js";
@@ -21,7 +20,7 @@ const FEW = 4;
 export function Suggestions({ suggestions: found, verdict, apply }) {
   const [all, setAll] = useState(false);
   const suggestions = found === "unanswered" ? null : found;
-  return html`<section class=${`card suggestions ${verdict === "fits" ? "" : "roomy"}`}
+  return html`<section class=${`card suggestions ${verdict === "fits" ? "idle" : "roomy"}`}
     aria-labelledby="suggestions-title">
     <div class="card-head"><h2 id="suggestions-title">What would help</h2></div>
     ${verdict === "fits" && html`<p class="note">It fits as it is.</p>`}
@@ -60,15 +59,4 @@ function outcome(verdict) {
     : verdict === "unknown"
       ? "is unknown"
       : VERDICTS[verdict];
-}
-
-/** @param {Change[]} patch */
-export function inWords(patch) {
-  return patch
-    .flatMap((change) =>
-      change.op === "remove"
-        ? [`without ${nameOf(change.path)}`]
-        : leaves(change.value, change.path).map(([pointer, value]) => said(pointer, value)),
-    )
-    .join(", ");
 }

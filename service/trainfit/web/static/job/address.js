@@ -12,8 +12,11 @@ import { leaves, put } from "./pointer.js";
 /** @typedef {import("trainfit").Job} Job */
 /** @typedef {import("../state.js").State} State */
 
-const PARTS = ["model", "parallelism", "training", "framework", "gpu", "estimator_version"];
-const WHOLE = ["/model/hf_config", "/model/spec"];
+const PARTS = [
+  ...["model", "parallelism", "training", "framework", "gpu"],
+  ...["estimator_version", "calibration"],
+];
+const WHOLE = ["/model/hf_config", "/model/spec", "/calibration"];
 
 /**
  * @param {State} state
@@ -23,7 +26,7 @@ export function toAddress(state) {
   const parameters = new URLSearchParams(fieldsOf(state.job));
   if (state.headroom) parameters.set("headroom", String(state.headroom));
   if (state.stage !== null) parameters.set("stage", String(state.stage));
-  if (state.map) parameters.set("map", `${state.map.across},${state.map.down}`);
+  if (state.map) parameters.set("map", Object.values(state.map).filter(Boolean).join());
   for (const pin of state.pins) {
     parameters.append("pin", pin.name);
     for (const [field, value] of fieldsOf(pin.job)) parameters.append(`pin.${field}`, value);
@@ -41,14 +44,14 @@ export function fromAddress(address, initial) {
   const parameters = new URLSearchParams(address.replace(/^#/, ""));
   const job = jobOf(parameters);
   if (!job) return initial;
-  const [across, down] = (parameters.get("map") ?? "").split(",");
+  const [across, down, by] = (parameters.get("map") ?? "").split(",");
   const stage = parameters.get("stage");
   return {
     ...initial,
     job,
     headroom: ratio(parameters.get("headroom")),
     stage: stage !== null && /^\d+$/.test(stage) ? Number(stage) : null,
-    map: across && down ? { across, down } : null,
+    map: across && down ? { across, down, ...(by === "time" ? { by } : {}) } : null,
     pins: pinsOf(parameters),
   };
 }
@@ -91,6 +94,7 @@ function fieldsOf(job) {
 
 /** @param {unknown} part @param {string} pointer @returns {[string, Json][]} */
 function leavesOf(part, pointer) {
+  if (WHOLE.includes(pointer)) return [[pointer, /** @type {Json} */ (part)]];
   if (pointer !== "/model" || part === null || typeof part !== "object")
     return leaves(part, pointer);
   return Object.entries(part).flatMap(([name, inner]) => {

@@ -1,57 +1,38 @@
 /** What one job says otherwise than another, in a few words. */
 
 import { leaves } from "./pointer.js";
+import { nameOf, phrases } from "./said.js";
 
 /** @typedef {import("trainfit").Job} Job */
-
-/** Fields that are called by their own name, without that of the part they stand in. */
-const SHORT = {
-  "/framework/name": "",
-  "/gpu": "",
-  "/model/hf_id": "",
-  "/training/recompute/granularity": "recompute",
-};
-
-/** @param {string} pointer */
-export function nameOf(pointer) {
-  return (
-    SHORT[/** @type {keyof SHORT} */ (pointer)] ??
-    (pointer.split("/").pop() ?? "").replaceAll("_", " ")
-  );
-}
-
-/** @param {string} pointer @param {unknown} value */
-export function said(pointer, value) {
-  if (typeof value === "boolean") return value ? nameOf(pointer) : `no ${nameOf(pointer)}`;
-  const text = Array.isArray(value)
-    ? value.join(", ")
-    : typeof value === "object" && value
-      ? "…"
-      : String(value);
-  return `${nameOf(pointer)} ${text}`.trim();
-}
+/** @typedef {import("trainfit").Json} Json */
 
 /**
  * @param {Job} job
  * @param {Job} baseline
- * @returns {string[]} one entry for each field that differs
+ * @returns {string[]} what is given otherwise, and then what is given no longer
  */
 export function differences(job, baseline) {
   const before = fields(baseline);
   const after = fields(job);
-  const pointers = [...new Set([...before.keys(), ...after.keys()])];
-  return pointers
-    .filter((pointer) => JSON.stringify(before.get(pointer)) !== JSON.stringify(after.get(pointer)))
-    .map((pointer) =>
-      after.has(pointer)
-        ? said(pointer, after.get(pointer))
-        : `${nameOf(pointer) || pointer.split("/")[1]} unset`,
-    );
+  const changed = [...new Set([...before.keys(), ...after.keys()])].filter(
+    (pointer) => JSON.stringify(before.get(pointer)) !== JSON.stringify(after.get(pointer)),
+  );
+  const given = changed.flatMap((pointer) => {
+    const value = after.get(pointer);
+    return value === undefined ? [] : [/** @type {[string, Json]} */ ([pointer, value])];
+  });
+  const unset = changed.filter((pointer) => !after.has(pointer));
+  return [
+    ...phrases(given),
+    ...unset.map((pointer) => `${nameOf(pointer) || pointer.split("/")[1]} unset`),
+  ];
 }
 
 /** @param {Job} job */
 function fields(job) {
-  return new Map(leaves(job).filter(([pointer]) => !pointer.startsWith("/model/hf_config/")));
+  const told = (/** @type {[string, Json]} */ [pointer]) =>
+    !pointer.startsWith("/model/hf_config/") && !/^\/calibration\/(?!digest)/.test(pointer);
+  return new Map(leaves(job).filter(told));
 }
 
 /** The layout in a few words. @param {Job} job */

@@ -24,6 +24,7 @@ import { at, put, steps } from "./pointer.js";
  * @property {boolean} optional Whether null may stand there.
  * @property {string} description
  * @property {Json} [default]
+ * @property {Record<string, string[]>} only The frameworks that honour a value, where not all do.
  */
 
 /** @type {Form} */
@@ -71,7 +72,26 @@ export class JobSchema {
   }
 
   /**
-   * Pointers to the fields of the object at a pointer; none where something else stands.
+   * Whether the framework that a job names honours a field; what a job has is shown anyway.
+   * @param {string} pointer
+   * @param {unknown} job
+   */
+  honours(pointer, job) {
+    const framework = at(job, "/framework/name");
+    if (typeof framework !== "string" || at(job, pointer) !== undefined) return true;
+    let schema = /** @type {Schema | undefined} */ (this.schemas.Job);
+    let value = /** @type {any} */ (job);
+    for (const step of steps(pointer)) {
+      schema = schema && this.#object(schema, value)?.fields[step];
+      if (schema?.["x-frameworks"]?.includes(framework) === false) return false;
+      value = value?.[step];
+    }
+    return true;
+  }
+
+  /**
+   * Pointers to the fields of the object at a pointer; none where something else stands, and none
+   * that the framework of the job does not honour.
    * @param {string} pointer
    * @param {unknown} job
    * @returns {string[]}
@@ -81,7 +101,8 @@ export class JobSchema {
     const form = field && (formOf(field, at(job, pointer)) ?? untold(field));
     return Object.keys(form?.fields ?? {})
       .filter((name) => name !== form?.tag?.field && (pointer || !WHOLE.includes(name)))
-      .map((name) => `${pointer}/${name}`);
+      .map((name) => `${pointer}/${name}`)
+      .filter((each) => this.honours(each, job));
   }
 
   /**
@@ -157,9 +178,8 @@ export class JobSchema {
       forms: this.#formsOf(schema),
       optional: (schema.anyOf ?? []).some((/** @type {Schema} */ each) => each.type === "null"),
       description: schema.description ?? "",
-      // A union has none: of its forms one has it.
-      default: [schema, ...(schema.anyOf ?? schema.oneOf ?? [])].find((each) => "default" in each)
-        ?.default,
+      default: schema["x-default"],
+      only: schema["x-frameworks-by-value"] ?? {},
     };
   }
 

@@ -1,5 +1,6 @@
 /** What the answer rests on: what is taken for granted, and the values that were filled in. */
 
+import { wayTo } from "../job/said.js";
 import { Scroll } from "./scroll.js";
 import { html } from "../vendor/htm-preact.js";
 import { counted } from "../words.js";
@@ -17,7 +18,7 @@ export function Basis({ estimate }) {
           ${["field", "value", "from", "why"].map((name) => html`<th key=${name}
             scope="col">${name}</th>`)}</tr></thead>
         <tbody>${estimate.defaults.map(
-          (each) => html`<tr key=${each.pointer}><th scope="row"><code>${each.pointer}</code></th>
+          (each) => html`<tr key=${each.pointer}><th scope="row">${wayTo(each.pointer)}</th>
             <td>${JSON.stringify(each.value)}</td><td>${each.origin}</td><td>${each.why}</td></tr>`,
         )}</tbody></table></${Scroll}>
     </details>

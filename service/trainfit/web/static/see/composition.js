@@ -2,7 +2,7 @@
 
 import { Scroll } from "./scroll.js";
 import { html } from "../vendor/htm-preact.js";
-import { counted, gib, number, plain, range, ratio } from "../words.js";
+import { counted, gib, number, percent, plain, range, ratio } from "../words.js";
 import { colourOf } from "./components.js";
 
 /**
@@ -37,11 +37,6 @@ export function Composition({ stage }) {
         <td>${range(bytes.low, bytes.high)} · ${meaning}</td></tr>`,
     )}</tfoot>
   </table></${Scroll}>`;
-}
-
-/** @param {number} share */
-function percent(share) {
-  return share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`;
 }
 
 /** @param {Component} component @param {Stage} stage */

@@ -33,12 +33,12 @@ export function StageDetail({ answer, rank }) {
         : html`<p class="note placeholder">${current ? NOT_DRAWN : ""}</p>`}
     </section>
     ${stage.reserved_basis === "replayed" &&
-    html`<section class="card" aria-labelledby="allocator-title">
+    html`<section class="card allocator" aria-labelledby="allocator-title">
       <div class="card-head"><h2 id="allocator-title">PyTorch's allocator on stage ${rank}</h2>
         <span class="note">allocated and reserved</span></div>
       <${Allocator} job=${answer.job} rank=${rank} />
     </section>`}
-    <section class=${card} aria-labelledby="modules-title">
+    <section class=${`${card} modules`} aria-labelledby="modules-title">
       <div class="card-head"><h2 id="modules-title">Modules of stage ${rank}</h2></div>
       ${current
         ? html`<${ModuleTree} ledger=${current} stage=${stage} />`

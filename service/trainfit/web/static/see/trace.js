@@ -2,6 +2,8 @@
 
 import { askFile, problemOf } from "../api.js";
 import { useAsked } from "../asked.js";
+import { reasons } from "../job/said.js";
+import { save } from "../share/save.js";
 import { html, useState } from "../vendor/htm-preact.js";
 import { counted, gib, number, plain } from "../words.js";
 import { COMPONENTS } from "./components.js";
@@ -30,7 +32,7 @@ export function Allocator({ job, rank }) {
     return html`<p><button type="button" onClick=${() => open(key)}>Replay the allocator</button>
       <span class="note"> shows what it caches, moment by moment</span></p>`;
   }
-  if (problem) return html`<p class="note">${problem.detail}</p>`;
+  if (problem) return html`<p class="note">${reasons(problem).join("; ")}</p>`;
   if (!answer || stale) return html`<p class="note placeholder"></p>`;
   return html`<${Moments} trace=${answer} />
     <${Tensors} trace=${answer} />
@@ -103,10 +105,8 @@ function Snapshot({ question }) {
   const [said, say] = useState("");
   const download = async () => {
     try {
-      const address = URL.createObjectURL(await askFile("v1/trace:snapshot", question));
-      const link = document.createElement("a");
-      Object.assign(link, { href: address, download: "predicted.pickle" }).click();
-      URL.revokeObjectURL(address);
+      const file = await askFile("v1/trace:snapshot", question);
+      save(file, file.type, "predicted.pickle");
     } catch (error) {
       say(problemOf(error)?.detail ?? "");
     }

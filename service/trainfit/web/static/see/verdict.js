@@ -8,6 +8,8 @@ import { capital, gib, plain, range, VERDICTS } from "../words.js";
  * @typedef {import("trainfit").FitCheck} FitCheck
  */
 
+/** The assumption that is told where a calibration does not count. */
+const UNUSED = "calibration-unused";
 const SIGNS = { fits: "✓", tight: "≈", does_not_fit: "✗", unknown: "?" };
 
 /** @param {{estimate: Estimate, fit: FitCheck | null, cardName: string}} props */
@@ -16,6 +18,8 @@ export function Verdict({ estimate, fit, cardName }) {
   const stage = stages[binding.pp_rank];
   const { low, expected, high } = binding.device_bytes;
   const where = stages.length > 1 ? `Stage ${binding.pp_rank} needs most: ` : "Each GPU needs ";
+  const unused = estimate.assumptions.find(({ id }) => id === UNUSED);
+  const bare = stage?.uncalibrated_device_bytes;
   const layer = stage?.peak.layer;
   const ofLayer = layer !== null && layer !== undefined ? ` of layer ${layer}` : "";
   return html`<div class=${`verdict ${fit?.verdict ?? "none"}`} role="status" aria-atomic="true">
@@ -29,8 +33,18 @@ export function Verdict({ estimate, fit, cardName }) {
     <p>${where}<b>${gib(expected)}</b> on the device (${range(low, high)}), at
       ${" "}${plain(binding.moment)}${ofLayer},
       most of it ${plain(binding.component)}.</p>
+    ${bare && html`<p class="bare">Without your calibration: ${gib(bare.expected)}
+      ${" "}(${range(bare.low, bare.high)})${fit?.uncalibrated_verdict &&
+      `, ${VERDICTS[fit.uncalibrated_verdict]}`}.</p>`}
+    ${unused && html`<p class="bare">${unused.text}</p>`}
     ${estimate.warnings.map((warning) => html`<p key=${warning} class="warnings">${warning}</p>`)}
   </div>`;
+}
+
+/** The verdict in a line. @param {FitCheck} fit @param {string} cardName */
+export function told(fit, cardName) {
+  const usable = `${gib(fit.usable_bytes)} usable`;
+  return `${sentence(fit, cardName)} (${usable}): ${margin(fit)}`;
 }
 
 /** @param {FitCheck} fit @param {string} cardName */
@@ -38,6 +52,11 @@ function sentence(fit, cardName) {
   if (fit.verdict === "unknown") return `Unknown whether it fits ${cardName}`;
   if (fit.verdict === "tight") return `Tight on ${cardName}: it may fit and may not`;
   return `${capital(VERDICTS[fit.verdict])} ${cardName}`;
+}
+
+/** Bytes expected to be free on the stage that needs most. @param {FitCheck} fit */
+export function leastFree({ stages }) {
+  return Math.min(...stages.map(({ margin_bytes }) => margin_bytes.expected));
 }
 
 /** What is free, or missing, on the stage that needs most. @param {FitCheck} fit */

@@ -1,6 +1,6 @@
 /** The job in the keys of its framework: what they are, their files, or why there are none. */
 
-import { nameOf } from "../job/difference.js";
+import { nameOf } from "../job/said.js";
 import { html } from "../vendor/htm-preact.js";
 
 /**

@@ -5,19 +5,26 @@ const STYLES = [
   "stroke",
   "stroke-width",
   "stroke-dasharray",
+  "paint-order",
   "font-size",
   "font-weight",
   "opacity",
 ];
 const MARGIN = 16;
-const TITLE = 34;
+const TITLE = 58;
+const LINE = 20;
+/** An upper bound on the mean width of a letter of the legend, in pixels. */
+const LETTER = 7;
+const BOX = 12;
 
 /**
  * @param {SVGSVGElement} shown
  * @param {string} title
+ * @param {string} verdict
+ * @param {[string, string][]} legend names and colours
  * @returns {string} a whole SVG document
  */
-export function standalone(shown, title) {
+export function standalone(shown, title, verdict, legend) {
   const copy = /** @type {SVGSVGElement} */ (shown.cloneNode(true));
   const originals = shown.querySelectorAll("*");
   copy.querySelectorAll("*").forEach((element, index) => {
@@ -30,7 +37,10 @@ export function standalone(shown, title) {
   const { width, height } = shown.getBoundingClientRect();
   const page = getComputedStyle(document.body);
   const surface = page.getPropertyValue("--surface");
-  const [across, down] = [width + 2 * MARGIN, height + TITLE + MARGIN];
+  const entries = placed(legend, width);
+  const below = TITLE + height + MARGIN;
+  const lines = 1 + Math.max(...entries.map(({ line }) => line));
+  const [across, down] = [width + 2 * MARGIN, below + LINE * lines + MARGIN / 2];
   const serializer = new XMLSerializer();
   const body = [...copy.childNodes].map((node) => serializer.serializeToString(node)).join("");
   const size = `width="${across}" height="${down}" viewBox="0 0 ${across} ${down}"`;
@@ -39,8 +49,33 @@ export function standalone(shown, title) {
 <rect width="${across}" height="${down}" fill="${surface}"/>
 <text x="${MARGIN}" y="24" font-size="15" font-weight="600"
   fill="${page.color}">${escaped(title)}</text>
+<text x="${MARGIN}" y="45" font-size="13" fill="${page.color}">${escaped(verdict)}</text>
 <g transform="translate(${MARGIN} ${TITLE})">${body}</g>
+<g font-size="12" fill="${page.color}">
+${entries
+  .map(({ name, colour, x, line }) => {
+    const y = below + LINE * line;
+    return `<rect x="${MARGIN + x}" y="${y}" width="${BOX}" height="${BOX}" fill="${colour}"/>
+<text x="${MARGIN + x + BOX + 5}" y="${y + 10}">${escaped(name)}</text>`;
+  })
+  .join("\n")}
+</g>
 </svg>`;
+}
+
+/** Where the entries of a legend stand, line by line.
+ * @param {[string, string][]} legend
+ * @param {number} width
+ */
+function placed(legend, width) {
+  let [x, line] = [0, 0];
+  return legend.map(([name, colour]) => {
+    const needed = BOX + 20 + LETTER * name.length;
+    if (x > 0 && x + needed > width) [x, line] = [0, line + 1];
+    const entry = { name, colour, x, line };
+    x += needed;
+    return entry;
+  });
 }
 
 /** @param {string} svg @param {number} scale @returns {Promise<Blob>} */

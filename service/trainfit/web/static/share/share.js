@@ -1,10 +1,15 @@
 /** What can be taken away: the question as a link and as commands, the answer as files. */
 
-import { html, useRef, useState } from "../vendor/htm-preact.js";
 import { useAsked } from "../asked.js";
+import { COMPONENTS } from "../see/components.js";
+import { told } from "../see/verdict.js";
+import { html, useRef, useState } from "../vendor/htm-preact.js";
+import { plain } from "../words.js";
 import { commandLine, curl, launchText } from "./command.js";
+import { copied } from "./copy.js";
 import { targetOf, WrittenFor } from "./launch.js";
 import { png, standalone } from "./picture.js";
+import { save } from "./save.js";
 import { csv } from "./table.js";
 
 /**
@@ -16,11 +21,11 @@ const WAYS = { link: "Link", curl: "curl", cli: "Command line", launch: "Launch 
 
 /**
  * @param {{state: State, answer: Answer, title: string, flags: import("./command.js").Flags,
- *   stale: boolean}} props
+ *   stale: boolean, cardName: string}} props
  */
-export function Share({ state, answer, title, flags, stale }) {
+export function Share({ state, answer, title, flags, stale, cardName }) {
   const [way, setWay] = useState(/** @type {keyof typeof WAYS} */ ("link"));
-  const [told, setTold] = useState("");
+  const [said, setSaid] = useState("");
   const shown = useRef(/** @type {HTMLElement | null} */ (null));
   const base = new URL(".", document.baseURI).href;
   const question = way === "launch" ? { job: state.job, to: targetOf(state.job) } : null;
@@ -33,19 +38,10 @@ export function Share({ state, answer, title, flags, stale }) {
     cli: () => commandLine(state.job, flags),
     launch: () => (launch.answer ? launchText(launch.answer) : ""),
   }[way]();
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      setTold("Copied.");
-    } catch {
-      // Browsers let pages copy over HTTPS and on this machine only.
-      if (shown.current) getSelection()?.selectAllChildren(shown.current);
-      setTold("Selected: copy it with the keyboard.");
-    }
-  };
+  const copy = async () => setSaid(await copied(text, shown.current));
   const choose = (/** @type {keyof typeof WAYS} */ next) => {
     setWay(next);
-    setTold("");
+    setSaid("");
   };
   return html`<section class="card share" aria-labelledby="share-title">
     <div class="card-head"><h2 id="share-title">Share and take away</h2>
@@ -55,8 +51,8 @@ export function Share({ state, answer, title, flags, stale }) {
     html`<pre ref=${shown} tabindex="0" aria-label=${`The question as ${WAYS[way]}`}>${text}</pre>`}
     <div class="row">
       ${!refused && html`<button type="button" onClick=${copy}>Copy</button>`}
-      <span class="note" role="status">${told}</span>
-      <${Files} ...${{ answer, title, stale }} />
+      <span class="note" role="status">${said}</span>
+      <${Files} ...${{ answer, title, stale, cardName }} />
     </div>
   </section>`;
 }
@@ -73,11 +69,15 @@ function Ways({ way, choose }) {
 }
 
 /** The answer as files: not while it is one to another question.
- * @param {{answer: Answer, title: string, stale: boolean}} props
+ * @param {{answer: Answer, title: string, stale: boolean, cardName: string}} props
  */
-function Files({ answer, title, stale }) {
+function Files({ answer, title, stale, cardName }) {
   const document_ = JSON.stringify(answer.fit ?? answer.estimate, null, 2);
-  const picture = () => standalone(bars(), title);
+  const verdict = answer.fit ? told(answer.fit, cardName) : "";
+  const legend = /** @type {[string, string][]} */ (
+    Object.entries(COMPONENTS).map(([name, colour]) => [plain(name), colour])
+  );
+  const picture = () => standalone(bars(), title, verdict, legend);
   const files = /** @type {const} */ ([
     ["JSON", "application/json", () => document_],
     ["CSV", "text/csv", () => csv(answer.estimate)],
@@ -100,13 +100,4 @@ function bars() {
   return /** @type {SVGSVGElement} */ (
     /** @type {unknown} */ (document.getElementById("stage-bars"))
   );
-}
-
-/** @param {BlobPart} content @param {string} type @param {string} name */
-function save(content, type, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([content], { type }));
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(link.href);
 }
