@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.accuracy import command_line, nanotron_runs, published_runs, pytorch_runs
-from tests.accuracy.outcomes import Memory, UnusableRowError, memory
+from tests.accuracy.outcomes import Memory, NotStatedError, UnusableRowError, memory
 from trainfit.estimator.results import Interval, Stage
 from trainfit.questions.estimate import answer
 from trainfit.specs.job import Job
@@ -38,14 +38,14 @@ def check_usable(row: Row) -> None:
     """Raise UnusableRowError for a row that is no truth of its own."""
     check_trusted(row)
     if row.get("duplicate_measurement_of") is not None:
-        raise UnusableRowError("the same measurement as another row")
+        raise NotStatedError("the same measurement as another row")
     if not row["complete"] and not row.get("near_complete"):
-        raise UnusableRowError("incomplete: a formula cannot be run on it without guessing")
+        raise NotStatedError("incomplete: a formula cannot be run on it without guessing")
 
 
 def check_trusted(row: Row) -> None:
     if row.get("trusted") is False:
-        raise UnusableRowError("the row says that it is not to be trusted")
+        raise NotStatedError("the row says that it is not to be trusted")
 
 
 BENCHMARK_CSV = "benchmark CSV memory"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.accuracy import published_runs
-from tests.accuracy.outcomes import UnusableRowError
+from tests.accuracy.outcomes import NotStatedError
 from trainfit.specs.job import Job
 
 Row = dict[str, Any]
@@ -19,9 +19,9 @@ def job_of(row: Row) -> Job:
     """The job of a row of `measured.jsonl` or `runs.jsonl`."""
     model, layout, training = row["model"], row["parallelism"], row["training"]
     if training["micro_batch"] is None or training["seq_len"] is None:
-        raise UnusableRowError("the micro-batch or the sequence length is not stated")
+        raise NotStatedError("the micro-batch or the sequence length is not stated")
     if layout["sharding"] is None:
-        raise UnusableRowError("the ZeRO stage is not stated")
+        raise NotStatedError("the ZeRO stage is not stated")
     scatters = layout["tp_mode"] == "REDUCE_SCATTER"
     return Job.model_validate(
         {

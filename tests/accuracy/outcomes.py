@@ -16,6 +16,10 @@ class UnusableRowError(ValueError):
     """A row that is not to be priced: it is no truth, or says what a job has no field for."""
 
 
+class NotStatedError(UnusableRowError):
+    """A row that leaves open, or contradicts, what was run: nobody could price it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Bytes that a real run took beside those that the service expected."""
@@ -88,6 +92,8 @@ class Outcome:
     failed: bool = False
     """True where the runner or the service broke on the row, which is neither a figure nor a
     refusal."""
+    stated: bool = True
+    """Whether the row says what was run."""
 
     @property
     def priced(self) -> bool:

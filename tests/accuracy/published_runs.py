@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from tests.accuracy.cards import card_of
-from tests.accuracy.outcomes import UnusableRowError
+from tests.accuracy.outcomes import NotStatedError, UnusableRowError
 from trainfit.specs.job import Job
 
 Row = dict[str, Any]
@@ -29,7 +29,7 @@ def job_of(row: Row) -> Job:
     """The job of a row of Megatron's in `measured.jsonl` or `runs.jsonl` without a command line."""
     model, layout, training = row["model"], row["parallelism"], row["training"]
     if missing := [name for name in ("hidden", "layers", "vocab") if model.get(name) is None]:
-        raise UnusableRowError(f"the model's {', '.join(missing)} are not stated")
+        raise NotStatedError(f"the model's {', '.join(missing)} are not stated")
     if options := [name for name in NO_FIELD if training.get(name)]:
         raise UnusableRowError(f"a job has no field for {', '.join(options)}")
     return Job.model_validate(
@@ -130,12 +130,12 @@ def _sharding_of(words: str) -> str:
     ):
         if re.search(pattern, spelled):
             return strategy
-    raise UnusableRowError(f"the sharding {words!r} is not understood")
+    raise NotStatedError(f"the sharding {words!r} is not understood")
 
 
 def training_of(training: Row, notes: str, recipe: Row) -> Row:
     if training["micro_batch"] is None or training["seq_len"] is None:
-        raise UnusableRowError("the micro-batch or the sequence length is not stated")
+        raise NotStatedError("the micro-batch or the sequence length is not stated")
     dropout = training.get("dropout") or 0.0
     fusion = training.get("cross_entropy_fusion")
     return stated(
@@ -178,7 +178,7 @@ def precision_of(words: str, notes: str) -> Row | str:
         return "fp16"
     if re.fullmatch(r"bf16(, fp32 grads)?", spelled):
         return {"gradients": "bf16" if "bf16 grad reduce" in notes else "fp32"}
-    raise UnusableRowError(f"the precision {words!r} is not understood")
+    raise NotStatedError(f"the precision {words!r} is not understood")
 
 
 FP8_RECIPES = {
@@ -194,7 +194,7 @@ def _fp8_recipe(words: str) -> str:
     for pattern, recipe in FP8_RECIPES.items():
         if re.search(pattern, words.casefold()):
             return recipe
-    raise UnusableRowError(f"the fp8 recipe of {words!r} is not stated")
+    raise NotStatedError(f"the fp8 recipe of {words!r} is not stated")
 
 
 def optimizer_of(training: Row) -> Row:
@@ -204,6 +204,8 @@ def optimizer_of(training: Row) -> Row:
     return stated(
         {
             "name": name,
+            # No row's optimizer was made by Trainer.
+            "embedding_moments_in_fp32": False if name == "adamw8bit" else None,
             "exp_avg_dtype": moments,
             "exp_avg_sq_dtype": moments,
             "implementation": "foreach" if "foreach" in spelled else None,
@@ -218,7 +220,7 @@ def recompute_of(recompute: Row | None) -> Row:
     if granularity is None or said.get("modules") == []:
         return {}
     if granularity not in ("full", "selective"):
-        raise UnusableRowError(f"the recompute {granularity!r} is not understood")
+        raise NotStatedError(f"the recompute {granularity!r} is not understood")
     if granularity == "selective" and method is not None:
         raise UnusableRowError(f"a job has no field for {method}")
     layers = said.get("num_layers")
@@ -240,7 +242,7 @@ def backend_of(words: str | None) -> str:
     for backend in ("auto", "flash/fused", "unfused", "fused", "flash", "sdpa"):
         if backend in spelled:
             return "auto" if backend == "flash/fused" else backend
-    raise UnusableRowError(f"the attention {words!r} is not understood")
+    raise NotStatedError(f"the attention {words!r} is not understood")
 
 
 def moe_of(training: Row) -> Row:
@@ -266,7 +268,7 @@ def peft_of(training: Row, notes: str) -> Row | None:
     if noted is not None:
         rank, targets = rank or int(noted[1]), targets or noted[2]
     if rank is None or targets is None:
-        raise UnusableRowError("the rank and the targets of the adapters are not stated")
+        raise NotStatedError("the rank and the targets of the adapters are not stated")
     return stated(
         {
             "method": "lora",

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from tests.accuracy import published_runs
-from tests.accuracy.outcomes import UnusableRowError
+from tests.accuracy.outcomes import NotStatedError, UnusableRowError
 from trainfit.specs.job import Job
 
 Row = dict[str, Any]
@@ -30,11 +30,11 @@ def job_of(row: Row, framework: str) -> Job:
     """The job of a row of `measured.jsonl` or `runs.jsonl`."""
     model, training = row["model"], row["training"]
     if missing := [name for name in ("hidden", "layers", "vocab") if model.get(name) is None]:
-        raise UnusableRowError(f"the model's {', '.join(missing)} are not stated")
+        raise NotStatedError(f"the model's {', '.join(missing)} are not stated")
     if options := [name for name in NO_FIELD if training.get(name)]:
         raise UnusableRowError(f"a job has no field for {', '.join(options)}")
     if training["micro_batch"] is None or training["seq_len"] is None:
-        raise UnusableRowError("the micro-batch or the sequence length is not stated")
+        raise NotStatedError("the micro-batch or the sequence length is not stated")
     switches = _torchtitan(row) if framework == "torchtitan" else _transformers(row)
     return Job.model_validate(
         {
@@ -141,5 +141,5 @@ def _recompute(recompute: Row | None) -> Row:
     if granularity is None:
         return {}
     if granularity not in ("full", "selective"):
-        raise UnusableRowError(f"the recompute {granularity!r} is not understood")
+        raise NotStatedError(f"the recompute {granularity!r} is not understood")
     return {"granularity": granularity}

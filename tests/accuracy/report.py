@@ -48,13 +48,42 @@ def as_text(outcomes: Sequence[Outcome]) -> str:
     """A table by group, then why rows were skipped and which rows are wrong."""
     groups = groups_of(outcomes)
     summaries = {name: summary(listed) for name, listed in groups.items()}
-    lines = [_table(summaries), ""]
+    lines = [_table(summaries), "", *_of_runs(groups), ""]
     for name, added_up in summaries.items():
         if name != OVERALL and added_up["skipped"]:
             lines += [f"skipped in {name}:"]
             lines += [f"  {count:>4}  {reason}" for reason, count in added_up["reasons"].items()]
     lines += [line for outcome in outcomes for line in _wrong(outcome)]
     return "\n".join(lines)
+
+
+RUNS = "runs-"
+"""With what the groups of runs begin whose memory is not known, but that they ran, or did not."""
+FIELD = "a job has no field for "
+
+
+def _of_runs(groups: dict[str, list[Outcome]]) -> list[str]:
+    """How many of the published runs that say what was run are priced, with which verdict where
+    they ran, and what keeps the others from it.
+    """
+    runs = [each for name, listed in groups.items() if name.startswith(RUNS) for each in listed]
+    stated = [each for each in runs if each.stated]
+    if not stated:
+        return []
+    fits = [each.figures for each in stated if isinstance(each.figures, Fit)]
+    ran = Counter(each.verdict for each in fits if each.fits)
+    why = Counter(
+        word
+        for each in stated
+        if not each.priced
+        for word in (each.reason or "").removeprefix(FIELD).split(", ")
+    )
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in ran.most_common())
+    return [
+        f"runs that say what was run: {len(stated)} of {len(runs)}; priced {len(fits)} "
+        f"({len(fits) / len(stated):.1%}); of those that ran: {verdicts}",
+        *[f"  {count:>4}  {reason}" for reason, count in why.most_common()],
+    ]
 
 
 def _errors(figures: list[Memory | Speed]) -> dict[str, Any]:

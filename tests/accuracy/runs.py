@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy import measured, performance_recipes
+from tests.accuracy import bridge_recipes, measured, performance_recipes
 from tests.accuracy.cards import card_of
-from tests.accuracy.outcomes import Fit, UnusableRowError
+from tests.accuracy.outcomes import Fit, NotStatedError, UnusableRowError
 from trainfit.decisions.verdict import verdict
 from trainfit.questions.estimate import price as price_job
+from trainfit.specs.job import Job
 
 Row = dict[str, Any]
 
@@ -41,8 +42,7 @@ def price(row: Row, folder: Path) -> dict[str, Fit]:  # noqa: ARG001
     card = card_of(row["gpu"])
     if card is None:
         raise UnusableRowError(f"the catalogue has no {row['gpu']['type']}")
-    check_expressible(row)
-    estimate = price_job(performance_recipes.completed(row, measured.job_of(row)))
+    estimate = price_job(job_of(row))
     needed = estimate.binding.device_bytes
     return {
         "": Fit(
@@ -56,11 +56,20 @@ def price(row: Row, folder: Path) -> dict[str, Fit]:  # noqa: ARG001
     }
 
 
+def job_of(row: Row) -> Job:
+    """As the recipe of the row has it, where it is known which, else as the row has it."""
+    job = bridge_recipes.job_of(row)
+    if job is not None:
+        return bridge_recipes.checked(job)
+    check_expressible(row)
+    return performance_recipes.completed(row, measured.job_of(row))
+
+
 def check_expressible(row: Row) -> None:
     """Raise UnusableRowError where a preset says what a job cannot."""
     training, tp = row["training"], row["parallelism"]["tp"]
     if training.get("task") in ("peft", "LoRA Performance"):
-        raise UnusableRowError("the adapters are not stated")
+        raise NotStatedError("the adapters are not stated")
     unknown = sorted(
         name
         for name, value in (training.get("overrides") or {}).items()

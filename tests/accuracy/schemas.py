@@ -23,7 +23,7 @@ from tests.accuracy import (
     torch_steps,
 )
 from tests.accuracy.megatron_rows import model_and_layout
-from tests.accuracy.outcomes import Figures, Outcome, UnusableRowError
+from tests.accuracy.outcomes import Figures, NotStatedError, Outcome, UnusableRowError
 from trainfit.architectures.config import ConfigError
 from trainfit.questions.dimensions import UnknownModelError
 from trainfit.resolve.findings import RefusedError
@@ -112,7 +112,8 @@ def outcomes_of_row(row: Any, folder: Path, place: str) -> list[Outcome]:
         name, group = row_id(row), schema.group(row)
         figures = schema.price(row, folder)
     except UnusableRowError as error:
-        return [Outcome(name, group, reason=str(error))]
+        stated = not isinstance(error, NotStatedError)
+        return [Outcome(name, group, reason=str(error), stated=stated)]
     except (ConfigError, RefusedError, UnknownModelError) as error:
         return [Outcome(name, group, reason=f"refused: {_words(error)}")]
     except ValidationError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.accuracy import published_runs, schemas
+from tests.accuracy import bridge_recipes, published_runs, schemas
 from tests.accuracy.__main__ import main
 from tests.accuracy.cards import card_of
 from tests.accuracy.outcomes import Speed
@@ -236,6 +236,36 @@ def test_rows_of_tables_are_completed_from_their_recipes(
     assert job.training.precision.fp8_param_gather is gathered_in_fp8
     assert job.training.recompute.modules == recomputed
     assert job.training.loss.cross_entropy == "te_fused"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("bridge-perf-001-DeepSeekV3-GB300-MXFP8", "/parallelism/pipeline_model_parallel_layout"),
+        ("bridge-preset-llama3_8b_pretrain_8gpu_b200_bf16", "/framework/cuda_graph_impl"),
+        ("bridge-perf-033-LLAMA3.1_405B-GB300-FP8", "/training/precision/fp8_recipe"),
+    ],
+)
+def test_recipes_say_what_tables_and_presets_leave_out(name: str, said: str) -> None:
+    row = next(row for row in published_rows() if row["id"] == name)
+    job = bridge_recipes.job_of(row)
+    assert job is not None
+    given: Any = job.model_dump(exclude_unset=True)
+    for part in said[1:].split("/"):
+        given = given[part]
+    assert given
+
+
+def test_a_recipe_that_cannot_run_is_not_stated() -> None:
+    row = next(
+        row
+        for row in published_rows()
+        if row["id"] == "bridge-preset-qwen3_235b_a22b_pretrain_64gpu_gb300_bf16"
+    )
+    (outcome,) = outcomes_of_row(row, Path(), "here")
+    assert not outcome.stated
+    assert outcome.reason is not None
+    assert outcome.reason.startswith("the recipe cannot run: 64 GPUs are no multiple")
 
 
 def published_rows() -> list[Row]:

@@ -19,6 +19,7 @@ from trainfit.specs.job import Job
 Row = dict[str, Any]
 
 ROWS = Path(__file__).parents[1] / "data" / "simulated_steps.jsonl"
+BITSANDBYTES = {"name": "adamw8bit", "embedding_moments_in_fp32": False}
 PURE: Row = {"precision": "bf16-pure"}
 AUTOCAST: Row = {"precision": "autocast-bf16"}
 LORA: Row = {"method": "lora", "r": 16}
@@ -82,10 +83,10 @@ def allocated(row: Row, training: Row, parallelism: Row, framework: Row) -> floa
             {},
         ),
         ("qwen3-8b-qlora-r16-qv-s2048-ac", {**AUTOCAST, "peft": LORA | NF4 | QV}, {}, {}),
-        ("llama1b-bf16-bnb-adamw8bit-ac", {**PURE, "optimizer": {"name": "adamw8bit"}}, {}, {}),
+        ("llama1b-bf16-bnb-adamw8bit-ac", {**PURE, "optimizer": BITSANDBYTES}, {}, {}),
         (
             "llama1b-bf16-bnb-pagedadamw8bit-ac",
-            {**PURE, "optimizer": {"name": "adamw8bit", "paged": True}},
+            {**PURE, "optimizer": BITSANDBYTES | {"paged": True}},
             {},
             {},
         ),

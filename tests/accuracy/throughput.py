@@ -140,7 +140,8 @@ def job_of(row: Row) -> Job:
 
 
 STACKS = {
-    r"Megatron-DeepSpeed 2022|Megatron-LM 2022": "megatron-2022",
+    r"Megatron-DeepSpeed 2022": "megatron-2022",
+    r"Megatron-LM 2022": "megatron-lm-2022",
     r"Megatron-DeepSpeed \(2023\)": "megatron-2023",
     r"llm-foundry": "llm-foundry",
     r"Megatron-Bridge 26.0[68]": "megatron-bridge-26.06",

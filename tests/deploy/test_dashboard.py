@@ -36,7 +36,7 @@ QUERIES = {
     for target in panel["targets"]
 }
 UNITS = {"none", "reqps", "ops", "s", "bytes", "percentunit"}
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 
 
 def test_every_panel_is_named_described_and_has_its_place() -> None:

@@ -1,0 +1,348 @@
+"""The constants of step time, fitted to published runs.
+
+Least squares of the logarithm of predicted to measured seconds, whose large errors count by their
+size alone (Huber), and each constant is pulled towards what is known of it without any run. Gauss
+and Newton's method, with derivatives by differences.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import exp, log
+from pathlib import Path
+from statistics import mean
+from typing import Any, Literal, NamedTuple
+
+from tests.accuracy.outcomes import UnusableRowError
+from tests.accuracy.throughput import Row, job_of, seconds_of, surroundings_of
+from trainfit.estimator.memo import Memo
+from trainfit.questions.estimate import plan_of
+from trainfit.resolve.findings import RefusedError
+from trainfit.resolve.plan import Plan
+from trainfit.steptime import StepTime, Surroundings, step_time
+
+
+class Run(NamedTuple):
+    """A published run: its row, its plan, what it ran on, and the seconds of a step."""
+
+    row: Row
+    plan: Plan
+    on: Surroundings
+    seconds: float
+
+    @property
+    def is_exact(self) -> bool:
+        return bool(self.row["trust"] == "A")
+
+
+def runs_of(path: Path) -> list[Run]:
+    """Those of a file of published speed that can be priced without guessing."""
+    with path.open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    return [run for row in rows if (run := _run(row)) is not None]
+
+
+def _run(row: Row) -> Run | None:
+    if not row["complete"] or row["trust"] == "C":
+        return None
+    try:
+        seconds, plan = seconds_of(row), plan_of(job_of(row))
+    except (UnusableRowError, RefusedError):
+        return None
+    on = surroundings_of(row, plan)
+    return None if on is None else Run(row, plan, on, seconds)
+
+
+class Constant(NamedTuple):
+    """A field of what a GPU reaches, of a software stack, or of all clusters."""
+
+    of: Literal["reach", "stack", "cluster"]
+    name: str
+    field: str
+
+
+class Known(NamedTuple):
+    """What a constant is without any run, and how far off, as a standard deviation: of the
+    logarithm, or of the log odds where it is the share of something that is hidden.
+    """
+
+    usual: float
+    spread: float
+
+
+PRODUCTS = {
+    "A100": 0.78,
+    "H100": 0.72,
+    "H100-500W": 0.6,
+    "B200": 0.55,
+    "GB200": 0.6,
+    "GB300": 0.6,
+}
+"""What bf16 products reach: nine tenths of the best that microbenchmarks do, whose sources the
+catalogue names; of B200 the mean of two machines."""
+REACH = {
+    "bf16": Known(0.6, 0.12),
+    "fp8": Known(0.64, 0.12),
+    "attention": Known(0.5, 0.25),
+    "flash2": Known(0.35, 0.25),
+    "memory": Known(0.8, 0.1),
+}
+STACK = {
+    "products": Known(1.0, 0.08),
+    "grouped": Known(0.65, 0.25),
+    "memory": Known(1.0, 0.12),
+    "host_seconds": Known(6e-5, 0.7),
+    "tensor_hidden": Known(0.3, 0.7),
+    "expert_hidden": Known(0.1, 0.7),
+    "pipeline_hidden": Known(0.3, 0.7),
+    "data_hidden": Known(0.7, 0.7),
+}
+CLUSTER = {
+    "link_efficiency": Known(0.7, 0.15),
+    "nic_efficiency": Known(0.75, 0.2),
+    "latency_seconds": Known(3e-5, 0.7),
+    "jitter_per_doubling": Known(0.006, 0.7),
+}
+SHARED = {"B300": "B200", "GB200": "B200"}
+"""GPUs of the same chips: what one reaches in fp8, attention and memory is the other's; B300 has
+too few runs for bf16 of its own."""
+
+MOST = 0.87 / 1.006
+"""The most of a card's bf16 peak that products reach in microbenchmarks, with room for the third
+digit of each constant."""
+
+Values = Mapping[Constant, float]
+"""Constants in the scale in which they are fitted: logarithms or log odds."""
+
+ERROR = 0.06
+"""The standard deviation of what no constant explains."""
+LARGE = 0.1
+"""Errors beyond this count by their size, not by its square."""
+STEP = 0.02
+LONGEST = 0.5
+ROUNDS = 6
+
+
+def scaled(field: str, value: float) -> float:
+    return log(value / (1 - value)) if field.endswith("_hidden") else log(value)
+
+
+def unscaled(field: str, value: float) -> float:
+    return 1 / (1 + exp(-value)) if field.endswith("_hidden") else exp(value)
+
+
+def known(constant: Constant) -> Known:
+    of, name, field = constant
+    if of == "reach" and field == "bf16":
+        return REACH[field]._replace(usual=PRODUCTS[name])
+    return {"reach": REACH, "stack": STACK, "cluster": CLUSTER}[of][field]
+
+
+def constants_of(on: Surroundings) -> Iterator[Constant]:
+    """All that the time of a run rests on."""
+    reach = on.gpu.reach
+    for field in REACH:
+        if getattr(reach, field) is not None:
+            yield Constant("reach", _whose(reach.name, field), field)
+    for field in STACK:
+        yield Constant("stack", on.stack.name, field)
+    for field in CLUSTER:
+        yield Constant("cluster", "usual", field)
+
+
+def _whose(reach: str, field: str) -> str:
+    return reach if reach == "GB200" and field == "bf16" else SHARED.get(reach, reach)
+
+
+def usual(constants: Iterable[Constant]) -> dict[Constant, float]:
+    return {each: scaled(each.field, known(each).usual) for each in constants}
+
+
+def predicted(runs: Sequence[Run], values: Values) -> list[float]:
+    """Seconds of runs by these constants; by those that are known without runs of all others."""
+    memo, made = Memo(), dict[tuple[str, str, str], Surroundings]()
+    return [_seconds(run, values, memo, made) for run in runs]
+
+
+def _seconds(
+    run: Run, values: Values, memo: Memo, made: dict[tuple[str, str, str], Surroundings]
+) -> float:
+    on = run.on
+    names = on.gpu.name, on.stack.name, on.cluster.name
+    if names not in made:
+        given = {**usual(constants_of(on)), **values}
+        told: dict[str, dict[str, Any]] = defaultdict(dict)
+        for each in constants_of(on):
+            told[each.of][each.field] = unscaled(each.field, given[each])
+        made[names] = Surroundings(
+            replace(on.gpu, reach=replace(on.gpu.reach, **told["reach"])),
+            replace(on.stack, **told["stack"]),
+            replace(on.cluster, **told["cluster"]),
+        )
+    found = step_time(run.plan, memo=memo, on=made[names])
+    assert isinstance(found, StepTime)
+    return found.seconds.expected
+
+
+def errors_of(runs: Sequence[Run], values: Values) -> list[float]:
+    """Logarithms of predicted to measured seconds."""
+    pairs = zip(predicted(runs, values), runs, strict=True)
+    return [log(seconds / run.seconds) for seconds, run in pairs]
+
+
+def fitted(runs: Sequence[Run], start: Values | None = None) -> dict[Constant, float]:
+    """The constants that agree best with these runs and with what is known of each."""
+    bearing = [list(constants_of(run.on)) for run in runs]
+    order = sorted({each for all_ in bearing for each in all_})
+    values = {**usual(order), **{each: at for each, at in (start or {}).items() if each in order}}
+    errors = errors_of(runs, values)
+    cost = _cost(errors, values)
+    for _ in range(ROUNDS):
+        slopes = _slopes(runs, bearing, values, errors)
+        change = _newton(order, values, errors, slopes)
+        found = _shortened(runs, values, change, cost)
+        if found is None:
+            break
+        before, (values, errors, cost) = cost, found
+        if before - cost < 0.005 * cost:
+            break
+    return values
+
+
+def bounded(runs: Sequence[Run], values: Values) -> dict[Constant, float]:
+    """The same constants, none beyond what it can mean: experts' products reach at most what others
+    do, FlashAttention-2 at most what the latest kernels do, and no stack more than microbenchmarks.
+    """
+    most = dict(values)
+    for constant, value in values.items():
+        if constant.field == "grouped":
+            most[constant] = min(value, 0.0)
+        elif constant.field == "flash2":
+            most[constant] = min(value, values[constant._replace(field="attention")])
+    for run in runs:
+        name = run.on.gpu.reach.name
+        products = Constant("stack", run.on.stack.name, "products")
+        reached = values[Constant("reach", _whose(name, "bf16"), "bf16")]
+        most[products] = min(most[products], log(MOST) - reached)
+    return most
+
+
+def _cost(errors: Iterable[float], values: Values) -> float:
+    def each(error: float) -> float:
+        size = abs(error)
+        return error**2 if size < LARGE else LARGE * (2 * size - LARGE)
+
+    pull = sum(_pull(constant, value) ** 2 for constant, value in values.items())
+    return sum(map(each, errors)) / ERROR**2 + pull
+
+
+def _pull(constant: Constant, value: float) -> float:
+    """How far a constant is from what is known of it, in standard deviations."""
+    about = known(constant)
+    return (value - scaled(constant.field, about.usual)) / about.spread
+
+
+def _slopes(
+    runs: Sequence[Run],
+    bearing: Sequence[Sequence[Constant]],
+    values: Values,
+    errors: Sequence[float],
+) -> list[dict[Constant, float]]:
+    """By how much each run's error grows with each constant that bears on it."""
+    slopes: list[dict[Constant, float]] = [{} for _ in runs]
+    places: dict[Constant, list[int]] = defaultdict(list)
+    for place, constants in enumerate(bearing):
+        for each in constants:
+            places[each].append(place)
+    for constant, some in places.items():
+        moved = {**values, constant: values[constant] + STEP}
+        for place, error in zip(some, errors_of([runs[at] for at in some], moved), strict=True):
+            slopes[place][constant] = (error - errors[place]) / STEP
+    return slopes
+
+
+def _newton(
+    order: Sequence[Constant],
+    values: Values,
+    errors: Sequence[float],
+    slopes: Sequence[Mapping[Constant, float]],
+) -> dict[Constant, float]:
+    """The change of every constant that would be right were all as straight as it is here."""
+    at = {each: place for place, each in enumerate(order)}
+    matrix = [[0.0] * len(order) for _ in order]
+    right = [0.0] * len(order)
+    for error, slope in zip(errors, slopes, strict=True):
+        weight = min(1.0, LARGE / max(abs(error), LARGE)) / ERROR**2
+        for one, steep in slope.items():
+            right[at[one]] -= weight * steep * error
+            row = matrix[at[one]]
+            for other, also in slope.items():
+                row[at[other]] += weight * steep * also
+    for each, place in at.items():
+        spread = known(each).spread
+        matrix[place][place] += 1 / spread**2
+        right[place] -= _pull(each, values[each]) / spread
+    return dict(zip(order, _solved(matrix, right), strict=True))
+
+
+def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Gauss' elimination; the matrix is positive definite, so that no rows need be swapped."""
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    for place, row in enumerate(rows):
+        for below in rows[place + 1 :]:
+            if factor := below[place] / row[place]:
+                for column in range(place, len(row)):
+                    below[column] -= factor * row[column]
+    found: list[float] = []
+    for place in reversed(range(len(rows))):
+        after = rows[place][place + 1 : -1]
+        rest = sum(a * b for a, b in zip(after, reversed(found), strict=True))
+        found.append((rows[place][-1] - rest) / rows[place][place])
+    return found[::-1]
+
+
+Fit = tuple[dict[Constant, float], list[float], float]
+"""Constants, the errors of the runs, and what both cost."""
+
+
+def _shortened(runs: Sequence[Run], values: Values, change: Values, before: float) -> Fit | None:
+    """The change, or so much of it that the cost falls, within bounds; None where none does."""
+    for part in (1.0, 0.5, 0.25, 0.1):
+        free = {
+            each: value + max(-LONGEST, min(LONGEST, part * change[each]))
+            for each, value in values.items()
+        }
+        moved = bounded(runs, free)
+        errors = errors_of(runs, moved)
+        cost = _cost(errors, moved)
+        if cost < before:
+            return moved, errors, cost
+    return None
+
+
+def held_out(
+    runs: Sequence[Run], part: Callable[[Run], object], start: Values | None = None
+) -> list[float]:
+    """The error of each run by constants that were fitted to all runs of other parts. Of a stack
+    that no other run has, the constants are the mean of those that were fitted.
+    """
+    errors = dict[int, float]()
+    for each in sorted({str(part(run)) for run in runs}):
+        apart = [place for place, run in enumerate(runs) if str(part(run)) == each]
+        rest = [run for run in runs if str(part(run)) != each]
+        values = fitted(rest, start)
+        unseen = {runs[place].on.stack.name for place in apart} - {r.on.stack.name for r in rest}
+        values |= _usual_stack(values, unseen)
+        found = errors_of([runs[place] for place in apart], values)
+        errors |= dict(zip(apart, found, strict=True))
+    return [errors[place] for place in range(len(runs))]
+
+
+def _usual_stack(values: Values, unseen: Iterable[str]) -> dict[Constant, float]:
+    def of_all(field: str) -> float:
+        return mean(v for c, v in values.items() if c.of == "stack" and c.field == field)
+
+    return {Constant("stack", name, field): of_all(field) for name in unseen for field in STACK}
