@@ -14,11 +14,13 @@ from trainfit.specs.job import Job
 from trainfit.specs.several import BatchRequest, CompareRequest
 
 Lane = Literal["quick", "reading", "pricing"]
-"""What is known to take some milliseconds is quick. It waits neither for the reading of texts, of
+"""An ordinary job is quick, its allocator replayed. It waits neither for the reading of texts, of
 which nothing is known before they are read, nor for what is known to take long to price.
 """
-QUICK = 16 * CHEAP
-"""Work that is answered in the quick lane, in less than a sixth of a second."""
+QUICK = 50 * CHEAP
+"""Work that is answered in the quick lane, in less than half a second."""
+CHECK = 3
+"""Estimates that a fit-check takes as long as."""
 RANK_BYTES = 1_000
 """What a pipeline rank takes in an answer, at least."""
 
@@ -46,8 +48,13 @@ def size_of(jobs: Iterable[Job], find: Find) -> Size:
 
 
 def lane_of(size: Size) -> Lane:
-    """Where jobs of this size are answered, and changes to them tried."""
+    """Where jobs of this size are estimated."""
     return "quick" if size.work <= QUICK else "pricing"
+
+
+def lane_of_check(size: Size) -> Lane:
+    """Where jobs of this size are estimated and changes to them tried."""
+    return "quick" if CHECK * size.work <= QUICK else "pricing"
 
 
 def too_long(size: Size, max_bytes: int) -> Problem | None:

@@ -77,9 +77,9 @@ class Settings(HubSettings):
     )
     worker_processes: Annotated[int, Field(ge=0, le=64)] = Field(
         2,
-        description="Processes that read launches; half as many price what takes long, and one "
-        "answers what takes little. 0: threads of the service do all of it, which nothing can end: "
-        "for a debugger.",
+        description="Processes that read launches; half as many price what takes long, and as "
+        "many answer what takes little. 0: threads of the service do all of it, which nothing can "
+        "end: for a debugger.",
     )
     worker_memory_bytes: Annotated[int, Field(ge=67_108_864)] = Field(
         268_435_456,

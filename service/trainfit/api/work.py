@@ -41,7 +41,8 @@ log = structlog.get_logger("trainfit")
 def workers_of(settings: Settings) -> Workers:
     """The processes of a service with these settings, not yet started."""
     several = max(settings.worker_processes, 1)
-    lanes: dict[str, int] = {"quick": 1, "reading": several, "pricing": ceil(several / 2)}
+    half = ceil(several / 2)
+    lanes: dict[str, int] = {"quick": half, "reading": several, "pricing": half}
     limits = Limits(settings.worker_memory_bytes, settings.worker_cpu_seconds)
     return Workers(lanes, limits, processes=settings.worker_processes > 0, warm=warm)
 

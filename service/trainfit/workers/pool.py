@@ -18,8 +18,8 @@ Result = TypeVar("Result")
 
 
 RETRY_SECONDS = 1.0
-START_SECONDS = 2.0
-"""A process is started in a tenth of a second, on a busy machine in a whole one."""
+START_SECONDS = 5.0
+"""A process is started in a tenth of a second, on a very busy machine in more than two."""
 KEPT_SECONDS = to_process.WORKER_MAX_IDLE_TIME / 3
 """anyio ends processes that were idle for five minutes."""
 

@@ -49,15 +49,11 @@ EXAMPLES: dict[str, tuple[dict[str, Any], set[str]]] = {
             "/training/micro_batch_size": 1,
             "/training/optimizer/cpu_offload_fraction": 1.0,
             "/training/optimizer/precision_aware": True,
-            "/training/moe/token_dispatcher_type": "alltoall",
+            "/training/moe/token_dispatcher_type": "flex",
             "/training/moe/permute_fusion": True,
             "/framework/gradient_accumulation_fusion": True,
         },
-        ENGINE
-        | {
-            f"{ACTOR}.optim.override_optimizer_config.overlap_cpu_optimizer_d2h_h2d",
-            f"{ACTOR}.megatron.override_transformer_config.moe_token_dispatcher_type",
-        },
+        ENGINE | {f"{ACTOR}.optim.override_optimizer_config.overlap_cpu_optimizer_d2h_h2d"},
     ),
 }
 """Fields of the job, and keys that are not modelled."""

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Body, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.requests import ClientDisconnect
 
+from trainfit.api.cost import lane_of_check, size_of
 from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.examples import ADMISSION_EXAMPLES
 from trainfit.api.failures import ProblemError
@@ -127,7 +128,8 @@ async def _decision(request: Request, review: AdmissionReview, *, enforce: bool)
             if isinstance(asking, Decision):
                 return asking
             find = await known_model(request, asking.question.request.model)
-            return await in_worker(request, "quick", decide, asking, find, enforce)
+            lane = lane_of_check(size_of([asking.question.request], find))
+            return await in_worker(request, lane, decide, asking, find, enforce)
     except DeadlinePassedError:
         return undecided(f"there was no answer within {seconds:g} s")
     except ProblemError as error:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trainfit.api.answers import Answer, RememberingRoute, remember
 from trainfit.api.asked import asked_of
+from trainfit.api.cost import lane_of, size_of
 from trainfit.api.examples import BATCH_EXAMPLES, ESTIMATE_EXAMPLES
 from trainfit.api.json_body import JsonRequest
 from trainfit.api.kinds import BODY_PROBLEMS, JOB_PROBLEMS
@@ -59,8 +60,9 @@ async def estimate(
     if reply is not None:
         reply = checked(request, reply)
     else:
+        lane = lane_of(size_of([asked.job], find))
         sought = asked, find, options.activations
-        reply = await reply_from(request, "pricing", estimate_reply, *sought)
+        reply = await reply_from(request, lane, estimate_reply, *sought)
     source = find(asked.job.model).source
     count = metrics_of(request).repeating(*reply.tallies)
     response = sent(reply)

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request, Response
 
 from trainfit.api.asked import asked_of
-from trainfit.api.cost import lane_of, size_of
+from trainfit.api.cost import lane_of_check, size_of
 from trainfit.api.examples import FIT_CHECK_EXAMPLES
 from trainfit.api.json_body import JsonRoute
 from trainfit.api.kinds import JOB_PROBLEMS
@@ -41,5 +41,5 @@ async def fit_check(
     """
     asked = await asked_of(request, question, FitCheckRequest)
     find = await look_up(request, [asked.job.model], hf_token)
-    lane = lane_of(size_of([asked.job], find))
+    lane = lane_of_check(size_of([asked.job], find))
     return sent(await reply_from(request, lane, fit_check_reply, asked, find))
