@@ -1,5 +1,20 @@
 ARG PYTHON_VERSION=3.12
 
+FROM python:${PYTHON_VERSION}-slim AS guide
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1 \
+    PIP_ROOT_USER_ACTION=ignore
+WORKDIR /src
+COPY requirements-docs.lock ./
+RUN pip install --require-hashes -r requirements-docs.lock
+COPY .pre-commit-hooks.yaml CHANGELOG.md CONTRIBUTING.md LICENSE README.md SECURITY.md mkdocs.yml ./
+COPY deploy deploy
+COPY docs docs
+COPY service service
+COPY tests/data/README.md tests/data/
+COPY tools tools
+RUN python -m tools.guide
+
 FROM python:${PYTHON_VERSION}-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
@@ -12,6 +27,7 @@ RUN python -m venv --without-pip /opt/trainfit \
     && pip install --require-hashes -r requirements-build.lock
 COPY LICENSE README.md pyproject.toml ./
 COPY service service
+COPY --from=guide /src/service/trainfit/web/site service/trainfit/web/site
 RUN pip wheel --no-build-isolation --no-deps --wheel-dir /dist . \
     && pip --python /opt/trainfit/bin/python install --no-deps /dist/*.whl
 

@@ -21,6 +21,7 @@ TEST_PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 AUDIT_VENV := .venv-audit
 CLIENTS_VENV := .venv-clients
+DOCS_VENV := .venv-docs
 ORACLE_VENV := .venv-oracle
 FUZZ_VENV := .venv-fuzz
 
@@ -29,8 +30,13 @@ SERVE_READY := $(VENV)/serve-ready
 TEST_READY := $(VENV)/test-ready
 AUDIT_READY := $(AUDIT_VENV)/ready
 CLIENTS_READY := $(CLIENTS_VENV)/ready
+DOCS_READY := $(DOCS_VENV)/ready
 ORACLE_READY := $(ORACLE_VENV)/ready
 FUZZ_READY := $(FUZZ_VENV)/ready
+
+# The guide is its own stamp.
+GUIDE := service/trainfit/web/site/index.html
+GUIDE_SOURCES := mkdocs.yml $(wildcard *.md deploy/*.md docs/*.md docs/images/* tools/guide/*)
 
 ##@ Use
 
@@ -45,7 +51,11 @@ setup: $(SERVE_READY) $(TEST_READY) ## Build .venv from the lock files
 
 .PHONY: serve
 serve: $(SERVE_READY) ## Serve on 127.0.0.1:8080 (TRAINFIT_HOST, TRAINFIT_PORT)
+	@test ! -e $(DOCS_READY) || $(MAKE) --no-print-directory guide || echo 'The guide is as it was before.' >&2
 	exec $(BIN)/trainfit serve
+
+.PHONY: guide
+guide: $(GUIDE) ## Build the guide from docs/, which is served at /guide
 
 ##@ Verify
 
@@ -59,7 +69,7 @@ coverage: $(TEST_READY) ## Run the tests of `make test`, and say which lines non
 	$(BIN)/python -m pytest -m "not alone" --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder --cov
 
 .PHONY: check
-check: $(TEST_READY) ## Lint, formatting, types and import contracts
+check: $(TEST_READY) $(GUIDE) ## Lint, formatting, types, import contracts and links
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -117,6 +127,7 @@ lock: ## Lock the dependencies anew, with hashes (needs uv)
 	$(COMPILE) --upgrade pyproject.toml --extra otel --group dev --output-file requirements-dev.lock
 	$(COMPILE) --upgrade --group pyproject.toml:audit --output-file requirements-audit.lock
 	$(COMPILE) --upgrade --group pyproject.toml:clients --output-file requirements-clients.lock
+	$(COMPILE) --upgrade --group pyproject.toml:docs --output-file requirements-docs.lock
 	$(COMPILE) --upgrade --group pyproject.toml:fuzz --output-file requirements-fuzz.lock
 	$(COMPILE) --upgrade --group pyproject.toml:oracle --output-file requirements-oracle.lock
 
@@ -131,8 +142,11 @@ $(TEST_READY): requirements-dev.lock $(SERVE_READY)
 	$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $@
 
+$(GUIDE): $(DOCS_READY) $(GUIDE_SOURCES)
+	$(DOCS_VENV)/bin/python -m tools.guide
+
 # Of what these environments hold, little is used: Python compiles that when it is.
-$(AUDIT_READY) $(CLIENTS_READY) $(ORACLE_READY): .venv-%/ready: requirements-%.lock
+$(AUDIT_READY) $(CLIENTS_READY) $(DOCS_READY) $(ORACLE_READY): .venv-%/ready: requirements-%.lock
 	@test -x $(@D)/bin/python || "$(PYTHON)" -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --no-input \
 		--require-hashes -r $<

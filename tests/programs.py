@@ -36,6 +36,12 @@ def locked(environment: str, program: str) -> Path:
     return found
 
 
+def needed_guide() -> None:
+    """Skips and fails likewise where the guide has not been built."""
+    if not (ROOT / "service/trainfit/web/site/index.html").exists():
+        _missing("the guide is not there; make guide builds it")
+
+
 def node_packages(folder: Path) -> str:
     """Where node is, for a folder whose packages are installed; skips and fails likewise."""
     node = shutil.which("node")

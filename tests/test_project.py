@@ -15,13 +15,14 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 import trustme
 
 import trainfit
+from tools.guide.sources import places
 
 ROOT = Path(__file__).parent.parent
 LOCKS = (
@@ -46,12 +47,13 @@ def project_files() -> Iterator[Path]:
     lines = (ROOT / ".gitignore").read_text().splitlines()
     ignored = [".git", *(line.strip("/") for line in lines if line and not line.startswith("#"))]
 
-    def kept(name: str) -> bool:
-        return not any(fnmatch(name, pattern) for pattern in ignored)
+    def kept(path: Path) -> bool:
+        names = path.name, path.relative_to(ROOT).as_posix()
+        return not any(fnmatch(name, pattern) for name in names for pattern in ignored)
 
     for folder, subfolders, names in os.walk(ROOT):
-        subfolders[:] = filter(kept, subfolders)
-        yield from (Path(folder, name) for name in filter(kept, names))
+        subfolders[:] = (name for name in subfolders if kept(Path(folder, name)))
+        yield from filter(kept, (Path(folder, name) for name in names))
 
 
 def mentions(pattern: re.Pattern[str]) -> list[str]:
@@ -76,6 +78,7 @@ def test_no_file_of_the_project_names_a_path_of_the_machine_it_was_made_on() -> 
         *LOCKS,
         "requirements-audit.lock",
         "requirements-clients.lock",
+        "requirements-docs.lock",
         "requirements-fuzz.lock",
         "requirements-oracle.lock",
     ],
@@ -169,7 +172,7 @@ def image_instructions() -> list[tuple[str, str]]:
 def test_image_is_built_apart_from_what_it_ships() -> None:
     instructions = image_instructions()
     starts = [index for index, (name, _) in enumerate(instructions) if name == "FROM"]
-    assert len(starts) == 2
+    assert len(starts) == 3
     assert all("-slim" in instructions[start][1] for start in starts)
     assert "RUN" not in dict(instructions[starts[-1] :])
 
@@ -195,14 +198,27 @@ def test_image_runs_as_nobody_writes_nothing_and_is_reachable() -> None:
 
 def test_image_copies_what_the_build_context_sends() -> None:
     sent = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
-    copied = [
+    copied = {
         source
         for name, rest in image_instructions()
         if name == "COPY" and not rest.startswith("--from")
         for source in rest.split()[:-1]
-    ]
-    assert sorted(copied) == sorted(sent)
+    }
+    assert copied == set(sent)
     assert all((ROOT / source).exists() for source in copied)
+
+
+def test_image_gets_all_that_the_guide_is_built_from() -> None:
+    instructions = image_instructions()
+    start = instructions.index(("FROM", "python:${PYTHON_VERSION}-slim AS guide"))
+    sources = {
+        source
+        for name, rest in instructions[start : instructions.index(("RUN", "python -m tools.guide"))]
+        if name == "COPY"
+        for source in rest.split()[:-1]
+    }
+    for place in places():
+        assert sources & {place, *(str(folder) for folder in PurePosixPath(place).parents)}, place
 
 
 @contextmanager

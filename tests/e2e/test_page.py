@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.programs import needed, node_packages
+from tests.programs import needed, needed_guide, node_packages
 from tests.serving import Service, running_service
 from trainfit.api.api_keys import named, new_key
 
@@ -58,6 +58,8 @@ def outcomes(
     @cache
     def outcomes(file: str) -> dict[str, str]:
         path = HERE / file
+        if file == "guide.test.js":
+            needed_guide()
         with ExitStack() as stack:
             others = {
                 f"PAGE_{name}": stack.enter_context(running_service(logs / name, **settings)).url

@@ -41,7 +41,7 @@ from trainfit.api.work import workers_of
 from trainfit.hub.hub import Hub
 from trainfit.questions.estimate import load_frameworks
 from trainfit.questions.lookup import Lookup
-from trainfit.web import page
+from trainfit.web import guide, page
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -108,6 +108,7 @@ def _routes(settings: Settings) -> list[BaseRoute]:
         *operations.routes,
         *documentation.routes,
         *page.routes,
+        *guide.routes(guide.SITE),
     ]
 
 

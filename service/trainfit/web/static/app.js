@@ -59,6 +59,7 @@ function Top() {
     <p>How much memory every rank of a training run will need, before it starts</p>
     <nav aria-label="Elsewhere">
       <button type="button" class="to-form" onClick=${toForm}>Change the run</button>
+      <a href="guide/">Guide</a>
       <a href="docs">API</a>
     </nav>
   </header>`;
