@@ -127,25 +127,26 @@ micro_batch_size: SAMPLES
 gradient_accumulation_steps: 1
 gradient_checkpointing: true
 optimizer: adamw_torch
-lora_mlp_kernel: KERNEL
+lora_mlp_kernel: false
+layer_offloading: OFFLOADED
 """
 
 
-def axolotl(samples: int, *, kernel: bool = True, more: str = "") -> dict[str, Any]:
-    text = AXOLOTL.replace("SAMPLES", str(samples)).replace("KERNEL", str(kernel).lower())
+def axolotl(samples: int, *, offloaded: bool = True, more: str = "") -> dict[str, Any]:
+    text = AXOLOTL.replace("SAMPLES", str(samples)).replace("OFFLOADED", str(offloaded).lower())
     return launch({"config.yml": text + more}, 1)
 
 
 @pytest.mark.parametrize(
-    ("samples", "kernel", "verdict"),
+    ("samples", "offloaded", "verdict"),
     [(1, True, "fits"), (1, False, "fits"), (64, False, "does_not_fit"), (64, True, "unknown")],
 )
 def test_what_only_lowers_the_peak_leaves_fits_standing(
-    samples: int, kernel: bool, verdict: str
+    samples: int, offloaded: bool, verdict: str
 ) -> None:
-    answer = fit_check({"launch": axolotl(samples, kernel=kernel)}, suggest=False)
+    answer = fit_check({"launch": axolotl(samples, offloaded=offloaded)}, suggest=False)
     assert answer.verdict == verdict
-    assert [each.direction for each in answer.not_modelled] == ["lowers"] * kernel
+    assert [each.direction for each in answer.not_modelled] == ["lowers"] * offloaded
 
 
 def test_one_key_that_may_do_anything_leaves_nothing_standing() -> None:

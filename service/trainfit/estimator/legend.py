@@ -13,6 +13,7 @@ from typing import TypeVar
 from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Size
 from trainfit.resolve.pytorch.plan import Adapters, PytorchPlan
+from trainfit.specs.training import AdaptedPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,14 @@ class PytorchLegend(Legend):
         if targets is None:
             return module != "lm_head"
         return not targets.isdisjoint((module, *OTHER_NAMES.get(module, ())))
+
+    def fuses(self, part: AdaptedPart, *modules: str) -> bool:
+        """Whether these modules, of a part of a layer, each run with an adapter of their own as one
+        function.
+        """
+        if self.adapters is None or part not in self.adapters.fused:
+            return False
+        return all(self.adapts(each) and not self.trains(each) for each in modules)
 
     @property
     def adapter_bytes(self) -> int:

@@ -348,6 +348,10 @@ class FrozenBase(Part):
     )
 
 
+AdaptedPart = Literal["qkv", "o", "mlp"]
+"""Products of a layer that may run with their adapters as one function."""
+
+
 class Lora(FrozenBase):
     """Adapters of low rank beside the linears."""
 
@@ -360,6 +364,12 @@ class Lora(FrozenBase):
     dropout: Probability = Field(0.0, description="Dropout of the adapters' inputs.")
     adapter_dtype: Literal["fp32", "bf16"] | None = Field(
         None, description="Unset: fp32, as PEFT casts adapters of a bf16 model."
+    )
+    fused: Annotated[tuple[AdaptedPart, ...], Field(strict=False, max_length=3)] = Field(
+        (),
+        description="Products of a layer that run with their adapters as one function, which keeps "
+        "what it reads and makes the rest again: axolotl's lora_qkv_kernel, lora_o_kernel and "
+        "lora_mlp_kernel.",
     )
 
 

@@ -126,7 +126,7 @@ class Modules(Program):
         y = self.tensor(f"{module}'s output", rows or x.shape[0], features, width=width)
         parts = beside or Parts()
         parts.backward.append(self.passed_back(y, "output gradient"))
-        return self._product(module, x, y, parts, bias=bias, joins=joins)
+        return self.product(module, x, y, parts, bias=bias, joins=joins)
 
     def linear_out(self, module: str, x: Tensor, features: int, *, bias: bool = False) -> Tensor:
         """The product that ends a block: its output goes to the residual stream, whose gradient
@@ -139,11 +139,22 @@ class Modules(Program):
         if sizes.gathers:
             parts.backward.append(self.tensor("output gradient, ordered by rank", *y.shape))
         parts.demands += self.added_up(features)
-        return self._product(module, x, y, parts, bias=bias, joins=False)
+        return self.product(module, x, y, parts, bias=bias, joins=False)
 
-    def _product(
-        self, module: str, x: Tensor, y: Tensor, parts: Parts, *, bias: bool, joins: bool
+    def product(
+        self,
+        module: str,
+        x: Tensor,
+        y: Tensor,
+        parts: Parts,
+        *,
+        bias: bool,
+        joins: bool,
+        fused: bool = False,
     ) -> Tensor:
+        """y [n, out] from x [n, in], which takes `parts` besides. One that is `fused` with its
+        adapter has all that it keeps of its input among them.
+        """
         sizes, adapters = self.sizes, self.sizes.adapters
         (rows, features), inputs = y.shape, x.shape[-1]
         trained = sizes.trains(module)
@@ -157,7 +168,7 @@ class Modules(Program):
             parts.leaves.append(gradient)
         if sizes.float8_casts and module != "lm_head":
             self._in_fp8((rows, inputs), features, parts)
-        if adapters is not None and not trained and sizes.adapts(module):
+        if adapters is not None and not (trained or fused) and sizes.adapts(module):
             gradients -= self._adapter(module, x, y, adapters, parts)
         own = [self.tensor("input gradient", rows, inputs)] * gradients
         if own and x.shape == (rows, inputs):
@@ -167,7 +178,7 @@ class Modules(Program):
             module,
             reads=(x,),
             saves=parts.saves,
-            for_weight=(self.keep(x, rows),) if self.reads(module, x) else (),
+            for_weight=(self.keep(x, rows),) if not fused and self.reads(module, x) else (),
             borrows=highest(*parts.moments, ()).beside(*parts.borrows),
             backward=tuple(parts.backward),
             leaves=tuple(parts.leaves),

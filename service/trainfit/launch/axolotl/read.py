@@ -286,7 +286,7 @@ def _put_adapters(run: Run, engine: Engine) -> bool:
     kind = arguments.get("adapter")
     quantised = [key for key in ("load_in_4bit", "load_in_8bit") if arguments.is_on(key)]
     if kind is None or kind.value not in ("lora", "qlora"):
-        for key in ("lora_r", "lora_dropout", *TARGETS, "lora_modules_to_save"):
+        for key in OF_LORA:
             arguments.get(key)
         if kind is not None:
             draft.leave_out(kind, f"adapters of {kind.value} are not modelled")
@@ -306,8 +306,7 @@ def _put_adapters(run: Run, engine: Engine) -> bool:
         _put_stored(run, engine, key)
     if engine.name == "deepspeed":
         draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts its weights")
-    if _turns_kernels_on(run, engine):
-        draft.leave_out(kind, KERNELS)
+    _put_lora_kernels(run, engine, kind)
     return True
 
 
@@ -336,19 +335,55 @@ def _put_targets(run: Run) -> None:
         run.draft.require(pointer, f"nothing says what is adapted; give {pointer} in overrides")
 
 
-KERNEL_KEYS = ("lora_mlp_kernel", "lora_qkv_kernel", "lora_o_kernel", "lora_embedding_kernel")
-KERNELS = Effect(
-    "axolotl turns its kernels for LoRA on where nothing says otherwise (lora_mlp_kernel: false); "
-    "they keep fewer activations, and are not modelled",
+LORA_KERNELS: Mapping[str, str] = {
+    "lora_qkv_kernel": "qkv",
+    "lora_o_kernel": "o",
+    "lora_mlp_kernel": "mlp",
+}
+OF_EMBEDDINGS = "lora_embedding_kernel"
+FUSED = f"{PEFT}/fused"
+OF_LORA = (
+    *("lora_r", "lora_dropout", *TARGETS, "lora_modules_to_save"),
+    *(*LORA_KERNELS, OF_EMBEDDINGS),
+)
+SINCE = Effect(
+    "axolotl turns its kernels for LoRA on where nothing says otherwise (lora_mlp_kernel: false): "
+    "not before 0.9.2",
+    "raises",
+    "axolotl/utils/schemas/config.py: check_auto_enable_lora_kernels",
+    within={FUSED: []},
+)
+
+
+def _put_lora_kernels(run: Run, engine: Engine, adapter: Setting) -> None:
+    """Set what runs with its adapters as one function: what is told, or all where nothing is."""
+    told = [run.arguments.get(key) for key in LORA_KERNELS]
+    on = [part for key, part in LORA_KERNELS.items() if run.arguments.is_on(key)]
+    if any(told):
+        run.draft.put(FUSED, on, *[each for each in told if each is not None])
+    elif _turns_kernels_on(run, engine):
+        run.draft.default(FUSED, list(LORA_KERNELS.values()), WHOSE)
+        run.draft.leave_out(adapter, SINCE)
+    of_embeddings = run.arguments.get(OF_EMBEDDINGS)
+    targets = run.arguments.words("lora_target_modules")
+    if of_embeddings is not None and run.arguments.is_on(OF_EMBEDDINGS):
+        if "embed_tokens" in targets:
+            run.draft.leave_out(of_embeddings, EMBEDDINGS)
+        else:
+            run.draft.ignore(of_embeddings)
+
+
+EMBEDDINGS = Effect(
+    "axolotl's kernel for adapters of embeddings keeps fewer activations, and is not modelled",
     "lowers",
-    "axolotl/kernels/lora.py: what save_for_backward has; docs/lora_optims.qmd",
+    "axolotl/kernels/lora.py: what save_for_backward has (LoRA_Embedding)",
 )
 
 
 def _turns_kernels_on(run: Run, engine: Engine) -> bool:
     """Source: check_auto_enable_lora_kernels of the schema, since 0.9.2."""
     settings = run.arguments.settings
-    plain = any(settings[key].value is not None for key in KERNEL_KEYS if key in settings)
+    plain = OF_EMBEDDINGS in settings and settings[OF_EMBEDDINGS].value is not None
     eight = run.arguments.is_on("load_in_8bit") and run.arguments.word("adapter") == "lora"
     remote = settings.get("trust_remote_code")
     trusted = remote is not None and as_bool(remote.value) is True

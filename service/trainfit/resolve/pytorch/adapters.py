@@ -31,6 +31,7 @@ def adapters_of(peft: Peft, dtypes: Dtypes, model: ModelSpec) -> Adapters:
         saved=frozenset(lora.modules_to_save),
         base_dtype=dtypes.base,
         virtual=_virtual_tokens(peft, model),
+        fused=frozenset(lora.fused),
     )
 
 

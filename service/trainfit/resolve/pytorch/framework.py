@@ -19,7 +19,7 @@ from trainfit.resolve.pytorch.step import resolve_pytorch_step
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.job import Job
-from trainfit.specs.training import ONLY_MEGATRON, Precision
+from trainfit.specs.training import ONLY_MEGATRON, Lora, Precision
 
 
 def conventions(job: Job) -> Conventions:
@@ -59,6 +59,9 @@ def not_modelled(job: Job) -> Iterator[tuple[str, str]]:
                 yield f"/training/precision/{field}", f"{field} under {name}"
     if training.moe.imbalance_factor > 1 and job.parallelism.ep > 1:
         yield "/training/moe/imbalance_factor", f"an uneven load of experts under {name}"
+    fused = isinstance(training.peft, Lora) and training.peft.fused
+    if fused and isinstance(job.framework, Torchtitan):
+        yield "/training/peft/fused", f"adapters in one function with their products under {name}"
     if training.mtp is not None and training.mtp.num_layers:
         yield "/training/mtp/num_layers", f"multi-token prediction under {name}"
 

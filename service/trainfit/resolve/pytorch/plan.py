@@ -7,7 +7,7 @@ from typing import Literal
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.optimizers import Implementation, OptimizerName
-from trainfit.specs.training import Fp8Recipe
+from trainfit.specs.training import AdaptedPart, Fp8Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ class Adapters:
 
     Their elements take `element_bytes` in storage and `computed_bytes` in a forward; an element of
     a frozen matrix takes `matrix_bytes` in storage, of which `scale_bytes` are its quantisation's.
-    `saved` are modules that are trained whole.
+    `saved` are modules that are trained whole. Products of the `fused` parts of a layer run with
+    their adapters as one function.
     """
 
     rank: int
@@ -50,6 +51,7 @@ class Adapters:
     base_dtype: str | None
     """How what is not quantised of the base is stored, where a forward narrows what it reads."""
     virtual: VirtualTokens | None
+    fused: frozenset[AdaptedPart]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ models/common/attention.py.
 
 from trainfit.estimator.blocks.norm.pytorch import norm
 from trainfit.estimator.operations import scaled_dot_product
+from trainfit.estimator.operations.fused_adapters import fused_products
 from trainfit.estimator.operations.pytorch import FP32, Modules
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Attention, Norm
@@ -37,7 +38,11 @@ def attention(step: Modules, x: Tensor, block: Attention) -> None:
         if module != "q_proj":
             step.linear(module, x, gates, joins=True)
         out = step.gate(out, gates, module)
-    step.linear_out("o_proj", out, block.output_size or step.sizes.h, bias=block.out_bias)
+    features = block.output_size or step.sizes.h
+    if not step.by.packed_qkv and step.sizes.fuses("o", "o_proj"):
+        fused_products(step, out, {"o_proj": features}, bias=block.out_bias)
+    else:
+        step.linear_out("o_proj", out, features, bias=block.out_bias)
 
 
 def _projections(
@@ -49,6 +54,12 @@ def _projections(
     if step.by.packed_qkv:
         return step.narrowed(step.linear("q_proj", x, q + k + v, bias=bias))
     gates = block.gate_width // step.sizes.t if step.by.gate_projection == "q_proj" else 0
+    products = {"q_proj": q + gates, "k_proj": k}
+    if not block.key_is_value:
+        products["v_proj"] = v
+    if block.owns_kv and step.sizes.fuses("qkv", *products):
+        fused_products(step, x, products, bias=bias)
+        return None
     step.linear("q_proj", x, q + gates, bias=bias, joins=block.owns_kv)
     if block.owns_kv:
         step.linear("k_proj", x, k, bias=bias, joins=True)

@@ -48,7 +48,8 @@ def is_traced(plan: PytorchPlan) -> bool:
 def programs_tell_order(plan: PytorchPlan, *told: type[Block]) -> bool:
     """Whether a plan has no blocks but those whose programs tell the order of what they ask for,
     and an optimizer's step that does, and not too many layers. Attention with sinks does not,
-    nor an embedding whose moments are wider than others.
+    nor an embedding whose moments are wider than others, nor products that are one function with
+    their adapters.
     """
     passes = plan.model.num_layers * min(2, plan.batch.num_microbatches)
     step, optimizer = plan.step, plan.step.optimizer
@@ -60,7 +61,7 @@ def programs_tell_order(plan: PytorchPlan, *told: type[Block]) -> bool:
         and not (step.offload_activations or optimizer.in_backward)
         and record.moments == record.matrix_moments
         and (step.states.embedding_moments == step.states.moments or step.adapters is not None)
-        and (step.adapters is None or step.adapters.virtual is None)
+        and (step.adapters is None or not (step.adapters.virtual or step.adapters.fused))
         and plan.model.encoder_parameters == 0
         and not plan.model.extras
         and all(
