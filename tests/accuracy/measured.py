@@ -7,7 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy import command_line, nanotron_runs, published_runs, pytorch_runs
+from tests.accuracy import (
+    command_line,
+    functional_tests,
+    nanotron_runs,
+    published_runs,
+    pytorch_runs,
+)
 from tests.accuracy.outcomes import Memory, NotStatedError, UnusableRowError, memory
 from trainfit.estimator.results import Interval, Stage
 from trainfit.questions.estimate import answer
@@ -17,11 +23,13 @@ Row = dict[str, Any]
 
 
 def group(row: Row) -> str:
-    """The first word of the id, with the card where the second word names it; near rows apart."""
+    """The first word of the id, with the card where the second word names it; near rows apart, and
+    those that are completed from their recipes."""
     first, second = (*row["id"].split("-"), "")[:2]
     card = row["gpu"]["type"].casefold().startswith(second.casefold()) and second
     near = " near" if row.get("near_complete") and not row["complete"] else ""
-    return (f"{first}-{second}" if card else first) + near
+    completed = " completed" if _is_completed(row) else ""
+    return (f"{first}-{second}" if card else first) + near + completed
 
 
 def price(row: Row, folder: Path) -> dict[str, Memory]:  # noqa: ARG001
@@ -39,8 +47,16 @@ def check_usable(row: Row) -> None:
     check_trusted(row)
     if row.get("duplicate_measurement_of") is not None:
         raise NotStatedError("the same measurement as another row")
-    if not row["complete"] and not row.get("near_complete"):
+    if not _has_facts(row) and not _is_completed(row):
         raise NotStatedError("incomplete: a formula cannot be run on it without guessing")
+
+
+def _has_facts(row: Row) -> bool:
+    return bool(row["complete"] or row.get("near_complete"))
+
+
+def _is_completed(row: Row) -> bool:
+    return not _has_facts(row) and functional_tests.is_functional_test(row)
 
 
 def check_trusted(row: Row) -> None:
@@ -69,7 +85,7 @@ READERS: Mapping[str, Callable[[Row], Job]] = {
 def job_of(row: Row) -> Job:
     """The job of a run: from its command line where the row has one, else by its framework."""
     if "raw_args" in row["training"]:
-        return command_line.job_of(row)
+        return command_line.job_of(functional_tests.completed(row) if _is_completed(row) else row)
     spelled = row["framework"].casefold()
     for word, reader in READERS.items():
         if word in spelled:

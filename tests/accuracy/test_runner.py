@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.accuracy import bridge_recipes, published_runs, schemas
+from tests.accuracy import bridge_recipes, measured, published_runs, schemas
 from tests.accuracy.__main__ import main
 from tests.accuracy.cards import card_of
 from tests.accuracy.outcomes import Speed
@@ -126,6 +126,42 @@ def test_what_the_service_refuses_skips_the_row_with_the_option() -> None:
 )
 def test_a_row_that_is_no_truth_of_its_own_is_skipped(change: Row, reason: str) -> None:
     assert only(measured_row(**change))["reason"] == reason
+
+
+FUNCTIONAL: Row = {"complete": False, "framework": "Megatron-LM (mcore) CI", "notes": ""}
+
+
+@pytest.mark.parametrize(
+    ("named", "card", "gpus"),
+    [("tiny-h100", "H100-SXM", 8), ("tiny_1node-gb200", "GB200", 4), ("tiny-gb200", "GB200", 8)],
+)
+def test_a_functional_test_ran_on_the_gpus_of_its_recipe(named: str, card: str, gpus: int) -> None:
+    gpu = {"type": card, "memory_gb": 80}
+    row = measured_row(id=f"mlm-{named}", gpu=gpu, parallelism={"world_size": None}, **FUNCTIONAL)
+    assert only(row)["group"] == "mlm completed"
+    assert measured.job_of(row).parallelism.num_gpus == gpus
+
+
+def test_options_that_rows_omit_are_those_of_the_test() -> None:
+    row = measured_row(id="mlm-fine_grained_offloading-h100", **FUNCTIONAL)
+    assert "core_attn" in measured.job_of(row).training.offload_modules
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            {"id": "mlm-x_release-h100", "parallelism": {"world_size": None}},
+            "no public recipe says on how many GPUs the test ran",
+        ),
+        (
+            {"notes": "recorded under an older config"},
+            "the figure was recorded under an older configuration of the test",
+        ),
+    ],
+)
+def test_a_functional_test_that_nobody_can_price_is_skipped(change: Row, reason: str) -> None:
+    assert only(measured_row(**(FUNCTIONAL | change)))["reason"] == reason
 
 
 def test_stages_are_rows_of_their_own() -> None:

@@ -10,6 +10,7 @@ from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import place
 from trainfit.estimator.run import run_of
+from trainfit.estimator.segment import Segment
 from trainfit.questions.estimate import answer
 from trainfit.specs.job import Job
 
@@ -169,6 +170,36 @@ def test_experts_are_sharded_over_their_own_data_parallel_ranks() -> None:
 def test_offloaded_modules_keep_nothing_on_the_card(modules: list[str], offloaded: int) -> None:
     everything = saved_per_token(DEEPSEEK_V2, 1)
     assert everything - saved_per_token(DEEPSEEK_V2, 1, {"offload_modules": modules}) == offloaded
+
+
+def test_offloaded_unfused_attention_keeps_no_scores() -> None:
+    """What autograd saves inside core attention goes to the host: q, k, v, and the softmax."""
+    unfused: dict[str, Any] = {"attention": {"backend": "unfused"}}
+    offloads = unfused | {"offload_modules": ["core_attn"]}
+    kept = saved_per_token(DEEPSEEK_V2, 1, unfused) - saved_per_token(DEEPSEEK_V2, 1, offloads)
+    assert kept == 2 * 128 * (2 * 192 + 128) + 2 * 128 * 4096
+
+
+def test_what_recompute_drops_is_offloaded_where_core_attention_is() -> None:
+    """Autograd saved queries, keys and values before the recomputed projection dropped them."""
+    policy = {"recompute": {"granularity": "selective", "modules": ["mla_up_proj"]}}
+    both: dict[str, Any] = policy | {"offload_modules": ["core_attn"]}
+    assert saved_per_token(DEEPSEEK_V2, 1, both) == saved_per_token(DEEPSEEK_V2, 1, policy)
+
+
+def test_what_is_offloaded_comes_back_a_layer_ahead() -> None:
+    """While core attention runs backward, the scores of the next layer are on the card too."""
+
+    def layer(**training: Any) -> Segment:
+        given = {"attention": {"backend": "unfused"}, **training}
+        asked = job(DEEPSEEK_V2, given, num_gpus=8, ep=8)
+        return MegatronLedger(run_of(megatron_plan(asked))).layer_segments[1]
+
+    whole, offloaded = layer(), layer(offload_modules=["core_attn"])
+    left = whole.saved - offloaded.saved
+    assert left > 2 * 128 * 4096**2
+    assert offloaded.backward.operation == whole.backward.operation == "core_attention"
+    assert offloaded.backward.total == whole.backward.total + left
 
 
 def test_linears_keep_half_of_their_input_in_fp8() -> None:

@@ -20,6 +20,7 @@ GROUPS = {
     "simumax-b200": "Megatron-LM with TransformerEngine on 8 B200, every rank (SimuMax)",
     "mlm": "Megatron-LM's continuous integration on A100, H100 and GB200, last rank",
     "mlm near": "runs of that kind with something unknown",
+    "mlm completed": "Megatron-LM's tests, with GPUs and options from its recipes of them",
     "bridge": "Megatron-Bridge on H100",
     "bridge near": "runs of that kind with something unknown",
     "mbridge near": "Megatron-LM, published by mbridge, with something unknown",
@@ -100,7 +101,7 @@ def measured_briefly() -> str:
     """Groups of runs of which the rows say everything, without their ids."""
     rows = []
     for name, listed in _groups(Memory).items():
-        if not name.endswith(" near") and not name.startswith("torch_steps"):
+        if not name.endswith((" near", " completed")) and not name.startswith("torch_steps"):
             priced, middle, worst, inside, _ = _closeness(_figures(listed))
             rows.append([GROUPS.get(name, code(name)), priced, middle, worst, inside])
     heads = ["peak memory of real runs", "figures", "median error", "worst", "within bounds"]

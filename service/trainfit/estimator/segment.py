@@ -140,22 +140,30 @@ def _forward(table: Table) -> Moment:
 
 
 def _backward(flat: list[Sums], saved: int, gradient: int, beside: int = 0) -> Moment:
-    """What a module dropped is made again, or fetched, when the walk comes to the module's last
-    operation; a rerun holds and borrows what the module's forward did. The first so many operations
-    run `beside` another gradient than the one that flows.
+    """What a module dropped is made again when the walk comes to the module's last operation; a
+    rerun holds and borrows what the module's forward did. What was offloaded is fetched a layer
+    ahead: all of it is there from the start, and where the walk comes to a module, the same of the
+    next layer comes with it. The first so many operations run `beside` another gradient than the
+    one that flows.
+
+    Source of the lead: megatron-core's fine_grained_activation_offload.py, whose first groups to
+    run backward never leave (_offload_margin, should_bulk_offload), while each group that ends
+    fetches the next one that did.
     """
     highest, best = -1, Moment("", 0, 0)
-    live = saved
-    restored: dict[str, int] = {}
+    restored = _offloaded(flat)
+    live, coming = saved, dict(restored)
     for index in reversed(range(len(flat))):
         sums = flat[index]
         if index + 1 == beside:
             gradient *= 2
         again = remade = 0
-        if sums.dropped_by and sums.dropped_by not in restored:
+        if sums.dropped_by in coming:
+            live += coming.pop(sums.dropped_by)
+        elif sums.dropped_by and sums.dropped_by not in restored:
             module = [each for each in flat if each.dropped_by == sums.dropped_by]
             restored[sums.dropped_by] = sum(each.dropped for each in module)
-            again = 0 if sums.dropped_by.startswith(OFFLOADED) else _rerun_peak(module)
+            again = _rerun_peak(module)
         if restored:
             remade = sum(restored.values())
         live += sums.gradient
@@ -167,6 +175,15 @@ def _backward(flat: list[Sums], saved: int, gradient: int, beside: int = 0) -> M
         if sums.dropped:
             restored[sums.dropped_by] -= sums.dropped
     return best
+
+
+def _offloaded(flat: list[Sums]) -> dict[str, int]:
+    """Bytes in host memory by the module that offloads them."""
+    waiting: dict[str, int] = {}
+    for sums in flat:
+        if sums.dropped_by.startswith(OFFLOADED):
+            waiting[sums.dropped_by] = waiting.get(sums.dropped_by, 0) + sums.dropped
+    return waiting
 
 
 def _rerun_peak(module: list[Sums]) -> int:

@@ -32,7 +32,9 @@ BYTE = 1
 INPUT_GRADIENT = "input gradient"
 """What the gradient of a norm's output is called."""
 CORE = "core_attn"
-"""Recomputed, all that the kernel itself keeps is made again; offloaded, q, k and v leave."""
+"""Recomputed, all that the kernel itself keeps is made again."""
+KEPT_BY_CORE = (CORE, OFFLOADED + CORE)
+"""Offloaded, q, k and v leave, and what large tensors the kernel itself keeps."""
 PROJECTED = (OFFLOADED + "attn_proj",)
 NormKind = Literal["rmsnorm", "layernorm"]
 Kept = tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]
@@ -317,7 +319,7 @@ class TransformerEngine(Program):
         result = out
         if self.sizes.b > 1 and (rings or flash):
             name = "output in the kernel's layout"
-            result = self.tensor(name, *out.shape, dropped_by=(CORE,))
+            result = self.tensor(name, *out.shape, dropped_by=KEPT_BY_CORE)
         lse = self.tensor("logsumexp", q.shape[1], self.sizes.n, width=FP32, dropped_by=(CORE,))
         if rings:
             steps = around_ring(q, k, v, result, lse, self.run.cp_ring)
@@ -434,7 +436,7 @@ class TransformerEngine(Program):
         shape = (sizes.b, heads, sizes.s, sizes.s * sizes.c)
         kept = 2 * sizes.bytes + BYTE if self.run.step.attention_dropout else sizes.bytes
         return (
-            (self.tensor("scores", *shape, width=kept, dropped_by=(CORE,)),),
+            (self.tensor("scores", *shape, width=kept, dropped_by=KEPT_BY_CORE),),
             (self.tensor("scores before softmax", *(2,) * sinks, *shape),),
             (self.tensor("gradients of the scores, before and behind softmax", 2, *shape),),
         )
@@ -446,7 +448,7 @@ class TransformerEngine(Program):
         copied = sizes.b > 1 and self.run.step.attention_backend == "flash"
         if copied or (sizes.c > 1 and run.cp_comm_type == "a2a+p2p"):
             name = "output in the kernel's layout"
-            saves = (self.tensor(name, *out.shape, dropped_by=(CORE,)), logsumexp)
+            saves = (self.tensor(name, *out.shape, dropped_by=KEPT_BY_CORE), logsumexp)
         else:
             saves = (self._attended(out, is_output=True), logsumexp)
         if run.cp_ring > 1:

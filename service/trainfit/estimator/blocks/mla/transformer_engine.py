@@ -11,8 +11,9 @@ from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import LatentAttention
 
-UP = ("mla_up_proj", OFFLOADED + CORE)
-"""Recompute `mla_up_proj` makes queries, keys and values again from their latents."""
+UP = (OFFLOADED + CORE, "mla_up_proj")
+"""Recompute `mla_up_proj` makes queries, keys and values again from their latents; where core
+attention is offloaded they are fetched all the same."""
 
 
 def latent_attention(step: TransformerEngine, x: Tensor, block: LatentAttention) -> None:
