@@ -129,6 +129,7 @@ LINES = [
         "Step 5 | loss:1.21 lr:2e-05 tokens_per_second_per_gpu:2012.5 peak_memory_active:12.375 "
         "peak_memory_alloc:12.25 peak_memory_reserved:14.5",
         {MOST_ACTIVE: 12.375 * GIB, PEAK: 12.25 * GIB, MOST_RESERVED: 14.5 * GIB},
+        step=5,
     ),
     Line("torchtune", "\tGPU peak memory active: 14.96 GiB", {MOST_ACTIVE: 14.96 * GIB}),
     Line("torchtune", "\tGPU peak memory allocation: 14.95 GiB", {PEAK: 14.95 * GIB}),
@@ -141,8 +142,36 @@ LINES = [
     ),
     Line(
         "axolotl",
-        "[INFO] GPU memory usage after adapters: 4.312GB (+0.091GB cache, +0.612GB misc)",
-        {CURRENT: 4.312 * GIB},
+        "[INFO] GPU memory usage after adapters: 4.25GB (+0.125GB cache, +0.5GB misc)",
+        {CURRENT: 4.25 * GIB, RESERVED: 4.375 * GIB, "device_used": 4.875 * GIB},
+    ),
+    Line(
+        "axolotl",
+        "[INFO] cuda memory usage while training: 4.5GB (+0.5GB misc)",
+        {CURRENT: 4.5 * GIB, "device_used": 5 * GIB},
+    ),
+    Line(
+        "axolotl",
+        "GPU memory usage after model load: 4.724 GB",
+        {"device_used": 4.724 * GIB},
+    ),
+    Line(
+        "nanotron",
+        "iteration: 991 / 1000 | elapsed_time_per_iteration_ms: 45 | cuda_memory_allocated: 75.2M "
+        "| cuda_max_memory_reserved: 1.5G | hd_total_memory_tb: 312G",
+        {CURRENT: 75.2e6, MOST_RESERVED: 1.5e9},
+        step=991,
+    ),
+    Line(
+        "megatron",
+        '{"mem-reserved-bytes": 57466159104, "mem-allocated-bytes": 1000, '
+        '"mem-max-allocated-bytes": 53930270720, "mem-allocated-count": 433}',
+        {RESERVED: 57466159104, CURRENT: 1000, PEAK: 53930270720},
+    ),
+    Line(
+        "megatron",
+        "memory/mem-max-reserved-bytes: 57466159104",
+        {MOST_RESERVED: 57466159104},
     ),
     Line(
         "nanotron",
@@ -223,6 +252,18 @@ LINES = [
             CURRENT: 14.1 * GIB,
             "device_free": 3.75 * MIB,
             RESERVED: 14.2 * GIB,
+        },
+    ),
+    Line(
+        "out of memory",
+        "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 4.00 GiB total "
+        "capacity; 2.68 GiB already allocated; 8.46 MiB free; 28.00 MiB cached)",
+        {
+            "tried_to_allocate": 20 * MIB,
+            "device_capacity": 4 * GIB,
+            CURRENT: 2.68 * GIB,
+            "device_free": 8.46 * MIB,
+            "reserved_unallocated": 28 * MIB,
         },
     ),
     Line(

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import get_args
+from itertools import accumulate
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.measurements.lines import GIB, LINES, MIB, Line
+from tests.measurements.lines import CURRENT, GB, GIB, LINES, MIB, MOST_RESERVED, PEAK, Line
+from tests.measurements.reported import ERRORS, LOGS, Log
+from trainfit.measurements.documents import TIMELINE
 from trainfit.measurements.formats.trainer_metrics import NAME
 from trainfit.measurements.measurement import Measurements
-from trainfit.measurements.read import COMPILED, MOST_FIGURES, read_measurements
+from trainfit.measurements.read import (
+    COMPILED,
+    MOST_FIGURES,
+    MOST_WRAPPED,
+    read_measurements,
+)
 from trainfit.specs.artifacts import Artifact, LogFormat
 
 
@@ -37,9 +46,73 @@ def test_a_line_is_read(line: Line) -> None:
 
 
 def test_every_format_has_a_line_and_a_name() -> None:
-    names = {each.format.name for each in COMPILED} | {NAME}
+    names = {each.format.name for each in COMPILED} | {NAME, TIMELINE}
     assert names == set(get_args(LogFormat))
-    assert names == {each.format for each in LINES} | {NAME}
+    assert names == {each.format for each in LINES} | {NAME, TIMELINE}
+
+
+@pytest.mark.parametrize("log", [*LOGS, *ERRORS], ids=lambda log: log.source)
+def test_all_is_read_that_a_reported_log_says(log: Log) -> None:
+    found = read(log.text)
+    told = [(e.counter, e.rank, e.step) for e in found.measurements]
+    assert told == [(e.counter, e.rank, e.step) for e in log.figures]
+    sizes = [each.bytes for each in found.measurements]
+    assert sizes == pytest.approx([each.bytes for each in log.figures], abs=2)
+    assert tuple(e.seconds for e in found.speeds if e.seconds) == pytest.approx(log.seconds)
+    tokens = [e.tokens_per_second_per_gpu for e in found.speeds if e.tokens_per_second_per_gpu]
+    assert tuple(tokens) == pytest.approx(log.tokens)
+    assert tuple(each.count for each in found.occurrences) == log.retries
+    assert len(found.unread) == log.unread
+
+
+@pytest.mark.parametrize("label", ["", "[rank3]: "])
+@pytest.mark.parametrize("log", ERRORS, ids=lambda log: log.source)
+def test_an_error_that_a_terminal_has_wrapped_is_put_together(log: Log, label: str) -> None:
+    if log.text.startswith("[rank") and label:
+        return
+    whole = read(label + log.text).measurements
+    wrapped = re.sub(r"(.{40,78}) (?!$)", rf"\1\n{label}", label + log.text)
+    found = read(f"{wrapped}\n{label}another line of 3 GiB").measurements
+    assert [(e.counter, e.bytes, e.rank) for e in found] == [
+        (e.counter, e.bytes, e.rank) for e in whole
+    ]
+
+
+GOLDEN = {
+    "mem-allocated-bytes": {"start_step": 1, "values": {"1": 1000.0, "6": "nan"}},
+    "mem-max-allocated-bytes": {"start_step": 1, "values": {"1": 2000, "6": 3000.0}},
+    "lm loss": {"values": {"1": 10.9}},
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "figures"),
+    [
+        (GOLDEN, [(CURRENT, 1000, 1), (PEAK, 2000, 1), (PEAK, 3000, 6)]),
+        (
+            {"alloc": 12.346, "max_alloc": 55.012, "max_reserved": 60.5, "0": {"lm loss": 1.0}},
+            [
+                (CURRENT, 12.346 * GB, None),
+                (PEAK, 55.012 * GB, None),
+                (MOST_RESERVED, 60.5 * GB, None),
+            ],
+        ),
+        ([[1, 2, 3], [[0, 10, 5], [0, 20, 7], [0, 4, 0]]], [(PEAK, 27, None), (CURRENT, 4, None)]),
+        ({"max_alloc": 55.0, "gpu": "another program's"}, []),
+        ([[1, 2], [[0, 10], [0, 2.5]]], []),
+        ([[1], [[-5]]], []),
+        ([[], []], []),
+    ],
+    ids=["megatron", "bridge", "timeline", "unknown", "no bytes", "less than none", "empty"],
+)
+def test_a_document_is_read_whole(document: Any, figures: list[tuple[str, float, int]]) -> None:
+    for indent in (None, 2):
+        found = read(json.dumps(document, indent=indent)).measurements
+        assert [(e.counter, e.bytes, e.step) for e in found] == figures
+
+
+def test_a_document_without_end_is_no_document() -> None:
+    assert read("[" * 100_000).measurements == []
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.text[:40])
@@ -140,7 +213,7 @@ def test_figures_without_end_are_cut() -> None:
     assert f"more than {MOST_FIGURES} figures" in found.unread[-1].why
 
 
-UNITS = (1, 1024, MIB, GIB, 1024 * GIB, 10**9)
+UNITS = (1, 1024, MIB, GIB, 1024 * GIB, 10**3, 10**6, 10**9, 10**12)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -153,7 +226,40 @@ def test_of_what_was_torn_and_glued_no_figure_comes_that_is_not_there(
         for line in lines
     ]
     text = data.draw(st.sampled_from(["", "\n", " "])).join(cut)
+    assert_is_written(text)
+
+
+@given(st.lists(st.sampled_from([*LOGS, *ERRORS]), min_size=2, max_size=4), st.data())
+def test_of_logs_that_were_interleaved_no_figure_comes_that_is_not_there(
+    logs: list[Log], data: st.DataObject
+) -> None:
+    """Lines of several runs in any order of theirs, some wrapped where a terminal would."""
+    width = data.draw(st.sampled_from([30, 80, 1000]))
+    left = [
+        [
+            line[at : at + width]
+            for line in each.text.splitlines()
+            for at in range(0, len(line), width)
+        ]
+        for each in logs
+    ]
+    lines: list[str] = []
+    while left := [each for each in left if each]:
+        lines.append(left[data.draw(st.integers(0, len(left) - 1))].pop(0))
+    assert_is_written("\n".join(lines))
+
+
+def assert_is_written(text: str) -> None:
+    """Every figure is a number of its line, an error's of those that it was wrapped into; what
+    axolotl prints beyond another is the sum of both.
+    """
     written = text.splitlines()
     for each in read(text).measurements:
-        numbers = [float(number) for number in NUMBER.findall(written[each.source.line - 1])]
-        assert each.bytes in {round(number * unit) for number in numbers for unit in UNITS}
+        first = each.source.line - 1
+        taken = MOST_WRAPPED if each.format == "out of memory" else 1
+        numbers = [float(n) for n in NUMBER.findall(" ".join(written[first : first + taken]))]
+        if each.format == "axolotl":
+            starts = range(len(numbers))
+            numbers = [sum for at in starts for sum in accumulate(numbers[at : at + 3])]
+        sizes = [number * unit for number in numbers for unit in UNITS]
+        assert any(abs(each.bytes - size) <= 2 for size in sizes), each

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from tools.docs.markdown import code, table
 from trainfit.api.examples import RECONCILE_EXAMPLES
 from trainfit.decisions.quantities import gib, gib_range, plain
-from trainfit.measurements.line_format import GB, GIB, MIB, Bytes, Figure, Pace
+from trainfit.measurements.documents import TIMELINE
+from trainfit.measurements.line_format import DECIMAL, GB, GIB, MIB, Bytes, Figure, Pace
 from trainfit.measurements.read import COMPILED
 from trainfit.questions.reconcile import reconciled
 from trainfit.specs.reconcile import ReconcileRequest
 
-UNITS = {1: "bytes", MIB: "MiB", GIB: "GiB", GB: "10^9 bytes", None: "as it says"}
+UNITS = {1: "bytes", MIB: "MiB", GIB: "GiB", GB: "10^9 bytes"}
 SINCE = {
     "run": "the run began",
     "log": "the line before",
@@ -27,7 +28,10 @@ def log_formats() -> str:
     for each in COMPILED:
         for figure in each.format.figures:
             rows[(each.format.name, *_told(figure))] = None
-    rows[("transformers", code("allocated_bytes.all.peak"), "bytes, MiB", SINCE["phase"])] = None
+    peak, current = code("allocated_bytes.all.peak"), code("allocated_bytes.all.current")
+    rows[("transformers", peak, "bytes, MiB", SINCE["phase"])] = None
+    rows[(TIMELINE, peak, "bytes", SINCE["phase"])] = None
+    rows[(TIMELINE, current, "bytes", "")] = None
     head = ["format", "figure", "unit", "highest since"]
     return table(head, [list(row) for row in rows])
 
@@ -35,11 +39,17 @@ def log_formats() -> str:
 def _told(figure: Figure) -> tuple[str, str, str]:
     match figure:
         case Bytes():
-            return code(figure.counter), UNITS[figure.unit], SINCE[figure.window]
+            return code(figure.counter), _unit(figure), SINCE[figure.window]
         case Pace():
             return code(figure.what), "", ""
         case _:
             return code(figure.event), "times", ""
+
+
+def _unit(figure: Bytes) -> str:
+    if isinstance(figure.unit, int):
+        return UNITS[figure.unit]
+    return "bytes, in thousands" if figure.unit is DECIMAL else "as it says"
 
 
 def reconciled_run() -> str:

@@ -17,36 +17,52 @@ UNITS: Mapping[str, int] = {
     "TiB": 1024 * GIB,
 }  # fmt: skip
 """As PyTorch prints them: powers of 1024, whatever they are called."""
+DECIMAL: Mapping[str, int] = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+"""As nanotron shortens any number."""
+
+MOST_BYTES = 2**50
+"""No card has as much: where the driver does not answer, PyTorch prints 2^64 less one."""
 
 NUMBER = r"(\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)"
 
 
+def _said(units: Mapping[str, int]) -> str:
+    """The text behind a number that names one of these units."""
+    names = "|".join(sorted(units, key=len, reverse=True))
+    return rf"\s*({names})(?![A-Za-z])"
+
+
 class Bytes(NamedTuple):
-    """A figure behind `words`. Without a `unit` the text behind the number names it; `digits` are
-    those that count where a program rounds to so many.
+    """A figure behind `words`. Of several in `unit` the text behind the number names one; `digits`
+    are those that count where a program rounds to so many. `above` are counters: the figure is what
+    there was beyond the first of them that stands before it.
     """
 
     words: str
     counter: Counter
-    unit: int | None
+    unit: int | Mapping[str, int]
     window: PeakWindow | None = None
     digits: int | None = None
+    above: tuple[Counter, ...] = ()
 
     @property
     def pattern(self) -> str:
-        return self.words + NUMBER + ("" if self.unit is not None else r"\s*([KMGT]?i?B|bytes)\b")
+        return self.words + NUMBER + ("" if isinstance(self.unit, int) else _said(self.unit))
 
 
 class Pace(NamedTuple):
-    """A figure of speed behind `words`, in so many of its unit."""
+    """A figure of speed behind `words`, in so many of its unit. Of `units` the text behind the
+    number names one.
+    """
 
     words: str
     what: Literal["seconds", "tokens_per_second_per_gpu", "tflops_per_gpu"]
     unit: float = 1.0
+    units: Mapping[str, int] | None = None
 
     @property
     def pattern(self) -> str:
-        return self.words + NUMBER
+        return self.words + NUMBER + ("" if self.units is None else _said(self.units))
 
 
 class Times(NamedTuple):

@@ -5,14 +5,16 @@ its marker to the next one. Nothing is taken from a line that no format knows.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from trainfit.measurements.documents import read_document
 from trainfit.measurements.formats import device, megatron, pytorch, trainer_metrics, trainers
+from trainfit.measurements.formats.pytorch import OUT_OF_MEMORY, WHOLE_ERROR
 from trainfit.measurements.formats.trainer_metrics import Metric, metrics_of, peak_of
 from trainfit.measurements.line_format import (
-    UNITS,
+    MOST_BYTES,
     Bytes,
     Compiled,
     Pace,
@@ -40,12 +42,10 @@ LONGEST_TEXT = 200
 LONGEST_MOMENT = 80
 MOST_UNREAD = 200
 MOST_FIGURES = 20_000
-MOST_BYTES = 2**50
-"""No card has as much: where the driver does not answer, PyTorch prints 2^64 less one."""
 
 SPEAKS = re.compile(
-    r"mem|[GM]iB|\bMA |elapsed time per|\b(?:tps|wps):|Tried to|reserved|num_(?:ooms|alloc)|_FB_|"
-    r"bytes\.all",
+    r"mem|[GM]iB|\bMA |elapsed.time.per|\b(?:tps|wps):|Tried to|reserved|num_(?:ooms|alloc)|_FB_|"
+    r"bytes\.all|CUDA OOMs",
     re.IGNORECASE,
 )
 """What any line has that says something of memory or speed."""
@@ -55,7 +55,19 @@ LABEL = re.compile(r"\s*(?:\[rank(\d+)\]: ?|(\d+): )")
 """What torchrun and `srun --label` put before a line of a rank."""
 AFTER = re.compile(r"after (\d+) iterations?\b|for iteration (\d+)")
 SEPARATOR = re.compile(r"[:|\]]")
-THEORY = re.compile(r"Theoretical memory footprints")
+RANK = re.compile(r"\[RANK:(\d+)\]")
+"""Whose a line of axolotl's is."""
+PREFIX = re.compile(r"^(?:\[[^\]]*\] *)+")
+"""Time, level and place, that a logger puts before a line's words."""
+MOST_WRAPPED = 12
+"""Lines that a terminal makes of an error."""
+NO_MEASUREMENTS = (
+    (
+        re.compile(r"Theoretical memory footprints"),
+        "the program's own estimate, and no measurement",
+    ),
+    (re.compile(r"CPU Virtual Memory|\bhost memory\b"), "the host's memory, and no card's"),
+)
 
 
 class Record(NamedTuple):
@@ -75,9 +87,12 @@ def read_measurements(artifacts: Iterable[Artifact]) -> Measurements:
     read = Measurements([], [], [], [])
     for each in artifacts:
         formats = _formats(each.format)
+        if (document := read_document(each)) is not None:
+            read.measurements.extend(document[:MOST_FIGURES])
+            continue
         metrics: dict[str, Metric] = {}
         before = ""
-        for number, written in enumerate(each.text.splitlines(), 1):
+        for number, written in enumerate(_unwrapped(each.text.splitlines()), 1):
             source = Place(name=each.name, line=number)
             if len(read.measurements) + len(read.speeds) > MOST_FIGURES:
                 why = f"there are more than {MOST_FIGURES} figures; send a part of it"
@@ -90,6 +105,40 @@ def read_measurements(artifacts: Iterable[Artifact]) -> Measurements:
             case Unread() as unread:
                 _leave(read, unread)
     return read
+
+
+def _unwrapped(lines: list[str]) -> Iterator[str]:
+    """The lines, with an error of a full memory that a terminal has wrapped in the first of its
+    own and nothing in those that it went on in.
+    """
+    went_on = 0
+    for number, line in enumerate(lines):
+        if went_on:
+            went_on -= 1
+            yield ""
+        elif OUT_OF_MEMORY.word in line and not _is_whole(line):
+            joined, went_on = _joined(lines[number : number + MOST_WRAPPED])
+            yield joined
+        else:
+            yield line
+
+
+def _joined(lines: Sequence[str]) -> tuple[str, int]:
+    """The error that begins in the first line, and how many more it takes to be whole; the line
+    alone where so many do not make it so.
+    """
+    first, *others = [LABEL.sub("", each)[:LONGEST_LINE].strip() for each in lines]
+    label = LABEL.match(lines[0])
+    joined = (label[0] if label else "") + first
+    for more, each in enumerate(others, 1):
+        joined = f"{joined} {each}"
+        if _is_whole(joined):
+            return joined, more
+    return lines[0], 0
+
+
+def _is_whole(line: str) -> bool:
+    return WHOLE_ERROR.search(line, 0, LONGEST_LINE) is not None
 
 
 def _formats(name: LogFormat | None) -> Formats:
@@ -117,9 +166,9 @@ def _line(
     records = list(_records(line, before, source, formats))
     for each in records:
         _take(each, read)
-    if not (records or told) and OF_MEMORY.search(line):
-        own = THEORY.search(line) is not None
-        why = "the program's own estimate, and no measurement" if own else "no format knows it"
+    if not (records or told) and OF_MEMORY.search(PREFIX.sub("", line)):
+        reasons = [why for pattern, why in NO_MEASUREMENTS if pattern.search(line)]
+        why = reasons[0] if reasons else "no format knows it"
         _leave(read, Unread(source, line[:LONGEST_TEXT], why))
     return line[:LONGEST_TEXT]
 
@@ -138,7 +187,8 @@ def _records(line: str, before: str, source: Place, formats: Formats) -> Iterato
     for start, end in pairwise([*starts, len(line)]):
         found, marker = markers[start]
         named = marker.groupdict().get("rank")
-        rank = labelled if named is None else int(named)
+        told = [named] if named else RANK.findall(line[:start])[-1:]
+        rank = int(told[0]) if told else labelled
         yield Record(found, marker, line[start:end], line[:start], rank, before, source)
 
 
@@ -155,10 +205,10 @@ def _take(record: Record, read: Measurements) -> None:
             continue
         match figure:
             case Bytes():
-                measured = _measured(figure, match, record, step, moment)
+                measured = _measured(figure, match, record, step, moment, found)
                 found += [] if measured is None else [measured]
-            case Pace(_, what, unit):
-                paces[what] = number_of(match[1]) * unit
+            case Pace(_, what, unit, units):
+                paces[what] = number_of(match[1]) * unit * (1 if units is None else units[match[2]])
             case Times(_, event):
                 count = int(match[1])
                 read.occurrences.append(
@@ -184,17 +234,31 @@ def _take(record: Record, read: Measurements) -> None:
 
 
 def _measured(
-    figure: Bytes, match: re.Match[str], record: Record, step: int | None, moment: str
+    figure: Bytes,
+    match: re.Match[str],
+    record: Record,
+    step: int | None,
+    moment: str,
+    found: Iterable[Measurement],
 ) -> Measurement | None:
-    """The figure in bytes; None where the driver has not answered."""
-    unit = figure.unit if figure.unit is not None else UNITS[match[2]]
+    """The figure in bytes; None where the driver has not answered, or where it is more than what
+    is not among those `found`.
+    """
+    unit = figure.unit if isinstance(figure.unit, int) else figure.unit[match[2]]
     size = round(number_of(match[1]) * unit)
-    if size >= MOST_BYTES:
+    exact = resolution(match[1], unit, figure.digits)
+    if figure.above:
+        below = {each.counter: each for each in found}
+        base = next((below[counter] for counter in figure.above if counter in below), None)
+        if base is None:
+            return None
+        size, exact = size + base.bytes, exact + base.resolution_bytes
+    if size >= MOST_BYTES or (figure.counter == "process_used" and not size):
         return None
     return Measurement(
         counter=figure.counter,
         bytes=size,
-        resolution_bytes=resolution(match[1], unit, figure.digits),
+        resolution_bytes=exact,
         peak_window=figure.window,
         rank=record.rank,
         step=step,
@@ -208,7 +272,7 @@ def _moment(record: Record, groups: dict[str, str | None]) -> str:
     format = record.found.format
     match format.moment_is:
         case "a line before":
-            words = record.before
+            words = PREFIX.sub("", record.before)
         case "in front":
             words = SEPARATOR.split(record.in_front)[-1]
         case _:

@@ -14,6 +14,7 @@ LogFormat = Literal[
     "megatron-bridge",
     "memory_stats",
     "memory_summary",
+    "memory_timeline",
     "nanotron",
     "nemo",
     "nvidia-smi",

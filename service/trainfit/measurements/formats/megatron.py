@@ -54,6 +54,29 @@ BRIDGE = LineFormat(
     ),
 )
 
+
+def _scalar(name: str, counter: Counter) -> LineFormat:
+    """A figure as TensorBoard and others are told it, in JSON or beside its name."""
+    window: PeakWindow | None = "run" if name.startswith("max-") else None
+    key = rf"\bmem-{name}-bytes['\"]?[:=,] *"
+    figure = Bytes(key, counter, 1, window)
+    return LineFormat("megatron", f"mem-{name}-bytes", rf"{key}(?=\d)", (figure,))
+
+
+SCALARS = (
+    _scalar("allocated", "allocated_bytes.all.current"),
+    _scalar("active", "active_bytes.all.current"),
+    _scalar("inactive", "inactive_split_bytes.all.current"),
+    _scalar("reserved", "reserved_bytes.all.current"),
+    _scalar("max-allocated", "allocated_bytes.all.peak"),
+    _scalar("max-active", "active_bytes.all.peak"),
+    _scalar("max-inactive", "inactive_split_bytes.all.peak"),
+    _scalar("max-reserved", "reserved_bytes.all.peak"),
+)
+"""Megatron-LM has three of them, Megatron-Bridge all, before which it puts `memory/`. From its 0.5
+each is the highest of a pipeline's ranks, so that none is of one rank.
+"""
+
 STEP = LineFormat(
     "megatron",
     "iteration ",
@@ -96,4 +119,4 @@ NEMO = LineFormat(
 )
 """Of NeMo 2, whose steps are counted from 0."""
 
-FORMATS = (REPORT, REPORT_BEFORE, BRIDGE, NEMO, STEP, PRIMUS, PRIMUS_HIGHEST)
+FORMATS = (REPORT, REPORT_BEFORE, BRIDGE, *SCALARS, NEMO, STEP, PRIMUS, PRIMUS_HIGHEST)

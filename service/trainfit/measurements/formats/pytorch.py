@@ -1,26 +1,34 @@
 """What PyTorch itself prints: errors of a memory that is full, memory_summary(), memory_stats().
 
-Sources: c10/cuda/CUDACachingAllocator.cpp (the error's text, up to 2.0 and since 2.1),
+Sources: c10/cuda/CUDACachingAllocator.cpp (the error's text, up to 1.3, 2.0 and since 2.1),
 torch/cuda/memory.py (memory_summary, memory_stats).
 """
 
 import re
 
-from trainfit.measurements.line_format import Bytes, LineFormat, Times
+from trainfit.measurements.line_format import UNITS, Bytes, LineFormat, Times
 from trainfit.specs.artifacts import Counter, Event, PeakWindow
+
+SIZE = r"[\d.]+ \w+"
+ALLOWED = rf"(?:{SIZE} allowed; )?"
+ALONE = rf"Process \d+ has (?={SIZE} memory in use\. Of the allocated)"
+"""The only process that is listed: in a container one's own has another number. Of several none
+is taken for it.
+"""
 
 OUT_OF_MEMORY = LineFormat(
     "out of memory",
     "Tried to allocate",
     r"Tried to allocate",
     (
-        Bytes(r"Tried to allocate ", "tried_to_allocate", None),
-        Bytes(r"total capac?i?ty of ", "device_capacity", None),
-        Bytes(r"of which ", "device_free", None),
-        Bytes(r"(?:this process has|Process \d+ has) ", "process_used", None),
-        Bytes(r"Of the allocated memory ", "allocated_bytes.all.current", None),
-        Bytes(r"is allocated by PyTorch, and ", "reserved_unallocated", None),
-        Bytes(r"\(e\.g\., CUDA Graphs\), and ", "reserved_unallocated", None),
+        Bytes(r"Tried to allocate ", "tried_to_allocate", UNITS),
+        Bytes(r"total capac?i?ty of ", "device_capacity", UNITS),
+        Bytes(r"of which ", "device_free", UNITS),
+        Bytes(r"this process has ", "process_used", UNITS),
+        Bytes(rf"is free\. {ALLOWED}{ALONE}", "process_used", UNITS),
+        Bytes(r"Of the allocated memory ", "allocated_bytes.all.current", UNITS),
+        Bytes(r"is allocated by PyTorch, and ", "reserved_unallocated", UNITS),
+        Bytes(r"\(e\.g\., CUDA Graphs\), and ", "reserved_unallocated", UNITS),
     ),
     moment="out of memory",
 )
@@ -30,14 +38,29 @@ OLD_OUT_OF_MEMORY = LineFormat(
     "Tried to allocate",
     r"Tried to allocate (?=[\d.]+ \w+ \(GPU \d+;)",
     (
-        Bytes(r"Tried to allocate ", "tried_to_allocate", None),
-        Bytes(r"\(GPU \d+; ", "device_capacity", None),
-        Bytes(r"total capacity; ", "allocated_bytes.all.current", None),
-        Bytes(r"already allocated; ", "device_free", None),
-        Bytes(r"free; (?:[\d.]+ \w+ allowed; )?", "reserved_bytes.all.current", None),
+        Bytes(r"Tried to allocate ", "tried_to_allocate", UNITS),
+        Bytes(r"\(GPU \d+; ", "device_capacity", UNITS),
+        Bytes(r"total capacity; ", "allocated_bytes.all.current", UNITS),
+        Bytes(r"already allocated; ", "device_free", UNITS),
+        Bytes(rf"free; {ALLOWED}(?!{SIZE} cached)", "reserved_bytes.all.current", UNITS),
+        Bytes(rf"free; (?={SIZE} cached)", "reserved_unallocated", UNITS),
     ),
     moment="out of memory",
 )
+"""Up to 1.3 what is `cached` is what was reserved beside what was allocated."""
+
+WHOLE_ERROR = re.compile(
+    rf"Tried to allocate {SIZE}(?:"
+    rf" \(GPU \d+; {SIZE} total capacity; {SIZE} already allocated; {SIZE} free; "
+    rf"{ALLOWED}{SIZE} (?:reserved in total by PyTorch|cached)\)|"
+    rf"\. GPU \S* ?has a total capac?i?ty of {SIZE} of which {SIZE} is free\. "
+    rf"{ALLOWED}(?:(?:Including non-PyTorch memory, this process|Process \d+) has "
+    rf"{SIZE} memory in use\. )*"
+    rf"Of the allocated memory {SIZE} is allocated by PyTorch, "
+    rf"(?:with {SIZE} allocated in private pools \(e\.g\., CUDA Graphs\), )?"
+    rf"and {SIZE} is reserved by PyTorch but unallocated)"
+)
+"""What is put together where a terminal has wrapped it."""
 
 
 def _row(title: str, current: Counter, peak: Counter) -> LineFormat:
@@ -47,8 +70,8 @@ def _row(title: str, current: Counter, peak: Counter) -> LineFormat:
         title,
         rf"\| {title} +\|",
         (
-            Bytes(rf"{title} +\| *", current, None),
-            Bytes(rf"{title} +\| *\d+ +\w+ +\| *", peak, None, "run"),
+            Bytes(rf"{title} +\| *", current, UNITS),
+            Bytes(rf"{title} +\| *\d+ +\w+ +\| *", peak, UNITS, "run"),
         ),
         moment="memory_summary",
     )
@@ -61,6 +84,16 @@ SUMMARY = (
     _row("GPU reserved memory", "reserved_bytes.all.current", "reserved_bytes.all.peak"),
     _row(
         "Non-releasable memory", "inactive_split_bytes.all.current", "inactive_split_bytes.all.peak"
+    ),
+)
+
+SUMMARY_EVENTS = LineFormat(
+    "memory_summary",
+    "CUDA OOMs:",
+    r"\bCUDA OOMs: \d+ +\|",
+    (
+        Times(r"CUDA OOMs: ", "num_ooms"),
+        Times(r"cudaMalloc retries: ", "num_alloc_retries"),
     ),
 )
 
@@ -98,6 +131,7 @@ def _event(event: Event) -> LineFormat:
 FORMATS = (
     OLD_OUT_OF_MEMORY,
     OUT_OF_MEMORY,
+    SUMMARY_EVENTS,
     *SUMMARY,
     *map(_statistic, STATISTICS),
     *map(_event, EVENTS),

@@ -8,7 +8,7 @@ memory_status); verl's utils/profiler/performance.py and workers/engine_workers.
 
 from typing import NamedTuple
 
-from trainfit.measurements.line_format import GIB, MIB, Bytes, LineFormat, Pace, Times
+from trainfit.measurements.line_format import DECIMAL, GIB, MIB, Bytes, LineFormat, Pace, Times
 from trainfit.specs.artifacts import Counter, PeakWindow
 
 
@@ -57,8 +57,9 @@ TORCHTUNE = (
     LineFormat(
         "torchtune",
         "peak_memory_active",
-        r"\bpeak_memory_active[:=]",
+        r"(?:\bStep (?P<step>\d+) \|.{0,2000}?)?\bpeak_memory_active[:=]",
         (
+            Pace(r"tokens_per_second_per_gpu[:=] *", "tokens_per_second_per_gpu"),
             Bytes(r"peak_memory_active[:=] *", "active_bytes.all.peak", GIB, "log"),
             Bytes(r"peak_memory_alloc[:=] *", "allocated_bytes.all.peak", GIB, "log"),
             Bytes(r"peak_memory_reserved[:=] *", "reserved_bytes.all.peak", GIB, "log"),
@@ -81,6 +82,10 @@ TORCHTUNE = (
     ),
 )
 
+USAGE = r"(?:GPU|cuda(?::\d+)?) memory usage "
+ALLOCATED: Counter = "allocated_bytes.all.current"
+RESERVED: Counter = "reserved_bytes.all.current"
+
 AXOLOTL = (
     *(
         LineFormat(
@@ -98,9 +103,19 @@ AXOLOTL = (
     ),
     LineFormat(
         "axolotl",
+        " memory usage ",
+        rf"\b{USAGE}(?P<moment>[^:]{{1,40}}): *(?=[\d.]+GB)",
+        (
+            Bytes(rf"{USAGE}[^:]{{1,40}}: *", ALLOCATED, GIB),
+            Bytes(r"\+(?=[\d.]+GB cache)", RESERVED, GIB, above=(ALLOCATED,)),
+            Bytes(r"\+(?=[\d.]+GB misc)", "device_used", GIB, above=(RESERVED, ALLOCATED)),
+        ),
+    ),
+    LineFormat(
+        "axolotl",
         "GPU memory usage ",
-        r"\bGPU memory usage (?P<moment>[^:]{1,40}): *(?=[\d.]+GB)",
-        (Bytes(r"GPU memory usage [^:]{1,40}: *", "allocated_bytes.all.current", GIB),),
+        r"\bGPU memory usage (?P<moment>[^:]{1,40}): *(?=[\d.]+ GB)",
+        (Bytes(r"GPU memory usage [^:]{1,40}: *", "device_used", GIB),),
     ),
     LineFormat(
         "axolotl",
@@ -112,6 +127,19 @@ AXOLOTL = (
             Bytes(r"allocated, \+", "reserved_bytes.all.current", GIB),
         ),
         moment="a step",
+    ),
+)
+
+NANOTRON_STEP = LineFormat(
+    "nanotron",
+    "elapsed_time_per_iteration_ms",
+    r"\biteration: (?P<step>\d+) / \d+ \|",
+    (
+        Pace(r"elapsed_time_per_iteration_ms: ", "seconds", 1e-3, DECIMAL),
+        Pace(r"tokens_per_sec_per_gpu: ", "tokens_per_second_per_gpu", units=DECIMAL),
+        Pace(r"hardware_tflops_per_gpu: ", "tflops_per_gpu", units=DECIMAL),
+        Bytes(r"cuda_memory_allocated: ", "allocated_bytes.all.current", DECIMAL),
+        Bytes(r"cuda_max_memory_reserved: ", "reserved_bytes.all.peak", DECIMAL, "phase"),
     ),
 )
 
@@ -180,4 +208,4 @@ VERL = (
     ),
 )
 
-FORMATS = (*TORCHTITAN, *TORCHTUNE, *AXOLOTL, NANOTRON, *DEEPSPEED, *VERL)
+FORMATS = (*TORCHTITAN, *TORCHTUNE, *AXOLOTL, NANOTRON_STEP, NANOTRON, *DEEPSPEED, *VERL)

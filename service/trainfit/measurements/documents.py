@@ -1,0 +1,117 @@
+"""Whole documents of JSON that runs leave behind -> measurements: the values that tests of
+Megatron-LM and Megatron-Bridge keep, and the timeline of PyTorch's profiler.
+
+Sources: tests/functional_tests of Megatron-LM (golden_values_*.json); Megatron-Bridge's
+scripts/performance/utils/evaluate.py; torch/profiler/_memory_profiler.py (export_memory_timeline).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from trainfit.measurements.line_format import GB, MOST_BYTES, resolution
+from trainfit.measurements.measurement import Measurement
+from trainfit.specs.artifacts import Artifact, Counter, LogFormat, PeakWindow, Place
+
+TIMELINE: LogFormat = "memory_timeline"
+DIGITS = 5
+"""Those that Megatron-Bridge leaves of a figure."""
+
+
+class Kept(NamedTuple):
+    """What a document calls a counter, and what one of its figures is in bytes."""
+
+    name: str
+    counter: Counter
+    unit: int
+    window: PeakWindow | None = None
+
+
+OF_STEPS = (
+    Kept("mem-allocated-bytes", "allocated_bytes.all.current", 1),
+    Kept("mem-max-allocated-bytes", "allocated_bytes.all.peak", 1, "run"),
+    Kept("mem-reserved-bytes", "reserved_bytes.all.current", 1),
+)
+OF_THE_FIRST_REPORT = (
+    Kept("alloc", "allocated_bytes.all.current", GB),
+    Kept("max_alloc", "allocated_bytes.all.peak", GB, "run"),
+    Kept("max_reserved", "reserved_bytes.all.peak", GB, "run"),
+)
+
+
+def read_document(artifact: Artifact) -> list[Measurement] | None:
+    """The figures of a document that is known; None of any other text."""
+    if artifact.text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        document = json.loads(artifact.text)
+    except (ValueError, RecursionError):
+        return None
+    found = _figures(document, Place(name=artifact.name, line=1))
+    return [each for each in found if artifact.format in (None, each.format)] or None
+
+
+def _figures(document: Any, source: Place) -> Iterator[Measurement]:
+    match document:
+        case {"max_alloc": int() | float(), **rest} if _beside_steps(rest):
+            for kept in OF_THE_FIRST_REPORT:
+                yield from _figure(kept, document.get(kept.name), None, source, "megatron-bridge")
+        case dict():
+            for kept in OF_STEPS:
+                match document.get(kept.name):
+                    case {"values": dict(values)}:
+                        for step, value in values.items():
+                            if step.isdecimal():
+                                yield from _figure(kept, value, int(step), source, "megatron")
+        case [[*times], [*sizes]] if times and len(times) == len(sizes):
+            yield from _timeline(sizes, source)
+
+
+def _beside_steps(rest: dict[Any, Any]) -> bool:
+    """Whether all that stands beside figures is values by step."""
+    figures = {kept.name for kept in OF_THE_FIRST_REPORT}
+    return all(isinstance(value, dict) for name, value in rest.items() if name not in figures)
+
+
+def _figure(
+    kept: Kept, value: Any, step: int | None, source: Place, format: LogFormat
+) -> Iterator[Measurement]:
+    if type(value) in (int, float) and 0 < value * kept.unit < MOST_BYTES:
+        digits = None if kept.unit == 1 else DIGITS
+        yield Measurement(
+            counter=kept.counter,
+            bytes=round(value * kept.unit),
+            resolution_bytes=resolution(str(value), kept.unit, digits),
+            peak_window=kept.window,
+            rank=None,
+            step=step,
+            moment="the first report" if step is None else "end of a step",
+            format=format,
+            source=source,
+        )
+
+
+def _timeline(sizes: list[Any], source: Place) -> Iterator[Measurement]:
+    """The highest of a profile, and what was there at its end: rows of bytes by category."""
+    rows = [row for row in sizes if isinstance(row, list) and all(type(n) is int for n in row)]
+    totals = [sum(row) for row in rows]
+    if len(rows) < len(sizes) or not 0 < max(totals) < MOST_BYTES or min(totals) < 0:
+        return
+    told: tuple[tuple[Counter, int, PeakWindow | None], ...] = (
+        ("allocated_bytes.all.peak", max(totals), "phase"),
+        ("allocated_bytes.all.current", totals[-1], None),
+    )
+    for counter, size, window in told:
+        yield Measurement(
+            counter=counter,
+            bytes=size,
+            resolution_bytes=1,
+            peak_window=window,
+            rank=None,
+            step=None,
+            moment="the profile" if window else "the end of the profile",
+            format=TIMELINE,
+            source=source,
+        )

@@ -1,0 +1,381 @@
+"""What runs printed where their authors reported them, shortened to what bears on memory and speed,
+with all that can be read of it: no figure is missed, and none is found in what merely looks alike.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.measurements.lines import (
+    ACTIVE,
+    CURRENT,
+    GIB,
+    KIB,
+    MIB,
+    MOST_ACTIVE,
+    MOST_RESERVED,
+    PEAK,
+    RESERVED,
+)
+
+
+class Told(NamedTuple):
+    """A figure in bytes, and of which rank and step it is."""
+
+    counter: str
+    bytes: float
+    rank: int | None = None
+    step: int | None = None
+
+
+class Log(NamedTuple):
+    """A log, where it was reported, its figures, the seconds and tokens a second of its steps, and
+    how many of its lines speak of memory without a figure that is one.
+    """
+
+    source: str
+    text: str
+    figures: list[Told]
+    seconds: tuple[float, ...] = ()
+    tokens: tuple[float, ...] = ()
+    retries: tuple[int, ...] = ()
+    unread: int = 0
+
+
+def megatron(sizes: list[float], rank: int | None, step: int) -> list[Told]:
+    counters = (CURRENT, PEAK, RESERVED, MOST_RESERVED)
+    return [Told(c, size * MIB, rank, step) for c, size in zip(counters, sizes, strict=True)]
+
+
+def deepspeed(*sizes: float) -> list[Told]:
+    counters = (CURRENT, PEAK, RESERVED, MOST_RESERVED)
+    return [Told(c, size * GIB) for c, size in zip(counters, sizes, strict=True)]
+
+
+def torchtune(step: int, *sizes: float) -> list[Told]:
+    counters = (MOST_ACTIVE, PEAK, MOST_RESERVED)
+    return [Told(c, size * GIB, None, step) for c, size in zip(counters, sizes, strict=True)]
+
+
+LOGS = [
+    Log(
+        "NVIDIA/Megatron-LM#756, Mixtral on 16 H100",
+        "[Rank 1] (after 1 iterations) memory (MB) | allocated: 54250.97802734375 | max allocated: "
+        "54250.98583984375 | reserved: 61480.0 | max reserved: 61480.0\n"
+        " [2024-04-06 02:55:45] iteration        2/     100 | consumed samples:          256 | "
+        "elapsed time per iteration (ms): 5630.1 | throughput per GPU (TFLOP/s/GPU): 231.9 | "
+        "learning rate: 4.000000E-07 | global batch size:   128 | lm loss: 2.021530E+00 |\n",
+        megatron([54250.97802734375, 54250.98583984375, 61480.0, 61480.0], 1, 1),
+        seconds=(5.6301,),
+    ),
+    Log(
+        "NVIDIA/Megatron-LM#60, V100 in 2020",
+        " iteration        5/  120000 | elapsed time per iteration (ms): 16491.5 | learning rate: "
+        "0.000E+00 | loss scale: 268435456.0 | number of skipped iterations:   5 |\n"
+        "after 5 iterations memory (MB) | allocated: 10250.5693359375 | max allocated: "
+        "12606.06201171875 | reserved: 17482.0 | max reserved: 17482.0\n"
+        "time (ms) | forward: 11716.18 | backward: 4770.37 | backward-backward: 1742.88\n"
+        "RuntimeError: CUDA out of memory. Tried to allocate 2.29 GiB (GPU 0; 31.72 GiB total "
+        "capacity; 19.22 GiB already allocated; 1.88 GiB free; 28.32 GiB reserved in total by "
+        "PyTorch)\n",
+        [
+            *megatron([10250.5693359375, 12606.06201171875, 17482.0, 17482.0], None, 5),
+            Told("tried_to_allocate", 2.29 * GIB),
+            Told("device_capacity", 31.72 * GIB),
+            Told(CURRENT, 19.22 * GIB),
+            Told("device_free", 1.88 * GIB),
+            Told(RESERVED, 28.32 * GIB),
+        ],
+        seconds=(16.4915,),
+    ),
+    Log(
+        "NVIDIA/Megatron-LM#5662, with a report by layer",
+        "[2026-07-10 05:46:31.627699] iteration       20/      20 | consumed samples:          320 "
+        "| elapsed time per iteration (ms): 744.0 | learning rate: 0.000000E+00 |\n"
+        "[Rank 0] (after 20 iterations) memory (MB) | allocated: 3270.16 | max allocated: 5670.39 "
+        "| reserved: 6406.00 | max reserved: 6406.00\n"
+        "memory source = PRECISE trace  (peak=window high-water; retained=held to backward)\n"
+        "cell = mean/max   (time in ms, memory in MiB)\n"
+        "     0 dense      26.3/     28.4    3870.2/   3870.2     528.1/    528.1     608.0/    "
+        "608.0     128.0/    128.0       0.0/      0.0\n",
+        megatron([3270.16, 5670.39, 6406.0, 6406.0], 0, 20),
+        seconds=(0.744,),
+        unread=2,
+    ),
+    Log(
+        "pytorch/torchtitan#2389, ranks that say not who they are",
+        "[titan] 2026-02-24 19:44:31,996 - root - INFO - step:  2  loss:  9.69482  grad_norm: "
+        "26.5000  memory: 175.54GiB(98.42%)  tps: 7,439  tflops: 232.94  mfu: 10.35%\n"
+        "[titan] 2026-02-24 19:44:31,996 - root - WARNING - 1 CUDA memory allocation retries.\n"
+        "[titan] 2026-02-24 19:44:34,452 - root - INFO - step:  3  loss: 10.47314  grad_norm: "
+        "24.7500  memory: 175.62GiB(98.46%)  tps: 6,672  tflops: 208.93  mfu: 9.29%\n",
+        [
+            Told(MOST_RESERVED, 175.54 * GIB, None, 2),
+            Told(MOST_RESERVED, 175.62 * GIB, None, 3),
+        ],
+        tokens=(7439, 6672),
+        retries=(1,),
+    ),
+    Log(
+        "pytorch/torchtitan#1287, between lines of other matters",
+        "[rank0]:[titan] 2025-06-16 22:30:48,735 - root - INFO - [GC] Peforming periodical GC "
+        "collection. 0.06 seconds.\n"
+        "[rank0]:[titan] 2025-06-16 22:30:50,322 - root - INFO - step: 200  loss:  6.1384  memory: "
+        "49.66GiB(52.28%)  tps: 5,856  tflops: 339.16  mfu: 34.29%\n"
+        "[rank0]:[titan] 2025-06-16 22:30:50,758 - root - INFO - Dumping profiler traces at step "
+        "200\n",
+        [Told(MOST_RESERVED, 49.66 * GIB, 0, 200)],
+        tokens=(5856,),
+    ),
+    Log(
+        "huggingface/nanotron#23, in thousands",
+        "01/17/2024 13:47:27 [INFO|DP=0|PP=0|TP=0|ip-26-0-160-225]: iteration: 991 / 1000 | "
+        "consumed_tokens: 634K | elapsed_time_per_iteration_ms: 45 | tokens_per_sec: 14.2K | "
+        "tokens_per_sec_per_gpu: 1.78K | global_batch_size: 20 | lm_loss: 10.6 | lr: 1e-05 | "
+        "model_tflops_per_gpu: 0.00869 | hardware_tflops_per_gpu: 0.00869 | grad_norm: 0.515 | "
+        "cuda_memory_allocated: 75.2M | cuda_max_memory_reserved: 547M | hd_total_memory_tb: 312G "
+        "| hd_used_memory_tb: 61.8G | hd_free_memory_tb: 250G\n"
+        "01/17/2024 13:47:27 [INFO|DP=0|PP=0|TP=0|ip-26-0-160-225]: iteration: 992 / 1000 | "
+        "consumed_tokens: 635K | elapsed_time_per_iteration_ms: 11.5K | tokens_per_sec: 15.5K | "
+        "tokens_per_sec_per_gpu: 1.94K | global_batch_size: 20 | lm_loss: 10.6 | lr: 1e-05 |\n",
+        [Told(CURRENT, 75.2e6, None, 991), Told(MOST_RESERVED, 547e6, None, 991)],
+        seconds=(0.045, 11.5),
+        tokens=(1780, 1940),
+    ),
+    Log(
+        "deepspeedai/DeepSpeed#522, ZeRO-2 with checkpoints on the host",
+        "[2022-02-21 23:35:29,950] [INFO] [utils.py:822:see_memory_usage] before optimizer 1\n"
+        "[2022-02-21 23:35:29,951] [INFO] [utils.py:827:see_memory_usage] MA 4.89 GB         "
+        "Max_MA 5.55 GB         CA 6.39 GB         Max_CA 6 GB\n"
+        "[2022-02-21 23:35:29,951] [INFO] [utils.py:832:see_memory_usage] CPU Virtual Memory:  "
+        "used = 50.5 GB, percent = 40.2%\n",
+        deepspeed(4.89, 5.55, 6.39, 6),
+        unread=1,
+    ),
+    Log(
+        "axolotl-ai-cloud/axolotl#1153, with what lies outside PyTorch",
+        "trainable params: 746,610,688 || all params: 47,449,419,776 || trainable%: 1.5734\n"
+        "[2024-01-19 08:21:59,758] [INFO] [axolotl.load_model:625] [PID:6553] [RANK:5] GPU memory "
+        "usage after adapters: 25.701GB (+0.079GB cache, +1.045GB misc)\n"
+        "[2024-01-19 08:22:00,088] [INFO] [axolotl.load_model:625] [PID:6548] [RANK:0] GPU memory "
+        "usage after adapters: 25.701GB (+0.071GB cache, +1.162GB misc)\n"
+        "[2024-01-19 08:22:00,097] [INFO] [axolotl.utils.samplers.multipack._len_est:178] "
+        "[PID:6553] [RANK:5] packing_efficiency_estimate: 0.91 total_num_tokens per device: "
+        "64375\n",
+        [
+            Told(counter, size * GIB, rank)
+            for rank, sizes in ((5, (25.701, 25.78, 26.825)), (0, (25.701, 25.772, 26.934)))
+            for counter, size in zip((CURRENT, RESERVED, "device_used"), sizes, strict=True)
+        ],
+    ),
+    Log(
+        "axolotl-ai-cloud/axolotl#354, before it told them apart",
+        "[2023-08-09 08:14:22,195] [INFO] [axolotl.load_model:368] [PID:741158] GPU memory after "
+        "adapters: 4917 MB.\n",
+        [],
+        unread=1,
+    ),
+    Log(
+        "pytorch/pytorch#35901, half of a card that cannot be used",
+        "|            CUDA OOMs: 1            |        cudaMalloc retries: 1         |\n"
+        "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |\n"
+        "| Allocated memory      |    1062 MB |    4877 MB |   89299 MB |   88237 MB |\n"
+        "|       from large pool |    1048 MB |    4865 MB |   89263 MB |   88215 MB |\n"
+        "| Active memory         |  183578 KB |    4877 MB |   89299 MB |   88237 MB |\n"
+        "| GPU reserved memory   |   12420 MB |   12420 MB |   16924 MB |    4504 MB |\n",
+        [
+            Told(CURRENT, 1062 * MIB),
+            Told(PEAK, 4877 * MIB),
+            Told(ACTIVE, 183578 * KIB),
+            Told(MOST_ACTIVE, 4877 * MIB),
+            Told(RESERVED, 12420 * MIB),
+            Told(MOST_RESERVED, 12420 * MIB),
+        ],
+        retries=(1, 1),
+    ),
+    Log(
+        "NVIDIA-NeMo/Speech#14850, under srun --label",
+        " 0: Training epoch 0, iteration 11/29 | lr: 7.186e-06 | global_batch_size: 512 | "
+        "global_step: 11 | max_memory_reserved: 57675874304 | max_memory_allocated: 53930270720 | "
+        "reduced_train_loss: 9.924 | train_step_timing in s: 26.93 | consumed_samples: 6144 | "
+        "TFLOPS_per_GPU: 85.8\n 0: \n",
+        [Told(PEAK, 53930270720, 0, 11), Told(MOST_RESERVED, 57675874304, 0, 11)],
+        seconds=(26.93,),
+    ),
+    Log(
+        "meta-pytorch/torchtune#2406, with all the digits of a float",
+        "Step 2 | loss:1.4622046947479248 lr:2e-05 tokens_per_second_per_gpu:45.71133041381836 "
+        "peak_memory_active:47.32469987869263 peak_memory_alloc:53.99104309082031 "
+        "peak_memory_reserved:53.99104309082031 \n",
+        torchtune(2, 47.32469987869263, 53.99104309082031, 53.99104309082031),
+        tokens=(45.71133041381836,),
+    ),
+    Log(
+        "mosaicml/llm-foundry#117, whose words are others'",
+        "         Train memory/allocated_mem: 3.8951\n"
+        "         Train memory/reserved_mem: 13.5500\n"
+        "         Train memory/alloc_retries: 3\n",
+        [],
+        unread=3,
+    ),
+    Log(
+        "huggingface/optimum-habana#89, on another kind of card",
+        "{'loss': 0.6188, 'learning_rate': 2.9e-05, 'epoch': 0.09, 'memory_allocated (GB)': 3.82, "
+        "'max_memory_allocated (GB)': 6.32, 'total_memory_available (GB)': 29.85}\n",
+        [],
+        unread=1,
+    ),
+]
+
+ERRORS = [
+    Log(
+        "rwth-i6/returnn#1469, others on the card before one's own",
+        "OutOfMemoryError: CUDA out of memory. Tried to allocate 52.00 MiB. GPU 0 has a total "
+        "capacty of 31.74 GiB of which 39.62 MiB is free. Process 101553 has 1.19 GiB memory in "
+        "use. Process 101552 has 1.19 GiB memory in use. Including non-PyTorch memory, this "
+        "process has 13.82 GiB memory in use. Of the allocated memory 11.54 GiB is allocated by "
+        "PyTorch, and 677.26 MiB is reserved by PyTorch but unallocated.",
+        [
+            Told("tried_to_allocate", 52 * MIB),
+            Told("device_capacity", 31.74 * GIB),
+            Told("device_free", 39.62 * MIB),
+            Told("process_used", 13.82 * GIB),
+            Told(CURRENT, 11.54 * GIB),
+            Told("reserved_unallocated", 677.26 * MIB),
+        ],
+    ),
+    Log(
+        "Lightning-AI/pytorch-lightning#20299, others behind one's own",
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 948.00 MiB. GPU 0 has "
+        "a total capacity of 31.74 GiB of which 474.12 MiB is free. Including non-PyTorch memory, "
+        "this process has 30.97 GiB memory in use. Process 136372 has 306.00 MiB memory in use. Of "
+        "the allocated memory 29.07 GiB is allocated by PyTorch, and 1.27 GiB is reserved by "
+        "PyTorch but unallocated.",
+        [
+            Told("tried_to_allocate", 948 * MIB),
+            Told("device_capacity", 31.74 * GIB),
+            Told("device_free", 474.12 * MIB),
+            Told("process_used", 30.97 * GIB),
+            Told(CURRENT, 29.07 * GIB),
+            Told("reserved_unallocated", 1.27 * GIB),
+        ],
+    ),
+    Log(
+        "huggingface/trl#4237, several of which any may be one's own",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.11 GiB. GPU 0 has a total "
+        "capacity of 14.74 GiB of which 1.65 GiB is free. Process 19066 has 6.79 GiB memory in "
+        "use. Process 19069 has 514.00 MiB memory in use. Process 19060 has 4.93 GiB memory in "
+        "use. Of the allocated memory 4.50 GiB is allocated by PyTorch, and 2.14 GiB is reserved "
+        "by PyTorch but unallocated.",
+        [
+            Told("tried_to_allocate", 2.11 * GIB),
+            Told("device_capacity", 14.74 * GIB),
+            Told("device_free", 1.65 * GIB),
+            Told(CURRENT, 4.5 * GIB),
+            Told("reserved_unallocated", 2.14 * GIB),
+        ],
+    ),
+    Log(
+        "huggingface/peft#1703, in a container, alone",
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.92 GiB. GPU 1 has a "
+        "total capacity of 39.39 GiB of which 2.00 MiB is free. Process 112077 has 39.38 GiB "
+        "memory in use. Of the allocated memory 37.36 GiB is allocated by PyTorch, and 76.66 MiB "
+        "is reserved by PyTorch but unallocated.",
+        [
+            Told("tried_to_allocate", 3.92 * GIB),
+            Told("device_capacity", 39.39 * GIB),
+            Told("device_free", 2 * MIB),
+            Told("process_used", 39.38 * GIB),
+            Told(CURRENT, 37.36 * GIB),
+            Told("reserved_unallocated", 76.66 * MIB),
+        ],
+    ),
+    Log(
+        "jason9693/MusicTransformer-pytorch#9, cached beside what is allocated",
+        "RuntimeError: CUDA out of memory. Tried to allocate 1024.00 MiB (GPU 0; 10.73 GiB total "
+        "capacity; 9.03 GiB already allocated; 946.69 MiB free; 221.61 MiB cached)",
+        [
+            Told("tried_to_allocate", 1024 * MIB),
+            Told("device_capacity", 10.73 * GIB),
+            Told(CURRENT, 9.03 * GIB),
+            Told("device_free", 946.69 * MIB),
+            Told("reserved_unallocated", 221.61 * MIB),
+        ],
+    ),
+    Log(
+        "meta-pytorch/torchtune#2071, a driver that does not answer",
+        "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 1 "
+        "has a total capacity of 23.43 GiB of which 210.06 MiB is free. Including non-PyTorch "
+        "memory, this process has 0 bytes memory in use. Of the allocated memory 22.41 GiB is "
+        "allocated by PyTorch, and 206.09 MiB is reserved by PyTorch but unallocated.",
+        [
+            Told("tried_to_allocate", 1.96 * GIB, 1),
+            Told("device_capacity", 23.43 * GIB, 1),
+            Told("device_free", 210.06 * MIB, 1),
+            Told(CURRENT, 22.41 * GIB, 1),
+            Told("reserved_unallocated", 206.09 * MIB, 1),
+        ],
+    ),
+    Log(
+        "axolotl-ai-cloud/axolotl#1717, a device whose number is not printed",
+        "[rank1]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 112.00 MiB. "
+        "GPU  has a total capacity of 23.68 GiB of which 60.31 MiB is free. Including non-PyTorch "
+        "memory, this process has 23.61 GiB memory in use. Of the allocated memory 23.15 GiB is "
+        "allocated by PyTorch, and 64.54 MiB is reserved by PyTorch but unallocated.",
+        [
+            Told("tried_to_allocate", 112 * MIB, 1),
+            Told("device_capacity", 23.68 * GIB, 1),
+            Told("device_free", 60.31 * MIB, 1),
+            Told("process_used", 23.61 * GIB, 1),
+            Told(CURRENT, 23.15 * GIB, 1),
+            Told("reserved_unallocated", 64.54 * MIB, 1),
+        ],
+    ),
+    Log(
+        "axolotl-ai-cloud/axolotl#998, under WSL",
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a "
+        "total capacty of 24.00 GiB of which 0 bytes is free. Including non-PyTorch memory, this "
+        "process has 17179869184.00 GiB memory in use. Process 2954422 has 17179869184.00 GiB "
+        "memory in use. Of the allocated memory 23.01 GiB is allocated by PyTorch, and 121.23 MiB "
+        "is reserved by PyTorch but unallocated.",
+        [
+            Told("tried_to_allocate", 20 * MIB),
+            Told("device_capacity", 24 * GIB),
+            Told("device_free", 0),
+            Told(CURRENT, 23.01 * GIB),
+            Told("reserved_unallocated", 121.23 * MIB),
+        ],
+    ),
+    Log(
+        "shibing624/MedicalGPT#318, ranks that wrote at once",
+        "torch.cudasingle_grad_partition = torch.zeros(int(self.partition_size[i]),\n"
+        ".OutOfMemoryError: CUDA out of memory. Tried to allocate 8.01 GiB. GPU 6 has a total "
+        "capacty of 79.33 GiB of which 6.37 GiB is free. Including non-PyTorch memory, this "
+        "process has 72.95 GiB memory in use. Of the allocated memory 72.18 GiB is allocated by "
+        "PyTorch, and 3.01 MiB is reserved by PyTorch but unallocated. See documentation for "
+        "Memory Management and PYTORCH_CUDA_ALLOC_CONFtorch.cuda\n",
+        [
+            Told("tried_to_allocate", 8.01 * GIB),
+            Told("device_capacity", 79.33 * GIB),
+            Told("device_free", 6.37 * GIB),
+            Told("process_used", 72.95 * GIB),
+            Told(CURRENT, 72.18 * GIB),
+            Told("reserved_unallocated", 3.01 * MIB),
+        ],
+    ),
+    Log(
+        "karpathy/nanoGPT#208, an older release",
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 100.00 MiB (GPU 0; "
+        "23.68 GiB total capacity; 21.67 GiB already allocated; 85.06 MiB free; 21.92 GiB reserved "
+        "in total by PyTorch) If reserved memory is >> allocated memory try setting "
+        "max_split_size_mb to avoid fragmentation.",
+        [
+            Told("tried_to_allocate", 100 * MIB),
+            Told("device_capacity", 23.68 * GIB),
+            Told(CURRENT, 21.67 * GIB),
+            Told("device_free", 85.06 * MIB),
+            Told(RESERVED, 21.92 * GIB),
+        ],
+    ),
+]
+"""Errors of a full memory, whose releases and surroundings print them differently."""
