@@ -25,7 +25,9 @@ def suggested(suggestion: Suggestion, said: str | None = None) -> str:
     saved = f"{suggestion.saves_bytes / GIB:.1f} GiB"
     then, ratio = VERDICTS[suggestion.verdict], suggestion.gpu_time_ratio
     longer = 0 if ratio is None else round(100 * (ratio - 1))
-    timed = f"; {longer:+}% GPU time a token" if longer else ""
+    timed = ""
+    if longer:
+        timed = f"; about {abs(longer)}% {'more' if longer > 0 else 'less'} GPU time a token"
     change = changes(suggestion.patch) if said is None else said
     return f"{change}: saves {saved}, then {then}; {suggestion.cost}{timed}"
 
