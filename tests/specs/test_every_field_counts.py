@@ -186,6 +186,10 @@ JOBS = [
         {"precision": "autocast-bf16", "peft": LORA | {"quantization": "nf4"}},
     ),
     *[
+        transformers(SPARSE, {"num_gpus": 1}, {"peft": tokens | {"quantization": "nf4"}})
+        for tokens in (LORA, PROMPT, ENCODED, PREFIX)
+    ],
+    *[
         transformers(WIDE, {"num_gpus": 1}, {"peft": tokens | stored} | precision)
         for tokens in (PROMPT, ENCODED, PREFIX)
         for stored, precision in (

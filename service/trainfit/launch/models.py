@@ -125,7 +125,31 @@ def config_of(draft: Draft) -> dict[str, Any] | None:
     return None
 
 
+EXPERTS = (
+    "num_experts",
+    "num_local_experts",
+    "n_routed_experts",
+    "moe_num_experts",
+    "num_routed_experts",
+)
+"""What configs call the number of experts of a layer."""
+
+
+def text_config_of(draft: Draft) -> dict[str, Any]:
+    """What is known of the language model, which has a section of its own beside a tower."""
+    config = config_of(draft) or {}
+    section = config.get("text_config")
+    return dict(section) if isinstance(section, dict) else config
+
+
+def experts_of(draft: Draft) -> int:
+    """The experts of a layer; 0 where there are none, or none are known here."""
+    config = text_config_of(draft)
+    counts = [config[key] for key in EXPERTS if isinstance(config.get(key), int)]
+    return next((each for each in counts if each > 1), 0)
+
+
 def hidden_size(draft: Draft) -> int:
     """The width of the model between its layers; 0 where it is not known here."""
     spelled_out = draft.get("/model/spec/hidden_size")
-    return int(spelled_out or (config_of(draft) or {}).get("hidden_size") or 0)
+    return int(spelled_out or text_config_of(draft).get("hidden_size") or 0)

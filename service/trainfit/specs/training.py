@@ -340,6 +340,12 @@ class FrozenBase(Part):
     double_quantization: bool = Field(
         False, description="nf4: quantise the scales too (bnb_4bit_use_double_quant)."
     )
+    quantize_experts: bool = Field(
+        False,
+        description="Quantise the experts' matrices with the others, as transformers before 5.0 "
+        "had it. Since then they are stacked parameters, which bitsandbytes leaves as they are "
+        "unless it is told otherwise (axolotl's quantize_moe_experts).",
+    )
     base_dtype: BaseDtype | None = Field(
         None,
         description="Under mixed precision: frozen weights that are not quantised. Unset: bf16 "

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from trainfit.launch.allocator import grows_segments
+from trainfit.launch.axolotl.experts import put_experts
 from trainfit.launch.axolotl.freezing import put_frozen
 from trainfit.launch.axolotl.keys import FSDP, LAUNCHED, RENAMED
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect
 from trainfit.launch.keys import table_of
-from trainfit.launch.models import config_of
+from trainfit.launch.models import config_of, experts_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_stored
@@ -103,7 +104,8 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     if reentrant_matters(engine):
         _put_reentrant(run)
     put_frozen(run, adapters=adapters)
-    put_precision(run, engine, adapters=adapters, loaded=_loaded(run))
+    own = engine.name == "fsdp2"  # axolotl/monkeypatch/accelerate/fsdp2.py (fsdp2_prepare_model)
+    put_precision(run, engine, adapters=adapters, loaded=_loaded(run), widens=not own)
     if engine.name == "deepspeed":
         put_zero(run)
     grows_segments(program.environment, draft)
@@ -304,6 +306,8 @@ def _put_adapters(run: Run, engine: Engine) -> bool:
         draft.put(f"{PEFT}/modules_to_save", arguments.words("lora_modules_to_save"), saved)
     for key in quantised:
         _put_stored(run, engine, key)
+    if quantised and experts_of(draft):
+        put_experts(run, engine, quantised[0])
     if engine.name == "deepspeed":
         draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts its weights")
     _put_lora_kernels(run, engine, kind)
@@ -344,7 +348,7 @@ OF_EMBEDDINGS = "lora_embedding_kernel"
 FUSED = f"{PEFT}/fused"
 OF_LORA = (
     *("lora_r", "lora_dropout", *TARGETS, "lora_modules_to_save"),
-    *(*LORA_KERNELS, OF_EMBEDDINGS),
+    *(*LORA_KERNELS, OF_EMBEDDINGS, "quantize_moe_experts"),
 )
 SINCE = Effect(
     "axolotl turns its kernels for LoRA on where nothing says otherwise (lora_mlp_kernel: false): "

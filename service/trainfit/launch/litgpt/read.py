@@ -12,7 +12,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
-from trainfit.launch.models import put_model
+from trainfit.launch.models import experts_of, put_model
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.command_line import flags_of
@@ -199,6 +199,8 @@ def _quantised(reading: Reading, draft: Draft) -> bool:
         return False
     draft.put(f"{PEFT}/quantization", stored[0], setting)
     draft.put(f"{PEFT}/double_quantization", stored[1], setting)
+    if experts_of(draft):
+        draft.default(f"{PEFT}/quantize_experts", True, f"{WHOSE}, whose experts are linears")
     return True
 
 

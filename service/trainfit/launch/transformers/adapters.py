@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 
-from trainfit.launch.models import config_of
+from trainfit.launch.models import config_of, experts_of
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.changes import NARROW_ADAPTERS
+from trainfit.launch.transformers.changes import NARROW_ADAPTERS, STACKS_EXPERTS
 from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.run import Run, need
 
 PEFT = "/training/peft"
+QUANTISED_EXPERTS = f"{PEFT}/quantize_experts"
 QUERIES_AND_VALUES = ("q_proj", "v_proj")
 PEFTS_OWN = {
     **dict.fromkeys(
@@ -147,14 +148,18 @@ def _put_quantised(run: Run, engine: Engine) -> bool:
         return True
     arguments.get("use_bnb_nested_quant")
     if eight is not None and arguments.is_on("load_in_8bit"):
-        draft.put(f"{PEFT}/quantization", "int8", eight)
+        put_stored(run, "int8", eight, None)
         return True
     return False
 
 
 def put_stored(run: Run, kind: str, setting: Setting, nested: Setting | None) -> None:
-    """Set how frozen weights are stored, and whether the scales of 4 bits are quantised too."""
+    """Set how frozen weights are stored, whether the scales of 4 bits are quantised too, and
+    whether experts are.
+    """
     run.draft.put(f"{PEFT}/quantization", kind, setting)
+    if experts_of(run.draft) and not run.releases.has(STACKS_EXPERTS):
+        run.draft.default(QUANTISED_EXPERTS, True, "transformers before 5.0")
     if nested is not None and kind == "nf4":
         run.draft.put(f"{PEFT}/double_quantization", nested.value, nested)
 

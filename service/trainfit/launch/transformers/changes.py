@@ -43,6 +43,9 @@ FUSED_STEP_OF_TORCH = Change("torch", (2, 8))
 """TrainingArguments' optim is adamw_torch_fused in place of adamw_torch with both of these."""
 LOADS_CHECKPOINTS_DTYPE = Change("transformers", (5, 0))
 """from_pretrained takes the type of the checkpoint; before, fp32."""
+STACKS_EXPERTS = Change("transformers", (5, 0))
+"""Experts are parameters that stack them all, no linears: bitsandbytes does not quantise them
+(integrations/bitsandbytes.py: replace_with_bnb_linear)."""
 NOT_REENTRANT = Change("transformers", (5, 0))
 """gradient_checkpointing_enable's use_reentrant is False unless given; before, True."""
 TRL_IS_NOT_REENTRANT = Change("trl", (0, 27))

@@ -41,10 +41,16 @@ Weights = tuple[str | None, Setting | None]
 
 
 def put_precision(
-    run: Run, engine: Engine, *, adapters: bool, loaded: Weights | None = None
+    run: Run,
+    engine: Engine,
+    *,
+    adapters: bool,
+    loaded: Weights | None = None,
+    widens: bool = True,
 ) -> None:
-    """Set the data types. `loaded` are the weights of a tool that loads them in its own way.
-    Complains where the weights' type decides and is not known.
+    """Set the data types. `loaded` are the weights of a tool that loads them in its own way, and
+    `widens` tells whether engines that shard widen what is trained, as accelerate's do. Complains
+    where the weights' type decides and is not known.
     """
     if engine.name == "deepspeed":
         _weights(run)
@@ -59,11 +65,11 @@ def put_precision(
             assert mixing is not None
             run.draft.leave_out(mixing, "fp8 under accelerate is not modelled")
             mixed = "bf16"
-        widened = engine.sharded and mixed != "no" and not adapters
+        widened = widens and engine.sharded and mixed != "no" and not adapters
         if weights is None and not widened:
             _put_widest(run, mixed, engine, loading, adapters=adapters)
             return
-        value, base = types_of(mixed, weights or "fp32", engine, adapters=adapters)
+        value, base = types_of(mixed, weights or "fp32", engine, adapters=adapters, widens=widens)
         if base is not None and not _is_prepared(run, engine):
             _put(run, BASE, base, loading)
     _put(run, PRECISION, value, *settings)
@@ -114,13 +120,16 @@ def _is_prepared(run: Run, engine: Engine) -> bool:
     return is_trl(run) and quantised and not run.releases.has(LEAVES_QUANTISED_BASE)
 
 
-def types_of(mixed: str, weights: str, engine: Engine, *, adapters: bool) -> tuple[Any, str | None]:
+def types_of(
+    mixed: str, weights: str, engine: Engine, *, adapters: bool, widens: bool = True
+) -> tuple[Any, str | None]:
     """The data types of a run, and below adapters that of the weights which mixed precision finds
     as they were loaded.
     """
     if adapters and mixed != "no":
         return precision_of(mixed, "fp32", engine, widened=False), weights
-    return precision_of(mixed, weights, engine, widened=engine.sharded and mixed != "no"), None
+    widened = widens and engine.sharded and mixed != "no"
+    return precision_of(mixed, weights, engine, widened=widened), None
 
 
 def precision_of(mixed: str, weights: str, engine: Engine, *, widened: bool) -> Any:

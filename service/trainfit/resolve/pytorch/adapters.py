@@ -15,7 +15,9 @@ from trainfit.specs.training import FrozenBase, Lora, Peft, PrefixTuning, Prompt
 
 def adapters_of(peft: Peft, dtypes: Dtypes, model: ModelSpec) -> Adapters:
     """PEFT casts adapters of a narrow model to fp32, and has virtual tokens in nothing else.
-    Sources: peft's tuners_utils.py (autocast_adapter_dtype) and tuners/prompt_tuning/model.py.
+    bitsandbytes takes the place of linears alone. Sources: peft's tuners_utils.py
+    (autocast_adapter_dtype) and tuners/prompt_tuning/model.py; transformers'
+    integrations/bitsandbytes.py (replace_with_bnb_linear).
     """
     lora = peft if isinstance(peft, Lora) else Lora(method="lora", target_modules=())
     stored = BYTES[lora.adapter_dtype or "fp32"]
@@ -28,6 +30,7 @@ def adapters_of(peft: Peft, dtypes: Dtypes, model: ModelSpec) -> Adapters:
         computed_bytes=_narrowed(stored, dtypes),
         matrix_bytes=_frozen_bytes(peft, dtypes) + _scale_bytes(peft),
         scale_bytes=_scale_bytes(peft),
+        with_experts=peft.quantize_experts or peft.quantization is None,
         saved=frozenset(lora.modules_to_save),
         base_dtype=dtypes.base,
         virtual=_virtual_tokens(peft, model),

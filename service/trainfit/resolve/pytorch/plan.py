@@ -35,7 +35,8 @@ class Adapters:
     (None: of all but the head), or `virtual` tokens before every sample.
 
     Their elements take `element_bytes` in storage and `computed_bytes` in a forward; an element of
-    a frozen matrix takes `matrix_bytes` in storage, of which `scale_bytes` are its quantisation's.
+    a frozen matrix takes `matrix_bytes` in storage, of which `scale_bytes` are its quantisation's;
+    one of experts does where it is `with_experts`, else it is stored as what is no matrix.
     `saved` are modules that are trained whole. Products of the `fused` parts of a layer run with
     their adapters as one function.
     """
@@ -47,6 +48,7 @@ class Adapters:
     computed_bytes: int
     matrix_bytes: Fraction
     scale_bytes: Fraction
+    with_experts: bool
     saved: frozenset[str]
     base_dtype: str | None
     """How what is not quantised of the base is stored, where a forward narrows what it reads."""

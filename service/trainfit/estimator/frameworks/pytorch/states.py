@@ -91,6 +91,9 @@ class Shares:
         """Whether some parameters are not trained."""
         divided = divided_model(plan)
         self._trained = ParameterTable(divided, _trained(sizes)) if self.partly else table
+        adapters = sizes.adapters
+        self._matrices_of_experts = adapters is None or adapters.with_experts
+        """Whether experts are stored as other matrices are."""
         self._adapters = [0] * len(plan.model.layer_kinds)
         if sizes.adapters is not None:
             self._adapters = [_adapter_parameters(groups, sizes) for groups in self.ledger.kinds]
@@ -130,7 +133,9 @@ class Shares:
 
     def _numbers(self, whole: Local, trained: Local, adapters: int) -> Numbers:
         frozen = whole.dense + whole.expert - trained.dense - trained.expert
-        matrices = whole.linear + whole.expert - trained.linear - trained.expert
+        matrices = whole.linear - trained.linear
+        if self._matrices_of_experts:
+            matrices += whole.expert - trained.expert
         return Numbers(
             dense=trained.dense + adapters,
             expert=trained.expert,
