@@ -41,7 +41,12 @@ def test_the_library_says_whether_experts_are_quantised() -> None:
 
 def test_experts_that_are_not_quantised_may_be_widened() -> None:
     effect = bounded(launch(), "load_in_4bit")
-    assert (effect.direction, effect.within) == ("raises", {"/training/peft/base_dtype": "fp32"})
+    (within,) = effect.within
+    assert (effect.direction, within.pointer, within.value) == (
+        "raises",
+        "/training/peft/base_dtype",
+        "fp32",
+    )
     under_fsdp = "fsdp_version: 2\nfsdp_config:\n  reshard_after_forward: true\n"
     assert "load_in_4bit" not in read(launch(under_fsdp)).bounded
 
