@@ -1,7 +1,7 @@
 """Megatron-LM's command line, as continuous-integration rows give it -> a job.
 
 A row's arguments are written out as the command line that they came from, and read as any launch.
-An option that the service does not model makes the row unusable, unless it is `NEAR_ENOUGH`.
+An option that the service does not model makes the row unusable.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from trainfit.specs.launch import Launch
 
 Row = dict[str, Any]
 
-NEAR_ENOUGH = ("--fp8-format",)
-"""fp8 without bf16, whose weights are fp32 and are priced as bf16: how far that is off is shown."""
-
 
 def job_of(row: Row) -> Job:
     """The job of a row with `training.raw_args`. Vocabulary and world size are the row's."""
@@ -28,7 +25,7 @@ def job_of(row: Row) -> Job:
         reading = read_launch(launch_of(row))
     except LaunchError as error:
         raise UnusableRowError(f"its command line: {error}") from None
-    if unsupported := [each for each in reading.launch.account.unsupported if not each.accepted]:
+    if unsupported := reading.launch.account.unsupported:
         names = sorted(each.key.removeprefix("--") for each in unsupported)
         raise UnusableRowError(f"a job has no field for {', '.join(names)}")
     return Job.model_validate(reading.job)
@@ -43,7 +40,6 @@ def launch_of(row: Row) -> Launch:
             "parallelism": {"num_gpus": row["parallelism"]["world_size"]},
         },
         gpu=gpu_of(row),
-        accept_unsupported=NEAR_ENOUGH,
     )
 
 

@@ -379,6 +379,30 @@ def test_a_rerun_of_the_experts_holds_what_their_forward_held() -> None:
     assert layer.backward.total >= whole.forward.total
 
 
+@pytest.mark.parametrize(("precision", "copies"), [("bf16", 2 + 4), ("fp32", 4)])
+def test_an_unfused_loss_works_on_logits_of_fp32_in_place(precision: str, copies: int) -> None:
+    """`float()` copies what is not in fp32, and all behind it runs in place."""
+    asked = job(LLAMA_70B, {"loss": {"cross_entropy": "unfused"}, "precision": precision})
+    (segment,) = MegatronLedger(run_of(megatron_plan(asked)))._waiting_heads()
+    logits = 4096 * 128256
+    assert copies <= segment.forward.total / logits < copies + 0.001
+
+
+def test_weights_of_fp32_that_are_kept_in_fp8_have_a_master_beside_them() -> None:
+    """Those of linears alone; other weights in fp32 are their own."""
+
+    def states(**given: bool) -> tuple[int, ...]:
+        precision = {"params": "fp32", "compute": "fp32", "fp8_recipe": "tensorwise", **given}
+        asked = job(LLAMA_70B, {"precision": precision}, num_gpus=8)
+        return tuple([c.bytes for c in answer(asked).stages[0].components[:3]])
+
+    weights, gradients, optimizer = states(fp8_param_gather=False)
+    gathered, same, with_master = states(fp8_param_gather=True)
+    linears = (weights - gathered) // 4
+    assert same == gradients
+    assert with_master - optimizer == pytest.approx(4 * linears / 8, rel=1e-6)
+
+
 def test_unfused_attention_repeats_keys_and_values_for_every_head() -> None:
     unfused = {"attention": {"backend": "unfused"}}
     scores = 2 * 64 * 4096

@@ -179,10 +179,13 @@ def test_what_a_key_keeps_secret_is_not_repeated() -> None:
     }
 
 
-def test_fp8_between_weights_of_fp32_is_not_modelled() -> None:
-    """Megatron-LM takes no bf16 for granted where fp8 is asked for."""
+def test_fp8_is_between_weights_of_fp32_where_bf16_is_not_asked_for() -> None:
     alone = SMALL.removesuffix("--bf16") + "--fp8-format hybrid"
-    assert unsupported(read(alone)).keys() == {"--fp8-format"}
+    found = read(alone)
+    assert not unsupported(found)
+    precision = found.job["training"]["precision"]
+    assert (precision["params"], precision["compute"], precision["gradients"]) == ("fp32",) * 3
+    assert precision["fp8_recipe"]
     for held in ("--bf16", "--fp16"):
         assert not unsupported(read(f"{alone} {held}"))
 

@@ -15,12 +15,6 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 }
 """The data types of a job's presets under Megatron."""
 
-IN_FP32 = (
-    "without --bf16 or --fp16 Megatron-LM holds weights in fp32 and computes in it around fp8, "
-    "which is not modelled; where it is accepted, bf16 is taken"
-)
-
-
 GRADIENTS_OF_THEIR_OWN = "core_v0.19.0"
 """Since this release Megatron-FSDP keeps main gradients in the type of the parameters, whatever
 --accumulate-allreduce-grads-in-fp32 and the default of bf16 say, unless it is told their type
@@ -60,8 +54,6 @@ def read_precision(reading: Reading, defaults: Defaults) -> None:
     if shards_with_fsdp(reading):
         precision["gradients"] = _gradients_of_fsdp(reading, defaults, precision)
     if reading.value("fp8") is not None:
-        if not (reading.value("bf16") or reading.value("fp16")):
-            draft.leave_out(reading.settings["fp8"], IN_FP32)
         precision["fp8_recipe"] = reading.value("fp8_recipe") or defaults.get("fp8_recipe")
         precision["fp8_param_gather"] = bool(reading.value("fp8_param_gather"))
     if precision.get("fp8_recipe") == "custom":
@@ -93,9 +85,8 @@ def _read_narrow(reading: Reading, precision: dict[str, Any]) -> None:
 
 
 def _dtypes(reading: Reading) -> dict[str, Any]:
-    """fp8 without bf16 or fp16, which is left out, is read as with bf16."""
-    without = "fp32" if reading.value("fp8") is None else "bf16"
-    held = next((dtype for dtype in ("bf16", "fp16") if reading.value(dtype)), without)
+    """Without bf16 or fp16 weights are in fp32, and what linears in fp8 make as well."""
+    held = next((dtype for dtype in ("bf16", "fp16") if reading.value(dtype)), "fp32")
     reduced = reading.value("grad_reduce_in_bf16") or reading.value("main_grads_dtype") == "bf16"
     gradients = held if held != "bf16" or reduced else "fp32"
     if reading.value("accumulate_allreduce_grads_in_fp32"):

@@ -17,14 +17,16 @@ class StateBytes:
     """Bytes per parameter of weights, main gradients, master weights and optimizer moments.
 
     `linear_weights` are what matrices of linears take on top of `weights` (less than nothing
-    where they are kept in fp8 only), `matrix_moments` the moments of matrices, `step` what the
-    optimizer step borrows for each parameter of a shard.
+    where they are kept in fp8 only), `linear_master` their master weights on top of `master`,
+    `matrix_moments` the moments of matrices, `step` what the optimizer step borrows for each
+    parameter of a shard.
     """
 
     weights: int
     linear_weights: Fraction
     gradients: int
     master: int
+    linear_master: int
     moments: int
     matrix_moments: int
     step: int

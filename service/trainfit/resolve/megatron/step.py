@@ -90,7 +90,8 @@ tensor/float8_blockwise_tensor.py (Float8BlockQuantizer, block_scaling_dim).
 
 
 def state_bytes(precision: Precision, optimizer: Optimizer, gpu: TargetGpu) -> StateBytes:
-    """Bytes per parameter. fp32 weights are their own master; Adam keeps two moments.
+    """Bytes per parameter. fp32 weights are their own master, unless they are gathered in fp8 and
+    so kept in it; Adam keeps two moments.
 
     The step copies gradients of less than 32 bits into fp32, and moments in fp16 or fp8 as well.
     An optimizer that holds the master weights itself reads gradients as they are, and beside bf16
@@ -115,6 +116,9 @@ def state_bytes(precision: Precision, optimizer: Optimizer, gpu: TargetGpu) -> S
         linear_weights=_fp8_weights(precision, gpu),
         gradients=gradients,
         master=master,
+        linear_master=BYTES[precision.main_params]
+        if precision.params == "fp32" and precision.fp8_param_gather
+        else 0,
         moments=both if record.moments == 2 else MOMENTUM,
         matrix_moments=both if record.matrix_moments == 2 else MOMENTUM,
         step=copies,

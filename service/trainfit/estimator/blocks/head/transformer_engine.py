@@ -15,8 +15,7 @@ def head(step: TransformerEngine) -> None:
     """Logits [n, V / t] from the final norm's output, which that norm keeps, and their loss."""
     sizes = step.sizes
     logits = step.tensor("logits", sizes.n, sizes.V // sizes.t)
-    in_place = step.run.step.cross_entropy == "te_fused"
-    of_logits = logits if in_place else step.of_output(logits)
+    of_logits = logits if is_in_place(step, logits) else step.of_output(logits)
     of_x = step.tensor("input gradient", sizes.n, sizes.h)
     reduced = step.tensor("reduced input gradient", sizes.n_gathered and sizes.n_shard, sizes.h)
     weights = step.weight_gradient(sizes.V // sizes.t, sizes.h)
@@ -35,15 +34,23 @@ def head(step: TransformerEngine) -> None:
     cross_entropy(step, logits)
 
 
+def is_in_place(step: TransformerEngine, logits: Tensor) -> bool:
+    """Whether the loss turns the logits into their gradient: te_fused does, and unfused where they
+    are in fp32, so that there is no copy.
+    """
+    kind = step.run.step.cross_entropy
+    return kind == "te_fused" or (kind == "unfused" and logits.width == FP32)
+
+
 def cross_entropy(step: TransformerEngine, logits: Tensor) -> None:
     """The loss over vocabulary-parallel logits, element by element of [n, V / t].
 
     te_fused turns the logits into their gradient in place. unfused keeps an fp32 softmax, made in
-    place of the fp32 copy of the logits. native_fused compiles the exponential, which then does
-    not run in place.
+    place of the fp32 copy of the logits, or of logits in fp32. native_fused compiles the
+    exponential, which then does not run in place.
     """
     kind = step.run.step.cross_entropy
-    if kind == "te_fused":
+    if is_in_place(step, logits):
         kept = step.tensor("maximum, sum and loss", 3, step.sizes.n, width=FP32)
         step.operation("loss", saves=(logits, kept))
         return

@@ -63,6 +63,7 @@ def state_bytes(local: Local, sharding: StateSharding) -> StateBytes:
     matrices = sharded.linear + sharded.router + sharded.expert
     optimizer = states.master * parameters + states.matrix_moments * matrices
     optimizer += states.moments * (parameters - matrices)
+    optimizer += states.linear_master * (sharded.linear + sharded.expert)
     return StateBytes(
         weights=states.weights * (weights.dense + weights.expert)
         + ceil(states.linear_weights * (weights.linear + weights.expert)),
