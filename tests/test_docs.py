@@ -13,6 +13,7 @@ import pytest
 from tools.docs.estimator import constants
 from tools.docs.pages import BLOCKS, PAGES, ROOT, generated, places
 from tools.docs.service import environment_variables, exposed, families
+from tools.docs.tutorials import TUTORIALS, followed
 from tools.figures import FIGURES, IMAGES, micro_batch, passes, planned
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 from trainfit.api.kinds import KINDS
@@ -52,6 +53,12 @@ def expected() -> dict[Path, str]:
 )
 def test_what_is_generated_is_what_the_code_says(path: Path, expected: dict[Path, str]) -> None:
     assert path.read_text("utf-8") == expected[path], "run `make docs`"
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.name)
+def test_who_follows_a_tutorial_sees_what_it_shows(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert text == followed(text), "run `make docs`"
 
 
 def test_every_block_has_a_place() -> None:

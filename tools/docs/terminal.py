@@ -62,18 +62,23 @@ def all_printed() -> Mapping[str, str]:
     """What each command prints, one after the other in one process of their own: nothing that
     another has loaded or drawn before decides how they look.
     """
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("TRAINFIT_", "HF_")) and name != "FORCE_COLOR"
-    }
-    environment |= {"HF_HUB_OFFLINE": "1", "HF_HOME": os.devnull, "TRAINFIT_CACHE_DIR": ""}
-    environment |= {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
+    environment = {**surroundings(), "COLUMNS": str(COLUMNS)}
     done = subprocess.run(
         [sys.executable, "-m", __name__], cwd=ROOT, env=environment, check=True, capture_output=True
     )
     told: dict[str, str] = json.loads(done.stdout)
     return told
+
+
+def surroundings() -> dict[str, str]:
+    """The environment of a command that shall print the same wherever it runs."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TRAINFIT_", "HF_")) and name not in ("COLUMNS", "FORCE_COLOR")
+    }
+    offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": os.devnull, "TRAINFIT_CACHE_DIR": ""}
+    return {**kept, **offline, "NO_COLOR": "1"}
 
 
 def _printed(command: str) -> str:
