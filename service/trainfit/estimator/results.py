@@ -130,9 +130,10 @@ class Stage:
     `cache_releases` the GPU that was named has room only because the allocator releases its cache
     (num_alloc_retries): once until later steps find room, or at every step.
 
-    `resident_bytes` are those that are allocated between two steps: states, buffers and the
-    libraries' workspaces. `uncalibrated_device_bytes` are what published runs alone would say,
-    where a calibration of the cluster was used.
+    `resident_bytes` are those that are allocated between two steps: states, buffers, the
+    libraries' workspaces, and what a pipeline's chunks keep of what they received.
+    `uncalibrated_device_bytes` are what published runs alone would say, where a calibration of the
+    cluster was used.
     """
 
     pp_rank: int

@@ -62,10 +62,20 @@ def ranks(
     flying = orders.in_flight
     strays = repeat(_strays_permille(ledger))
     pools = [ledger.pools(*each) for each in zip(placed.contents, flying, strict=True)]
-    return map(_rank, placed.ranks, held, standing, highest, flying, strays, pools)
+    act = ledger.sizes.act if activations else 0
+    received = [_received(contents, act) for contents in placed.contents]
+    return map(_rank, placed.ranks, held, standing, highest, received, flying, strays, pools)
 
 
 _total = attrgetter("total")
+
+
+def _received(contents: tuple[Content, ...], act: int) -> int:
+    """What chunks have between two steps of the last micro-batch: what each has received of another
+    one, and the gradient of that, which its layers keep until the next comes in
+    (TransformerBlock.set_input_tensor; schedules.py, backward_step).
+    """
+    return 2 * act * sum(not each.embedding for each in contents)
 
 
 class Held(NamedTuple):
@@ -86,6 +96,7 @@ def _rank(
     held: Held,
     standing: Buffers,
     moving: Activations,
+    received: int,
     in_flight: int,
     strays: int | None,
     pools: Interval,
@@ -94,6 +105,7 @@ def _rank(
     is in thousandths.
     """
     buffers = standing.framework + held.padding_bytes
+    states = sum([state.bytes for state in held.states])
     return Rank(
         placements=placements,
         parameters=held.chunks,
@@ -102,7 +114,7 @@ def _rank(
         workspace=moving.borrowed + standing.workspace,
         framework_buffers=moving.pipeline + buffers + held.beside_bytes,
         routed=moving.kept + moving.borrowed if held.experts and strays != 0 else 0,
-        resident=sum([state.bytes for state in held.states]) + standing.workspace + buffers,
+        resident=states + standing.workspace + buffers + received,
         peak=moving.peak,
         in_flight=in_flight,
         pools=pools,
