@@ -24,6 +24,7 @@ CLIENTS_VENV := .venv-clients
 DOCS_VENV := .venv-docs
 ORACLE_VENV := .venv-oracle
 FUZZ_VENV := .venv-fuzz
+PARSERS_VENV := .venv-parsers
 
 # Stamps: what serving needs, what testing needs on top of it, and what is apart from both.
 SERVE_READY := $(VENV)/serve-ready
@@ -33,6 +34,7 @@ CLIENTS_READY := $(CLIENTS_VENV)/ready
 DOCS_READY := $(DOCS_VENV)/ready
 ORACLE_READY := $(ORACLE_VENV)/ready
 FUZZ_READY := $(FUZZ_VENV)/ready
+PARSERS_READY := $(PARSERS_VENV)/ready
 
 # The guide is its own stamp.
 GUIDE := service/trainfit/web/site/index.html
@@ -83,6 +85,10 @@ bench: $(TEST_READY) ## Time the estimator, the command line and the service
 oracle: $(ORACLE_READY) ## Run PyTorch's steps anew and compare with the recorded ones, to the byte
 	$(ORACLE_VENV)/bin/python -m tests.oracle --check --live tests/data/torch_steps_here.jsonl
 
+.PHONY: parsers
+parsers: $(PARSERS_READY) $(TEST_READY) ## Compare what is read of launches with what the programs' own parsers make of them
+	$(BIN)/python -m pytest -q tests/parsers
+
 .PHONY: fuzz
 fuzz: $(FUZZ_READY) ## Feed launches that no one would write to what reads them, for a minute
 	PYTHONPATH=service $(FUZZ_VENV)/bin/python -m tests.fuzz
@@ -130,6 +136,9 @@ lock: ## Lock the dependencies anew, with hashes (needs uv)
 	$(COMPILE) --upgrade --group pyproject.toml:docs --output-file requirements-docs.lock
 	$(COMPILE) --upgrade --group pyproject.toml:fuzz --output-file requirements-fuzz.lock
 	$(COMPILE) --upgrade --group pyproject.toml:oracle --output-file requirements-oracle.lock
+	$(COMPILE) --upgrade --group pyproject.toml:parsers --output-file requirements-parsers.lock
+	$(COMPILE) --upgrade --no-deps --group pyproject.toml:parsers-alone \
+		--output-file requirements-parsers-alone.lock
 
 $(SERVE_READY): requirements.lock requirements-build.lock pyproject.toml service/trainfit/__init__.py
 	@test -n "$(PYTHON)" || { echo 'Trainfit needs Python 3.11 or newer with venv; none was found.' >&2; exit 1; }
@@ -150,6 +159,12 @@ $(AUDIT_READY) $(CLIENTS_READY) $(DOCS_READY) $(ORACLE_READY): .venv-%/ready: re
 	@test -x $(@D)/bin/python || "$(PYTHON)" -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --no-input \
 		--require-hashes -r $<
+	@touch $@
+
+$(PARSERS_READY): requirements-parsers.lock requirements-parsers-alone.lock
+	@test -x $(PARSERS_VENV)/bin/python || "$(PYTHON)" -m venv $(PARSERS_VENV)
+	@for lock in $^; do $(PARSERS_VENV)/bin/python -m pip install --quiet --no-compile --no-input \
+		--disable-pip-version-check --no-deps --require-hashes -r $$lock; done
 	@touch $@
 
 $(FUZZ_READY): requirements.lock requirements-fuzz.lock

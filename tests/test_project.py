@@ -81,6 +81,8 @@ def test_no_file_of_the_project_names_a_path_of_the_machine_it_was_made_on() -> 
         "requirements-docs.lock",
         "requirements-fuzz.lock",
         "requirements-oracle.lock",
+        "requirements-parsers.lock",
+        "requirements-parsers-alone.lock",
     ],
 )
 def test_every_locked_package_is_pinned_and_carries_hashes(lock: str) -> None:
