@@ -101,6 +101,18 @@ def test_the_strategy_may_stand_in_the_options() -> None:
     assert found.job["parallelism"] == trained().job["parallelism"]
 
 
+def test_one_word_chooses_the_engine_of_all_models() -> None:
+    words = [*BY_STRATEGY[:-1], "model_engine=megatron"]
+    found = read(launch_of(argv=[TRAINER, *words]))
+    assert found.job == read(launch_of(argv=[TRAINER, *BY_STRATEGY])).job
+    assert "model_engine" in found.recognised
+
+
+def test_another_engine_is_refused_by_name() -> None:
+    with pytest.raises(LaunchError, match="model_engine: of verl's engines dp and megatron"):
+        read(launch_of(argv=[TRAINER, *BY_STRATEGY[:-1], "model_engine=torchtitan"]))
+
+
 @pytest.mark.parametrize(
     ("word", "pointer", "value"),
     [

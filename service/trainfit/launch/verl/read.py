@@ -37,6 +37,8 @@ from trainfit.specs.launch import LaunchFile
 TRAINER = re.compile(r"(.*[./])?verl[./]trainer[./](?P<name>\w+?)(\.py)?|main_ppo\.py")
 PPO = "main_ppo"
 SECTION = "actor_rollout_ref"
+ENGINE = "model_engine"
+ENGINES = ("dp", "megatron")
 
 
 def recognises(program: Program) -> bool:
@@ -59,11 +61,22 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     if trainer == sft.TRAINER:
         _read_fsdp(sft.as_actor(settings, program, draft), program, draft, release, alone=True)
         return
-    chosen = settings.get(f"{ACTOR}.strategy", named)
+    chosen = _engine(settings) or settings.get(f"{ACTOR}.strategy", named)
     if chosen is not None and (chosen is named or chosen.value == "megatron"):
         _read_megatron(settings, chosen, program, draft, release)
     else:
         _read_fsdp(settings, program, draft, release)
+
+
+def _engine(settings: Mapping[str, Setting]) -> Setting | None:
+    """What chooses the engine of all models at once. Raises LaunchError for one that is not read.
+    Source: verl/trainer/config/model_engine.
+    """
+    setting = settings.get(ENGINE)
+    if setting is not None and setting.value not in ENGINES:
+        message = f"of verl's engines {' and '.join(ENGINES)} are read"
+        raise LaunchError(Complaint.at(setting, message))
+    return setting
 
 
 def _read_fsdp(
@@ -76,6 +89,7 @@ def _read_fsdp(
 ) -> None:
     """The actor under FSDP, or with `alone` what is trained as it is with nothing beside it."""
     reading = Reading(settings, draft, values_of(settings))
+    reading.get(ENGINE)
     whose = f"verl {release}"
     draft.default("/framework/name", "transformers", whose)
     draft.default("/framework/sync_each_micro_batch", True, whose)
@@ -110,6 +124,7 @@ def _read_megatron(
     others = {key: each for key, each in settings.items() if key not in engine}
     reading = Reading(others, draft, values_of(others))
     reading.get(f"{ACTOR}.strategy")
+    reading.get(ENGINE)
     _put_model(reading, draft, program)
     _gpus(reading, draft, whose)
     sequence, replica = megatron.ranks(engine)
