@@ -6,6 +6,7 @@ import pytest
 
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
+from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.job import Job
 
@@ -401,6 +402,17 @@ def test_transformers_has_sinks_in_eager_attention_only(framework: str, expected
     asked = {"model": {"hf_id": "openai/gpt-oss-20b"}, "framework": {"name": framework}}
     plan = plan_of(Job.model_validate(asked | {"parallelism": {"num_gpus": 8}}))
     assert isinstance(plan, PytorchPlan)
+    assert plan.step.attention_backend == expected
+
+
+@pytest.mark.parametrize(
+    ("gpu", "expected"),
+    [("V100-32GB", "unfused"), ("A100-80GB", "flash"), ("H100-80GB", "fused")],
+)
+def test_the_kernel_of_attention_is_that_of_the_card(gpu: str, expected: str) -> None:
+    asked = {"model": {"hf_id": "meta-llama/Llama-2-7b-hf"}, "gpu": gpu}
+    plan = plan_of(Job.model_validate(asked | {"parallelism": {"num_gpus": 8}}))
+    assert isinstance(plan, MegatronPlan)
     assert plan.step.attention_backend == expected
 
 

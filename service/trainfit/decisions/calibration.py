@@ -13,16 +13,15 @@ from statistics import median
 from typing import NamedTuple
 
 from trainfit.decisions.reconcile.comparison import (
-    FULL_MEMORY,
     ComparedFigure,
     Quantity,
     comparable,
     comparisons,
+    errors,
     stage_of,
 )
 from trainfit.estimator.overhead import SLACK_PERCENT, SLACK_PERCENT_EXPANDABLE
 from trainfit.estimator.results import Estimate, Interval, Stage
-from trainfit.specs.artifacts import Counter
 from trainfit.specs.calibration import Bounds, Cluster, Outside, Paces, Ratios
 from trainfit.specs.reconcile import Figure
 from trainfit.steptime.calibration import Carried
@@ -136,11 +135,7 @@ def _outside(told: Mapping[Quantity, ComparedFigure], stage: Stage) -> Range | N
 
 def _in_errors(figures: Iterable[Figure]) -> Iterator[tuple[int | None, Range]]:
     """What an error of a full memory tells of all the process had, at one moment."""
-    errors: dict[tuple[int | None, str, int], dict[Counter, Figure]] = defaultdict(dict)
-    for each in figures:
-        if each.format == FULL_MEMORY:
-            errors[each.rank, each.source.name, each.source.line][each.counter] = each
-    for (rank, _, _), told in errors.items():
+    for rank, told in errors(figures):
         try:
             process = told["process_used"]
             inner = told["allocated_bytes.all.current"], told["reserved_unallocated"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from trainfit.estimator.results import Estimate, Interval, Stage
 from trainfit.specs.artifacts import Counter, Place
@@ -25,6 +26,24 @@ QUANTITIES: Mapping[Counter, Quantity] = {
 PEAKS: tuple[Quantity, ...] = ("allocated", "reserved", "device")
 FIRST_STEP = 1
 FULL_MEMORY = "out of memory"
+
+
+class FullMemory(NamedTuple):
+    """What an error of a full memory tells, by counter."""
+
+    rank: int | None
+    told: Mapping[Counter, Figure]
+
+
+def errors(figures: Iterable[Figure]) -> Iterator[FullMemory]:
+    """The errors of a full memory among the figures, each by itself."""
+    found: dict[tuple[int | None, str, int], dict[Counter, Figure]] = defaultdict(dict)
+    for each in figures:
+        if each.format == FULL_MEMORY:
+            found[each.rank, each.source.name, each.source.line][each.counter] = each
+    for (rank, _, _), told in found.items():
+        yield FullMemory(rank, told)
+
 
 Verdict = Literal["within", "below", "above", "not_comparable"]
 

@@ -9,7 +9,12 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from trainfit.decisions.quantities import gib
-from trainfit.decisions.reconcile.comparison import ComparedFigure, is_later, stage_of
+from trainfit.decisions.reconcile.comparison import (
+    ComparedFigure,
+    errors,
+    is_later,
+    stage_of,
+)
 from trainfit.estimator.results import Estimate
 from trainfit.specs.artifacts import Counter
 from trainfit.specs.reconcile import Figure
@@ -61,7 +66,7 @@ def findings(
     """All that is found, the gravest first."""
     series = _series(figures)
     return [
-        *_full(found),
+        *_full(figures),
         *_releases(retries),
         *_growth(series),
         *_fragmentation(series),
@@ -108,11 +113,22 @@ def _series(figures: Sequence[Figure]) -> Series:
     return series
 
 
-def _full(found: Sequence[ComparedFigure]) -> Iterator[RunFinding]:
-    for each in found:
-        if each.at_least and each.quantity == "device":
-            message = f"the card was full with {gib(each.measured_bytes)} GiB in use"
-            yield RunFinding("out_of_memory", message, each.measured_bytes, each.rank)
+def _full(figures: Iterable[Figure]) -> Iterator[RunFinding]:
+    """One for each rank: with what its process had, or PyTorch where that is all that is told."""
+    most: dict[int | None, tuple[int, str]] = {}
+    for rank, told in errors(figures):
+        bytes_of = {counter: each.bytes for counter, each in told.items()}
+        allocated = bytes_of.get("allocated_bytes.all.current", 0)
+        reserved = bytes_of.get(
+            "reserved_bytes.all.current", allocated + bytes_of.get("reserved_unallocated", 0)
+        )
+        used = bytes_of.get("process_used")
+        held = (reserved, "reserved by PyTorch") if used is None else (used, "in use")
+        most[rank] = max(most.get(rank, held), held)
+    for rank, (size, what) in most.items():
+        if size:
+            message = f"the card was full with {gib(size)} GiB {what}"
+            yield RunFinding("out_of_memory", message, size, rank)
 
 
 def _releases(retries: Iterable[Retries]) -> Iterator[RunFinding]:

@@ -259,17 +259,22 @@ def _check_mtp_recompute(method: str, count: int, layout: Layout, findings: Find
         )
 
 
+BEFORE_AMPERE = ("sm_60", "sm_70", "sm_75")
+
+
 def attention_backend(
     job: Job, framework: Megatron, gpu: TargetGpu
 ) -> Literal["flash", "fused", "unfused"]:
     """The local implementation has unfused attention only. TransformerEngine prefers cuDNN's
-    kernel on Hopper and FlashAttention before it (dot_product_attention/utils.py); measured peaks
-    on Blackwell fit FlashAttention's.
+    kernel on Hopper and FlashAttention before it, and has neither before Ampere
+    (dot_product_attention/utils.py); measured peaks on Blackwell fit FlashAttention's.
     """
     backend = job.training.attention.backend
     if framework.transformer_impl == "local":
         return "unfused"
     if backend == "auto":
+        if gpu.compute_capability in BEFORE_AMPERE:
+            return "unfused"
         return "fused" if gpu.compute_capability in ("", "sm_90") else "flash"
     assert backend in ("flash", "fused", "unfused")
     return backend
