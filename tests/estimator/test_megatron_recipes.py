@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.estimator.jobs import megatron_plan
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.results import Stage
+from trainfit.estimator.run import run_of
 from trainfit.questions.estimate import answer
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
@@ -44,14 +47,24 @@ def stages(
     framework: dict[str, Any] | None = None,
     **parallelism: Any,
 ) -> list[Stage]:
-    job = {
-        "model": {"spec": spec},
-        "parallelism": {"num_gpus": 8} | parallelism,
-        "training": {"seq_length": TOKENS, "num_microbatches": 8} | (training or {}),
-        "framework": {"name": "megatron"} | (framework or {}),
-        "gpu": "B200",
-    }
-    return answer(Job.model_validate(job)).stages
+    return answer(job_of(spec, training, framework, **parallelism)).stages
+
+
+def job_of(
+    spec: dict[str, Any],
+    training: dict[str, Any] | None = None,
+    framework: dict[str, Any] | None = None,
+    **parallelism: Any,
+) -> Job:
+    return Job.model_validate(
+        {
+            "model": {"spec": spec},
+            "parallelism": {"num_gpus": 8} | parallelism,
+            "training": {"seq_length": TOKENS, "num_microbatches": 8} | (training or {}),
+            "framework": {"name": "megatron"} | (framework or {}),
+            "gpu": "B200",
+        }
+    )
 
 
 def stage(*parts: Any, **parallelism: Any) -> Stage:
@@ -130,6 +143,34 @@ def test_what_does_not_go_together_is_refused(field: str, others: dict[str, Any]
     with pytest.raises(RefusedError) as refused:
         stage(DENSE, {"precision": others})
     assert [each.pointer for each in refused.value.findings] == [f"/training/precision/{field}"]
+
+
+def test_first_and_last_layers_in_bf16_are_as_if_there_were_no_fp8() -> None:
+    """Their linears keep inputs of two bytes, and their weights no copies; others are as before."""
+
+    def asked(**precision: Any) -> tuple[MegatronLedger, int]:
+        job = job_of(DENSE, {"precision": precision})
+        return MegatronLedger(run_of(megatron_plan(job))), component(
+            answer(job).stages[0], "weights"
+        )
+
+    fp8 = {"fp8_recipe": "mxfp8", "fp8_param_gather": True}
+    (wide, all_wide), (narrow, all_narrow) = asked(), asked(**fp8)
+    half = {"num_layers_at_start_in_bf16": 1, "num_layers_at_end_in_bf16": LAYERS // 2 - 1}
+    mixed, weights = asked(**fp8, **half)
+    assert wide.layer_segments[0].saved > narrow.layer_segments[0].saved
+    assert mixed.layer_segments == [narrow.layer_segments[0], wide.layer_segments[0]]
+    assert mixed.run.model.pattern == (1, 0, 0, 0, 0, 1, 1, 1)
+    assert weights == pytest.approx((all_wide + all_narrow) / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("recipe", [None, "delayed"])
+def test_layers_in_bf16_go_with_recipes_that_switch_within_a_step(recipe: str | None) -> None:
+    asked = {"fp8_recipe": recipe, "num_layers_at_end_in_bf16": 1}
+    with pytest.raises(RefusedError) as refused:
+        stage(DENSE, {"precision": asked})
+    (finding,) = refused.value.findings
+    assert finding.pointer == "/training/precision/num_layers_at_end_in_bf16"
 
 
 def test_deepep_sends_a_token_once_to_a_rank() -> None:

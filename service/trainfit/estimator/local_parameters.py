@@ -22,7 +22,7 @@ from trainfit.estimator.placement import Content, Placement
 from trainfit.estimator.results import Chunk
 from trainfit.resolve.plan import Plan
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Bucket
+from trainfit.specs.blocks import Bucket, Layer
 
 LINEAR_BUCKETS = ("attention", "linear_attention", "dense_mlp", "shared_experts", "mtp")
 
@@ -30,7 +30,8 @@ LINEAR_BUCKETS = ("attention", "linear_attention", "dense_mlp", "shared_experts"
 class Local(NamedTuple):
     """Parameters of a stretch of a model: over all ranks, and on one GPU by kind.
 
-    `linear` are the dense ones that stand in matrices of linear layers.
+    `linear` are the dense ones that stand in matrices of linear layers; `wide_linear` and
+    `wide_expert` those, and those of experts, of layers that do not multiply in fp8 or fp4.
     """
 
     whole: int = 0
@@ -39,6 +40,8 @@ class Local(NamedTuple):
     router: int = 0
     norm: int = 0
     linear: int = 0
+    wide_linear: int = 0
+    wide_expert: int = 0
 
     def __add__(self, other: "Local") -> "Local":  # type: ignore[override]
         return Local(*map(add, self, other))
@@ -114,7 +117,9 @@ class ParameterTable:
         self._chunks: dict[Content, ChunkParameters] = {}
         spec = divided.model
         self._weights = weights_by_kind(spec)
-        self._kinds = [self.local(weights) for weights in self._weights]
+        self._kinds = [
+            self._of_layer(*each) for each in zip(spec.layer_kinds, self._weights, strict=True)
+        ]
         self._embedding = self.local(embedding_weights(divided))
         self._final_norms = self.local(norm.weights(each, "final") for each in spec.final_norms)
         self._extras = self.local(
@@ -162,6 +167,12 @@ class ParameterTable:
             total += depths
             mtp_parameters = depths.dense + depths.expert
         return ChunkParameters(total, embedded, outputs, mtp_parameters)
+
+    def _of_layer(self, layer: Layer, weights: Iterable[Weight]) -> Local:
+        local = self.local(weights)
+        if not layer.is_wide:
+            return local
+        return local._replace(wide_linear=local.linear, wide_expert=local.expert)
 
     def kind(self, kind: int) -> Local:
         """Parameters of one layer of a kind."""

@@ -1,5 +1,6 @@
 """ModelSpec: a model as a list of layer kinds and their dimensions."""
 
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
@@ -146,6 +147,18 @@ class ModelSpec(Part):
     def blocks(self) -> tuple[Block, ...]:
         """Those of every kind of layer."""
         return tuple([block for kind in self.layer_kinds for block in kind.blocks])
+
+    def with_layers(self, places: Collection[int], change: Callable[[Layer], Layer]) -> Self:
+        """The model with changed layers in these places, which are kinds of their own."""
+        if not places:
+            return self
+        found = sorted({self.pattern[place] for place in places})
+        changed = {kind: len(self.layer_kinds) + index for index, kind in enumerate(found)}
+        kinds = (*self.layer_kinds, *(change(self.layer_kinds[kind]) for kind in found))
+        pattern = [
+            changed[kind] if place in places else kind for place, kind in enumerate(self.pattern)
+        ]
+        return self.model_copy(update={"layer_kinds": kinds, "pattern": tuple(pattern)})
 
     @property
     def has_experts(self) -> bool:

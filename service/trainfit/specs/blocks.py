@@ -8,7 +8,7 @@ Widths left out are the model's hidden size.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
@@ -233,6 +233,8 @@ class Sublayer(Part):
     blocks: tuple[Block, ...]
     post_norms: tuple[Norm, ...] = ()
     trainable: bool = True
+    wide: bool = False
+    """Whether it multiplies as wide as activations are where others do in fp8 or fp4."""
 
 
 class Layer(Part):
@@ -248,3 +250,12 @@ class Layer(Part):
     @cached_property
     def has_experts(self) -> bool:
         return any(isinstance(block, Experts) for block in self.blocks)
+
+    def with_sublayers(self, **changes: bool) -> Self:
+        """The same layer with these fields of its sublayers."""
+        sublayers = [each.model_copy(update=changes) for each in self.sublayers]
+        return self.model_copy(update={"sublayers": tuple(sublayers)})
+
+    @cached_property
+    def is_wide(self) -> bool:
+        return all(each.wide for each in self.sublayers)

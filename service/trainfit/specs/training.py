@@ -59,6 +59,8 @@ ONLY_MEGATRON = (
     "reuse_grad_buf_for_mxfp8_param_ag",
     "fp8_dot_product_attention",
     "fp8_output_proj",
+    "num_layers_at_start_in_bf16",
+    "num_layers_at_end_in_bf16",
 )
 """Fields of a precision that Megatron alone has."""
 
@@ -94,6 +96,14 @@ class Precision(Part):
     )
     fp8_output_proj: bool = Field(
         False, description="Megatron, mxfp8: the output layer multiplies in fp8 as linears do."
+    )
+    num_layers_at_start_in_bf16: LayerCount = Field(
+        0,
+        description="Megatron: so many first layers multiply as wide as their activations are, and "
+        "keep their weights so (--first-last-layers-bf16).",
+    )
+    num_layers_at_end_in_bf16: LayerCount = Field(
+        0, description="Megatron: the same of so many last layers."
     )
 
 

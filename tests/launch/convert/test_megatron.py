@@ -129,6 +129,8 @@ PRECISIONS = st.sampled_from(
         {"params": "fp16", "compute": "fp16"},
         {"fp8_recipe": "delayed", "fp8_param_gather": True},
         {"fp8_recipe": "blockwise", "gradients": "bf16"},
+        {"fp8_recipe": "mxfp8", "num_layers_at_end_in_bf16": 2},
+        {"params": "fp32", "compute": "fp32", "fp8_recipe": "tensorwise"},
         {"main_params": "fp16"},
     )
 )

@@ -191,6 +191,23 @@ def test_fp8_is_between_weights_of_fp32_where_bf16_is_not_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "layers"),
+    [
+        ("", (None, None)),
+        ("--num-layers-at-end-in-bf16 2", (None, None)),
+        ("--first-last-layers-bf16", (1, 1)),
+        ("--first-last-layers-bf16 --num-layers-at-end-in-bf16 2", (1, 2)),
+    ],
+)
+def test_first_and_last_layers_in_bf16(words: str, layers: tuple[int | None, ...]) -> None:
+    found = read(f"{SMALL} --fp8-format hybrid --fp8-recipe blockwise {words}")
+    assert not unsupported(found)
+    precision = found.job["training"]["precision"]
+    names = ("num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16")
+    assert tuple([precision.get(name) for name in names]) == layers
+
+
+@pytest.mark.parametrize(
     ("dataset", "length"),
     [("MMAP", 1024), ("LLama-Pretrain-Idxmap", 1024), ("JSON-SFT", 384), ("LLama-SFT-Raw", 384)],
 )

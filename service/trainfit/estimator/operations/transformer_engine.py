@@ -7,7 +7,9 @@ tensor_parallel/layers.py.
 """
 
 from collections.abc import Iterable
-from typing import Literal
+from dataclasses import replace
+from fractions import Fraction
+from typing import Literal, Self
 
 from trainfit.estimator.demands import Attention, Demand, Exchange, Product
 from trainfit.estimator.ledger import Tensors
@@ -50,6 +52,12 @@ class TransformerEngine(Program):
         self._quantised: dict[Tensor, Tensor] = {}
         self._stashed: dict[Tensor, Tensor] = {}
         self._accumulates_apart = not run.framework.gradient_accumulation_fusion
+
+    def wide(self) -> Self:
+        """The same where linears and attention read what is as wide as activations are."""
+        sizes = replace(self.sizes, linear_input_bytes=Fraction(self.sizes.bytes))
+        step = replace(self.run.step, narrow_recipe=None, attention=None)
+        return type(self)(sizes, self.run._replace(step=step))
 
     def norm(
         self,
@@ -95,7 +103,7 @@ class TransformerEngine(Program):
             borrows=(gathered,),
             backward=highest((of_y, again), (of_y, again, whole), (of_y, again, *both, *weights)),
             weight=(rows or features, inputs),
-            demands=(Product(sizes.n, inputs, features), *self.into_columns(inputs)),
+            demands=(self.product(sizes.n, inputs, features), *self.into_columns(inputs)),
         )
         return y
 
@@ -112,7 +120,7 @@ class TransformerEngine(Program):
                 *self.weight_gradient(features, x.shape[-1]),
             ),
             weight=(features, x.shape[-1]),
-            demands=(Product(x.shape[0], x.shape[-1], features),),
+            demands=(self.product(x.shape[0], x.shape[-1], features),),
         )
         return y
 
@@ -143,9 +151,14 @@ class TransformerEngine(Program):
                 (gathered,), (gathered, of_x, *self.weight_gradient(features, inputs))
             ),
             weight=(features, inputs),
-            demands=(Product(sizes.n, inputs, features), *self.out_of_rows(features)),
+            demands=(self.product(sizes.n, inputs, features), *self.out_of_rows(features)),
         )
         return y
+
+    def product(self, rows: int, inputs: int, features: int, experts: int = 0) -> Product:
+        """In fp8 where linears are, unless this layer is wide."""
+        narrow = self.run.step.narrow_recipe is not None
+        return Product(rows, inputs, features, experts, narrow=narrow)
 
     def of_output(self, y: Tensor) -> Tensor:
         """The gradient of what one operation makes and another reads."""
@@ -409,7 +422,7 @@ class TransformerEngine(Program):
                 *self.weight_gradient(experts, features, x.shape[-1]),
             ),
             weight=(features, x.shape[-1]),
-            demands=(Product(x.shape[0], x.shape[-1], features, experts * self.sizes.e),),
+            demands=(self.product(x.shape[0], x.shape[-1], features, experts * self.sizes.e),),
         )
         return y
 

@@ -16,6 +16,7 @@ from trainfit.launch.megatron.dimensions import EXPERTS, LATENT_ATTENTION, MODEL
 from trainfit.launch.megatron.hybrid import MAMBA
 from trainfit.launch.megatron.layout import PARALLELISM
 from trainfit.launch.megatron.options import Option, Parser, releases
+from trainfit.launch.megatron.precision import WIDE_LAYERS
 from trainfit.launch.megatron.step import MOE, RECOMPUTE
 from trainfit.launch.megatron.switches import FRAMEWORK, FUSIONS
 from trainfit.resolve.findings import Findings, RefusedError, put
@@ -277,6 +278,10 @@ def _precision(job: Job, findings: Findings) -> Iterator[Said]:
         yield Said("fp8", "hybrid", pointer)
         yield Said("fp8_recipe", precision.fp8_recipe, f"{pointer}/fp8_recipe")
     yield Said("fp8_param_gather", precision.fp8_param_gather, f"{pointer}/fp8_param_gather")
+    if any(getattr(precision, name) for name in WIDE_LAYERS):
+        yield Said("first_last_layers_bf16", True, pointer)
+        for name in WIDE_LAYERS:
+            yield Said(name, getattr(precision, name), f"{pointer}/{name}")
 
 
 def _training(job: Job) -> Iterator[Said]:

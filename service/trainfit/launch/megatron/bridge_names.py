@@ -76,6 +76,16 @@ UNSUPPORTED_FIELDS = {
 }
 MODEL_IDS = ("model.hf_model_id", "model.hf_path", "hf_path", "hf_model_id")
 
+NEMOTRON_H: Mapping[str, Any] = {
+    "bf16": True,
+    "grad_reduce_in_fp32": True,
+    "fp8": "hybrid",
+    "fp8_recipe": "tensorwise",
+    "fp8_param_gather": True,
+    "first_last_layers_bf16": True,
+    "num_layers_at_start_in_bf16": 2,
+    "num_layers_at_end_in_bf16": 2,
+}
 PRECISIONS: Mapping[str, Mapping[str, Any]] = {
     "bf16_mixed": {"bf16": True, "grad_reduce_in_fp32": True},
     "fp16_mixed": {"fp16": True},
@@ -101,7 +111,11 @@ PRECISIONS: Mapping[str, Mapping[str, Any]] = {
         "fp8_recipe": "tensorwise",
         "fp8_param_gather": True,
         "first_last_layers_bf16": True,
+        "num_layers_at_start_in_bf16": 1,
+        "num_layers_at_end_in_bf16": 1,
     },
+    "nemotron_h_bf16_with_fp8_current_scaling_mixed": NEMOTRON_H,
+    "nanov2_bf16_with_fp8_current_scaling_mixed": {**NEMOTRON_H, "fp8_recipe": "blockwise"},
     "bf16_with_fp8_subchannel_scaling_mixed": {
         "bf16": True,
         "grad_reduce_in_fp32": True,
@@ -117,6 +131,8 @@ DIFFERING: Mapping[str, Any] = {
     "cross_entropy_loss_fusion": True,
     "data_parallel_sharding_strategy": "no_shard",
     "kv_lora_rank": 512,
+    "num_layers_at_end_in_bf16": 0,
+    "num_layers_at_start_in_bf16": 0,
     "q_lora_rank": 512,
 }
 """Defaults of the dataclasses that differ from those of Megatron-LM's arguments."""

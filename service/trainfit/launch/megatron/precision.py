@@ -19,6 +19,7 @@ GRADIENTS_OF_THEIR_OWN = "core_v0.19.0"
 """Since this release Megatron-FSDP keeps main gradients in the type of the parameters, whatever
 --accumulate-allreduce-grads-in-fp32 and the default of bf16 say, unless it is told their type
 (mcore_fsdp_adapter.py: MixedPrecisionPolicy)."""
+WIDE_LAYERS = ("num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16")
 LATER, EARLIER = (
     f"{GRADIENTS_OF_THEIR_OWN} and later, where Megatron-FSDP keeps gradients in the weights' type",
     f"releases before {GRADIENTS_OF_THEIR_OWN}, where Megatron-FSDP keeps them in fp32",
@@ -47,6 +48,9 @@ def read_precision(reading: Reading, defaults: Defaults) -> None:
             "reuse_grad_buf_for_mxfp8_param_ag",
             "fp8_dot_product_attention",
             "fp8_output_proj",
+            "first_last_layers_bf16",
+            "num_layers_at_start_in_bf16",
+            "num_layers_at_end_in_bf16",
         )
         if (setting := reading.get(name)) is not None
     ]
@@ -59,7 +63,7 @@ def read_precision(reading: Reading, defaults: Defaults) -> None:
     if precision.get("fp8_recipe") == "custom":
         draft.leave_out(reading.settings["fp8_recipe"], "a custom recipe is not modelled")
         del precision["fp8_recipe"]
-    _read_narrow(reading, precision)
+    _read_narrow(reading, defaults, precision)
     preset = next((name for name, dtypes in PRESETS.items() if dtypes == precision), None)
     if told:
         draft.put(pointer, preset or precision, *told)
@@ -67,8 +71,8 @@ def read_precision(reading: Reading, defaults: Defaults) -> None:
         draft.default(pointer, preset or precision, defaults.name)
 
 
-def _read_narrow(reading: Reading, precision: dict[str, Any]) -> None:
-    """What of fp4, and of what else is in fp8, goes with a recipe."""
+def _read_narrow(reading: Reading, defaults: Defaults, precision: dict[str, Any]) -> None:
+    """What of fp4, and of what else is in fp8, goes with a recipe, and which layers do not."""
     if reading.value("fp4") is not None:
         recipe = reading.value("fp4_recipe") or "nvfp4"
         if recipe == "nvfp4":
@@ -82,6 +86,10 @@ def _read_narrow(reading: Reading, precision: dict[str, Any]) -> None:
     for name in ("fp8_dot_product_attention", "fp8_output_proj"):
         if precision.get("fp8_recipe") is not None and reading.value(name):
             precision[name] = True
+    recipe = precision.get("fp8_recipe") or precision.get("fp4_recipe")
+    if recipe is not None and reading.value("first_last_layers_bf16"):
+        for name in WIDE_LAYERS:
+            precision[name] = reading.value(name, defaults.get(name))
 
 
 def _dtypes(reading: Reading) -> dict[str, Any]:

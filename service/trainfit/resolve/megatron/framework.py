@@ -13,8 +13,10 @@ from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.resolve.megatron.step import (
     check_interleaving,
     check_token_overlap,
+    resolve_precision,
     resolve_routing,
     resolve_step,
+    with_wide_layers,
 )
 from trainfit.resolve.plan import Origin, Source, TargetGpu
 from trainfit.specs.architecture import ModelSpec
@@ -60,7 +62,7 @@ def plan(
     found = derived(job, model, layout, batch, mtp_layers)
     multiple = framework.make_vocab_size_divisible_by
     return MegatronPlan(
-        model=model,
+        model=with_wide_layers(model, resolve_precision(job.training)),
         source=source,
         vocabulary_rows=padded_vocabulary(model.embedding.rows, multiple, layout.tp),
         mtp_layers=mtp_layers,

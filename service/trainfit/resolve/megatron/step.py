@@ -14,6 +14,7 @@ from trainfit.resolve.megatron.plan import (
     Step,
 )
 from trainfit.resolve.plan import Layout, TargetGpu
+from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
@@ -158,6 +159,16 @@ def _fp8_weights(precision: Precision, gpu: TargetGpu) -> Fraction:
 def narrow_recipe(precision: Precision) -> Narrow | None:
     """How linears multiply in fp8 or fp4, if they do."""
     return precision.fp8_recipe or precision.fp4_recipe
+
+
+def with_wide_layers(model: ModelSpec, precision: Precision) -> ModelSpec:
+    """The model, its first and last layers of kinds that do not multiply in fp8 or fp4; those of
+    multi-token prediction do. Source: Megatron-LM's fp8_utils.py (is_first_last_bf16_layer).
+    """
+    total = model.num_layers
+    first, last = precision.num_layers_at_start_in_bf16, precision.num_layers_at_end_in_bf16
+    wide = {place for place in range(total) if place < first or place >= total - last}
+    return model.with_layers(wide, lambda layer: layer.with_sublayers(wide=True))
 
 
 FP8_ATTENTION = ("delayed", "tensorwise", "mxfp8")
@@ -332,6 +343,7 @@ def _check_narrow_states(job: Job, layout: Layout, findings: Findings) -> None:
         if holds:
             findings.add(gather, "conflict", f"gathering in fp8 {message}", put(gather, False))
     _check_fp4(precision, sharded=sharded, findings=findings)
+    _check_wide_layers(precision, findings)
     if optimizer.precision_aware and not (sharded and OPTIMIZERS[optimizer.name].precision_aware):
         message = "a precision-aware optimizer is Adam with states that are shared out"
         findings.add(aware, "conflict", message, put(aware, False))
@@ -352,6 +364,20 @@ def _check_offloading(job: Job, framework: Megatron, layout: Layout, findings: F
     for holds, message in wrong if framework.cpu_offloading_num_layers else ():
         if holds:
             findings.add(where, "conflict", f"offloading layers {message}", put(where, 0))
+
+
+def _check_wide_layers(precision: Precision, findings: Findings) -> None:
+    """Source: transformer_config.py (first_last_layers_bf16)."""
+    recipe = narrow_recipe(precision)
+    wrong = [
+        (recipe is None, "need an fp8_recipe or an fp4_recipe that other layers have"),
+        (recipe == "delayed", "do not go with delayed scaling"),
+    ]
+    for name in ("num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16"):
+        for holds, message in wrong if getattr(precision, name) else ():
+            if holds:
+                where = f"/training/precision/{name}"
+                findings.add(where, "conflict", f"layers in bf16 {message}", put(where, 0))
 
 
 def _check_fp4(precision: Precision, *, sharded: bool, findings: Findings) -> None:

@@ -2,7 +2,6 @@
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Layer
 from trainfit.specs.job import Job
 from trainfit.specs.training import Training
 
@@ -34,18 +33,7 @@ def with_frozen_layers(model: ModelSpec, training: Training) -> ModelSpec:
     first, last = training.num_frozen_layers, training.num_frozen_last_layers
     whole = "language_model" in training.frozen
     still = {i for i in range(total) if whole or i < first or i >= total - last}
-    if not still:
-        return model
-    found = sorted({model.pattern[i] for i in still})
-    frozen = {kind: len(model.layer_kinds) + index for index, kind in enumerate(found)}
-    kinds = (*model.layer_kinds, *(_frozen_layer(model.layer_kinds[kind]) for kind in found))
-    pattern = tuple(frozen[kind] if i in still else kind for i, kind in enumerate(model.pattern))
-    return model.model_copy(update={"layer_kinds": kinds, "pattern": pattern})
-
-
-def _frozen_layer(layer: Layer) -> Layer:
-    sublayers = [each.model_copy(update={"trainable": False}) for each in layer.sublayers]
-    return layer.model_copy(update={"sublayers": tuple(sublayers)})
+    return model.with_layers(still, lambda layer: layer.with_sublayers(trainable=False))
 
 
 def check_frozen(job: Job, model: ModelSpec, findings: Findings) -> None:

@@ -45,6 +45,8 @@ TABLES: Mapping[str, ModuleType] = {
 
 def sublayer_groups(step: TransformerEngine, sublayer: Sublayer) -> Iterator[Group]:
     """Norms, every block, norms behind them with the residual addition."""
+    if sublayer.wide:
+        step = step.wide()
     x = _inputs(step, sublayer)
     yield step.group()
     for block in sublayer.blocks:

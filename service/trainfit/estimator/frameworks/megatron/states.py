@@ -52,8 +52,8 @@ def state_bytes(local: Local, sharding: StateSharding) -> StateBytes:
     """States of one GPU: the largest shard where the parameters do not divide evenly.
 
     Muon keeps one moment of each matrix and Adam's two of the rest. Weights that linears read in
-    fp8 are kept in fp8 as well, or, gathered in fp8, only so. Offloaded optimizer states lie in
-    host memory.
+    fp8 are kept in fp8 as well, or, gathered in fp8, only so, unless their layer is wide. Offloaded
+    optimizer states lie in host memory.
     """
     states, strategy = sharding.each, sharding.strategy
     sharded = _sharded(local, sharding)
@@ -63,14 +63,19 @@ def state_bytes(local: Local, sharding: StateSharding) -> StateBytes:
     matrices = sharded.linear + sharded.router + sharded.expert
     optimizer = states.master * parameters + states.matrix_moments * matrices
     optimizer += states.moments * (parameters - matrices)
-    optimizer += states.linear_master * (sharded.linear + sharded.expert)
+    optimizer += states.linear_master * _narrow(sharded)
     return StateBytes(
         weights=states.weights * (weights.dense + weights.expert)
-        + ceil(states.linear_weights * (weights.linear + weights.expert)),
+        + ceil(states.linear_weights * _narrow(weights)),
         gradients=states.gradients * (gradients.dense + gradients.expert),
         optimizer=round(optimizer * (1 - sharding.offload_ratio)),
         step=states.step * parameters,
     )
+
+
+def _narrow(local: Local) -> int:
+    """Parameters of the matrices that linears read in fp8 or fp4, if they read any so."""
+    return local.linear + local.expert - local.wide_linear - local.wide_expert
 
 
 def _sharded(local: Local, sharding: StateSharding) -> Local:
@@ -83,6 +88,8 @@ def _sharded(local: Local, sharding: StateSharding) -> Local:
         -(-local.router // dense),
         -(-local.norm // dense),
         -(-local.linear // dense),
+        -(-local.wide_linear // dense),
+        -(-local.wide_expert // expert),
     )
 
 
