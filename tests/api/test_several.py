@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
+from trainfit.api.cost import lane_of, lane_of_check, size_of
 from trainfit.api.examples import BATCH_EXAMPLES, COMPARE_EXAMPLES, DEEPSEEK_V3, LLAMA_8B
+from trainfit.questions.dimensions import from_package
+from trainfit.specs.job import Job
+from trainfit.specs.policy import FitCheckRequest
 
 COMPARE, BATCH = "/v1/compare", "/v1/estimate:batch"
 
@@ -63,6 +67,33 @@ async def test_a_batch_answers_each_job_as_if_it_were_alone(client: AsyncClient)
         answer = await asked(client, BATCH + query, body)
         for item, sent in zip(answer["jobs"], body["jobs"], strict=True):
             assert item["estimate"] == await asked(client, f"/v1/estimate{query}", sent["job"])
+
+
+async def test_a_comparison_that_replays_nothing_has_wider_bounds(client: AsyncClient) -> None:
+    change = {"id": "tp4", "patch": [{"op": "add", "path": "/parallelism/tp", "value": 4}]}
+    question = {"job": LLAMA_8B, "changes": [change]}
+    replayed, by_ratio = [
+        answer["jobs"][0]["comparison"]["binding"]["device_bytes"]
+        for answer in [
+            await asked(client, COMPARE, question),
+            await asked(client, COMPARE, {**question, "replay": False}),
+        ]
+    ]
+    assert by_ratio["low"] <= replayed["low"] <= replayed["high"] < by_ratio["high"]
+
+
+def test_who_replays_nothing_does_not_wait_for_who_does() -> None:
+    jobs = [Job.model_validate(DEEPSEEK_V3)] * 30
+    assert lane_of(size_of(jobs, from_package)) == "pricing"
+    assert lane_of(size_of(jobs, from_package, replay=False)) == "quick"
+
+
+def test_a_verdict_alone_does_not_wait_for_changes_that_are_tried() -> None:
+    job = {**DEEPSEEK_V3, "gpu": "H100-80GB-SXM"}
+    alone = FitCheckRequest.model_validate({**job, "suggest": False})
+    size = size_of([alone], from_package)
+    assert lane_of_check(size, alone) == "quick"
+    assert lane_of_check(size, alone.model_copy(update={"suggest": True})) == "pricing"
 
 
 async def test_changes_are_compared_to_the_job(client: AsyncClient) -> None:

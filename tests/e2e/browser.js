@@ -79,10 +79,10 @@ export function more(page, section) {
 }
 
 /**
- * The map has so many layouts, whose allocators are replayed: a fifth of a second of one core each.
+ * The map has so many layouts.
  * @param {import("playwright-core").Page} page
  * @param {number} layouts
  */
 export async function mapped(page, layouts) {
-  await page.getByText(`${layouts} layouts`).waitFor({ timeout: 60_000 });
+  await page.getByText(`${layouts} layouts`).waitFor();
 }

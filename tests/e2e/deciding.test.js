@@ -92,6 +92,11 @@ scenario("the map fills, and a cell is used", async (page) => {
     "model.hf_id=meta-llama/Llama-3.1-8B&parallelism.num_gpus=8&parallelism.tp=8" +
       "&gpu=H100-80GB-SXM&training.seq_length=8192",
   );
+  let comparisons = 0;
+  page.on("request", (request) => {
+    if (request.url().endsWith("/v1/compare") && request.postDataJSON().changes.length === 42)
+      comparisons += 1;
+  });
   await page.getByRole("button", { name: "micro-batch × sequence" }).click();
   await mapped(page, 42);
   const fitting = page
@@ -101,6 +106,7 @@ scenario("the map fills, and a cell is used", async (page) => {
   await fitting.first().click();
   await page.locator(".verdict.fits").waitFor();
   assert.equal(await number(page, "Sequence s").inputValue(), "2048");
+  assert.equal(comparisons, 1, "of the same map");
 });
 
 scenario("the map is coloured by time as well, with a key, and a link keeps that", async (page) => {

@@ -11,6 +11,7 @@ from trainfit.questions.dimensions import Find
 from trainfit.questions.estimate import plan_of
 from trainfit.questions.problems import ANSWER_ERRORS, Problem, problem
 from trainfit.specs.job import Job
+from trainfit.specs.policy import FitCheckOptions
 from trainfit.specs.several import BatchRequest, CompareRequest
 
 Lane = Literal["quick", "reading", "pricing"]
@@ -20,7 +21,7 @@ which nothing is known before they are read, nor for what is known to take long 
 QUICK = 50 * CHEAP
 """Work that is answered in the quick lane, in less than half a second."""
 CHECK = 3
-"""Estimates that a fit-check takes as long as."""
+"""Estimates that a fit-check with changes takes as long as."""
 RANK_BYTES = 1_000
 """What a pipeline rank takes in an answer, at least."""
 
@@ -34,15 +35,17 @@ class Size(NamedTuple):
     ranks: int
 
 
-def size_of(jobs: Iterable[Job], find: Find) -> Size:
-    """The size of what is asked about these jobs. One that is refused takes nothing."""
+def size_of(jobs: Iterable[Job], find: Find, *, replay: bool = True) -> Size:
+    """The size of what is asked about these jobs, whose allocators are replayed or not. One that is
+    refused takes nothing.
+    """
     units = ranks = 0
     for job in jobs:
         try:
             plan = plan_of(job, find)
         except ANSWER_ERRORS:
             continue
-        units += work(plan)
+        units += work(plan, replay=replay)
         ranks += plan.layout.pipeline.pp
     return Size(units, ranks)
 
@@ -52,9 +55,10 @@ def lane_of(size: Size) -> Lane:
     return "quick" if size.work <= QUICK else "pricing"
 
 
-def lane_of_check(size: Size) -> Lane:
-    """Where jobs of this size are estimated and changes to them tried."""
-    return "quick" if CHECK * size.work <= QUICK else "pricing"
+def lane_of_check(size: Size, asked: FitCheckOptions) -> Lane:
+    """Where a job of this size is estimated, and changes to it are tried as asked."""
+    changes = asked.suggest or asked.limits.micro_batch_size or asked.limits.seq_length
+    return "quick" if (CHECK if changes else 1) * size.work <= QUICK else "pricing"
 
 
 def too_long(size: Size, max_bytes: int) -> Problem | None:

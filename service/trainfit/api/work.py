@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import ceil
 from typing import TypeVar
 
@@ -86,12 +87,14 @@ async def opened(
     return read(question)
 
 
-async def lane_for(request: Request, jobs: Sequence[Job], find: Find) -> Lane:
-    """Where several jobs are answered, which takes a worker some milliseconds each to tell. Raises
-    ProblemError where the answer would be too long.
+async def lane_for(
+    request: Request, jobs: Sequence[Job], find: Find, *, replay: bool = True
+) -> Lane:
+    """Where several jobs are answered, their allocators replayed or not, which takes a worker some
+    milliseconds each to tell. Raises ProblemError where the answer would be too long.
     """
     settings: Settings = request.app.state.settings
-    size = await in_worker(request, "quick", size_of, jobs, find)
+    size = await in_worker(request, "quick", partial(size_of, replay=replay), jobs, find)
     if (refusal := too_long(size, settings.max_answer_bytes)) is not None:
         raise ProblemError(refusal)
     return lane_of(size)

@@ -102,8 +102,8 @@ def suggestions(
     time: Time | None = None,
 ) -> list[Suggestion]:
     """What helps, best first: single changes, and pairs of them where no single one is enough. They
-    are found among what `scout` prices, and those that are offered `price` does; `time` tells how
-    long each takes.
+    are found among what `scout` prices, by wider bounds; where these are not enough, `price`
+    decides. `time` tells how long each takes.
     """
     timing = Timing(job, time)
     try:
@@ -115,12 +115,14 @@ def suggestions(
     best = _best_verdict(estimate)
     if all(each.suggestion.verdict != best for each in found):
         proposed = islice(_pairs(found, before, room), PAIRS_TRIED)
-        fitting = (each for each in scouted(proposed) if each.suggestion.verdict == best)
-        found += islice(fitting, PAIRS_WANTED)
+        reached = (each for each in scouted(proposed) if each.suggestion.verdict == best)
+        found += islice(reached, PAIRS_WANTED)
     found = sorted(found, key=_order)[:OFFERED]
     if scout is not price:
-        offered = [each.candidate for each in found]
-        found = sorted(_verified(job, estimate, price, room, timing, offered), key=_order)
+        fitting = [each for each in found if each.suggestion.verdict == best]
+        others = [each.candidate for each in found if each.suggestion.verdict != best]
+        decided = _verified(job, estimate, price, room, timing, others)
+        found = sorted([*fitting, *decided], key=_order)
     return [each.suggestion for each in found]
 
 

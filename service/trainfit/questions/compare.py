@@ -99,7 +99,9 @@ def compare_jobs(
 ) -> SideBySide:
     """Each job beside a baseline: one of them, or the job that changes are made to."""
     pricing = Pricing(find)
-    replay = sum(_work(asked, pricing) for asked in opened.values()) <= REPLAYED_WORK
+    replay = (
+        request.replay and sum(_work(asked, pricing) for asked in opened.values()) <= REPLAYED_WORK
+    )
     price = partial(pricing.needs, replay=replay)
     results = {
         name: answered_one(asked, partial(_needs, asked, price), told)

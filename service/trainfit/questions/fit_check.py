@@ -23,8 +23,8 @@ from trainfit.questions.spanning import spanning
 from trainfit.specs.job import AS_JOB, Job
 from trainfit.specs.policy import FitCheckOptions, FitCheckRequest
 
-SUGGESTING_WORK = 3_000_000
-"""Work for changes that would help, some seconds at most: a job with a long pipeline is offered
+SUGGESTING_WORK = 1_000_000
+"""Work for changes that would help, about a second: a job with a long pipeline is offered
 those of the first that there are.
 """
 

@@ -83,6 +83,11 @@ class CompareRequest(Part):
     policy: Headroom = Field(
         default_factory=Headroom, description="What every job is to leave free of its card."
     )
+    replay: bool = Field(
+        True,
+        description="Whether the requests of few jobs to the allocator are replayed. false: what "
+        "each reserves rests on a ratio, with wider bounds, in a hundredth of the time.",
+    )
 
     @model_validator(mode="after")
     def _either(self) -> Self:

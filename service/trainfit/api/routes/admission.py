@@ -128,7 +128,8 @@ async def _decision(request: Request, review: AdmissionReview, *, enforce: bool)
             if isinstance(asking, Decision):
                 return asking
             find = await known_model(request, asking.question.request.model)
-            lane = lane_of_check(size_of([asking.question.request], find))
+            checked = asking.question.request
+            lane = lane_of_check(size_of([checked], find), checked)
             return await in_worker(request, lane, decide, asking, find, enforce)
     except DeadlinePassedError:
         return undecided(f"there was no answer within {seconds:g} s")

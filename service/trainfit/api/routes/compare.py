@@ -38,5 +38,5 @@ async def compare(
     asked = await opened(request, question, read_comparison)
     jobs = jobs_of(asked)
     find = await look_up(request, [each.model for each in jobs], hf_token)
-    lane = await lane_for(request, jobs, find)
+    lane = await lane_for(request, jobs, find, replay=question.replay)
     return sent(await reply_from(request, lane, comparison_reply, question, asked, find))

@@ -41,5 +41,5 @@ async def fit_check(
     """
     asked = await asked_of(request, question, FitCheckRequest)
     find = await look_up(request, [asked.job.model], hf_token)
-    lane = lane_of_check(size_of([asked.job], find))
+    lane = lane_of_check(size_of([asked.job], find), asked.job)
     return sent(await reply_from(request, lane, fit_check_reply, asked, find))

@@ -121,7 +121,7 @@ function Cards({ store, state, answers, answer, stale, cardName, known }) {
     ${job.gpu && html`<${StepTime} timed=${timed} />`}
     <${Ran} ...${{ job, apply, timed }} use=${(/** @type {State["job"]} */ next) =>
       use(store, next)} />
-    <${Decisions} ...${{ store, state, usable, known }}
+    <${Decisions} ...${{ store, state, usable, known }} waiting=${answers.waiting}
       now=${stale || timed.stale ? null : nowOf(fit, timed.answer?.step_seconds)} />
     <${StageDetail} answer=${answer} rank=${selected} />
     ${stages.length > 1 &&
@@ -145,10 +145,10 @@ function nowOf(fit, time) {
 }
 
 /**
- * @param {{store: Props["store"], state: State, usable: number | null,
+ * @param {{store: Props["store"], state: State, usable: number | null, waiting: boolean,
  *   known: import("./app.js").Known, now: import("./find/scatter.js").Now | null}} props
  */
-function Decisions({ store, state, usable, known, now }) {
+function Decisions({ store, state, usable, waiting, known, now }) {
   const { job, headroom, pins, map } = state;
   const pin = (/** @type {State["job"]} */ kept) =>
     store.update({ pins: [...pins, { name: layoutOf(kept), job: kept }] });
@@ -157,5 +157,5 @@ function Decisions({ store, state, usable, known, now }) {
   const setAxes = (/** @type {State["map"]} */ axes) => store.update({ map: axes });
   return html`<${Find} ...${{ job, headroom, gpus: known.gpus, now, use: used, pin }} />
     <${ComparisonTable} ...${{ state, pin, change, use: used }} gpus=${known.gpus} />
-    <${LayoutMap} ...${{ job, axes: map, usable, headroom, setAxes, set: used }} />`;
+    <${LayoutMap} ...${{ job, axes: map, usable, headroom, waiting, setAxes, set: used }} />`;
 }

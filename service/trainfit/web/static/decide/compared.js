@@ -60,11 +60,12 @@ function splitFor({ code, pointer, suggestion }) {
  * @param {AbortSignal} [signal]
  */
 async function asked(job, changes, headroom, signal) {
-  const policy = { headroom_ratio: headroom };
   const question = {
     job: complete(job),
     changes: changes.map(({ id, patch }) => ({ id, patch })),
-    policy,
+    policy: { headroom_ratio: headroom },
+    // A ratio is a hundredth of the work, so that no verdict waits.
+    replay: false,
   };
   const { jobs } = await ask("v1/compare", question, signal);
   const patches = new Map(changes.map(({ id, patch }) => [id, patch]));

@@ -38,19 +38,18 @@ const COMMON = [
   },
 ];
 
-/** So many layouts are asked for at once, so that the map fills while it is looked at. */
-const BATCH = 6;
+/** What would help is asked for before. */
 const PAUSE_MS = 300;
 
 /**
  * @param {{job: Job, axes: Axes | null, usable: number | null, headroom: number,
- *   setAxes: (axes: Axes | null) => void,
+ *   waiting: boolean, setAxes: (axes: Axes | null) => void,
  *   set: (job: Job) => void}} props
  */
-export function LayoutMap({ job, axes, usable, headroom, setAxes, set }) {
+export function LayoutMap({ job, axes, usable, headroom, waiting, setAxes, set }) {
   const known =
     axes && AXES[axes.across] && AXES[axes.down] && axes.across !== axes.down ? axes : null;
-  const found = useCells(job, known, headroom);
+  const found = useCells(job, known, headroom, waiting);
   // Until it is known how much of the card is usable, none is free.
   const cells = usable === null ? NONE : found;
   return html`<section class=${`card ${known ? "" : "idle"}`} aria-labelledby="map-title">
@@ -99,8 +98,7 @@ function Grid({ job, axes, cells, usable, setAxes, set }) {
             ${each}</button>`,
         )}</div>
       <span class="progress" role="status">${cells.size < total
-        ? html`<progress max=${total} value=${cells.size}
-          aria-label="layouts answered"></progress> ${cells.size} of ${total}`
+        ? html`<progress aria-label="layouts compared"></progress>`
         : `${total} layouts`}</span>
     </div>
     <${Scroll} label="Map"><table class="map"
@@ -186,35 +184,32 @@ function key(x, y) {
 /** @type {Map<string, Cell>} */
 const NONE = new Map();
 
-/** The cells as they are answered; whatever is under way is aborted when the question changes.
+/** The cells of all layouts, compared at once when the job itself has been answered.
  * @param {Job} job
  * @param {Axes | null} axes
  * @param {number} headroom
+ * @param {boolean} waiting whether the job itself is being answered, which goes before
  */
-function useCells(job, axes, headroom) {
+function useCells(job, axes, headroom, waiting) {
   const question = JSON.stringify([
     axes && put(put(job, axes.across, undefined), axes.down, undefined),
     axes?.across,
     axes?.down,
     headroom,
   ]);
-  const [answers, setAnswers] = useState({ question, cells: NONE });
+  const [answers, setAnswers] = useState({ question: "", cells: NONE });
   useEffect(() => {
-    if (!axes) return undefined;
+    if (!axes || waiting || answers.question === question) return undefined;
     const controller = new AbortController();
     const timer = setTimeout(async () => {
-      try {
-        for await (const cells of answered(job, axes, headroom, controller.signal))
-          setAnswers({ question, cells });
-      } catch (error) {
-        if (problemOf(error)) setAnswers({ question, cells: NONE });
-      }
+      const cells = await answered(job, axes, headroom, controller.signal);
+      if (cells) setAnswers({ question, cells });
     }, PAUSE_MS);
     return () => {
       clearTimeout(timer);
       controller.abort();
     };
-  }, [question]);
+  }, [question, waiting]);
   return answers.question === question ? answers.cells : NONE;
 }
 
@@ -223,8 +218,9 @@ function useCells(job, axes, headroom) {
  * @param {Axes} axes
  * @param {number} headroom
  * @param {AbortSignal} signal
+ * @returns {Promise<Map<string, Cell> | null>} null where it was aborted
  */
-async function* answered(job, axes, headroom, signal) {
+async function answered(job, axes, headroom, signal) {
   const [across, down] = [AXES[axes.across]?.values ?? [], AXES[axes.down]?.values ?? []];
   const changes = down.flatMap((y) =>
     across.map((x) => ({
@@ -235,19 +231,12 @@ async function* answered(job, axes, headroom, signal) {
       ],
     })),
   );
-  const found = /** @type {Map<string, Cell>} */ (new Map());
-  for (let first = 0; first < changes.length; first += BATCH) {
-    const part = changes.slice(first, first + BATCH);
-    try {
-      for (const [id, cell] of await compared(job, part, headroom, signal)) found.set(id, cell);
-    } catch (error) {
-      const problem = problemOf(error);
-      if (!problem) throw error;
-      // What costs too much leaves the rest of the map as it is.
-      const reason = reasons(problem).join("; ");
-      for (const { id, patch } of part)
-        found.set(id, { verdict: null, needed: 0, time: null, reason, patch });
-    }
-    yield new Map(found);
+  try {
+    return await compared(job, changes, headroom, signal);
+  } catch (error) {
+    const problem = problemOf(error);
+    if (!problem) return null;
+    const refused = { verdict: null, needed: 0, time: null, reason: reasons(problem).join("; ") };
+    return new Map(changes.map(({ id, patch }) => [id, { ...refused, patch }]));
   }
 }
