@@ -6,7 +6,7 @@ import json
 from itertools import combinations
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -202,6 +202,87 @@ def test_runs_that_make_no_calibration_are_refused(runs: list[Any], pointer: str
     found = fitted(*runs)
     assert isinstance(found, Problem)
     assert found.errors[0].pointer == pointer
+
+
+class Full(NamedTuple):
+    """What an error says that a process has, and PyTorch of that: allocated, and not."""
+
+    used: str
+    allocated: str
+    unallocated: str
+
+    def text(self) -> str:
+        return (
+            f"CUDA out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total capacity of 79.25 "
+            f"GiB of which 1.00 MiB is free. Including non-PyTorch memory, this process has "
+            f"{self.used} memory in use. Of the allocated memory {self.allocated} is allocated by "
+            f"PyTorch, and {self.unallocated} is reserved by PyTorch but unallocated."
+        )
+
+
+ON_ONE_CARD = [
+    Full("764.00 MiB", "165.30 MiB", "4.70 MiB"),
+    Full("994.00 MiB", "352.57 MiB", "47.43 MiB"),
+    Full("1.04 GiB", "346.66 MiB", "127.34 MiB"),
+    Full("904.00 MiB", "279.21 MiB", "30.79 MiB"),
+    Full("1.05 GiB", "424.04 MiB", "57.96 MiB"),
+    Full("1.77 GiB", "902.21 MiB", "315.79 MiB"),
+    Full("1.77 GiB", "814.32 MiB", "403.68 MiB"),
+]
+"""Seven public runs on one card of 31.36 GiB, each of them out of memory: 594 MiB lay outside."""
+ON_FOUR_CARDS = [Full("76.22 GiB", "75.13 GiB", "18.76 MiB")] * 4
+"""Four ranks of a public run of NeMo on H100."""
+
+
+@pytest.mark.parametrize(
+    ("job", "errors"),
+    [
+        (
+            {
+                "model": {"hf_id": "meta-llama/Llama-3.2-3B"},
+                "parallelism": {"num_gpus": 1},
+                "training": {"seq_length": 1024, "micro_batch_size": 1},
+                "framework": {"name": "transformers"},
+                "gpu": "RTX 5090",
+            },
+            ON_ONE_CARD,
+        ),
+        (
+            {
+                "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+                "parallelism": {"num_gpus": 4},
+                "training": {"seq_length": 4096},
+                "framework": {"name": "megatron"},
+                "gpu": "H100-80GB",
+            },
+            ON_FOUR_CARDS,
+        ),
+    ],
+    ids=["one card", "four cards"],
+)
+def test_two_errors_of_a_cluster_tell_what_lies_outside_in_its_others(
+    job: dict[str, Any], errors: list[Full]
+) -> None:
+    """An error tells what is reserved and what the process has beside it, to the last digit that is
+    printed: any two runs leave less than 5 % of the device open beyond the tensors, and all others
+    are within.
+    """
+    runs = [job | {"run": {"artifacts": [{"name": "log", "text": e.text()}]}} for e in errors]
+    shown = fitted(*runs)
+    assert isinstance(shown, FittedCalibration)
+    told = [ranks[0] for ranks in shown.runs]
+    bare = stage_of(job)
+    for one, two in combinations(range(len(runs)), 2):
+        calibration = document(runs[one], runs[two])
+        bounds = calibration["outside"][0]["bytes"]
+        for each in told:
+            assert each.outside_low_bytes is not None
+            assert each.outside_high_bytes is not None
+            assert each.outside_low_bytes <= bounds["high"]
+            assert each.outside_high_bytes >= bounds["low"]
+        stage = stage_of(job | {"calibration": calibration})
+        assert beyond(stage) < 0.05 * stage.device_bytes.expected
+        assert beyond(stage) < beyond(bare) - 400 * MIB
 
 
 def test_calibrated_bounds_hold_for_the_other_runs_of_a_cluster() -> None:
