@@ -21,7 +21,7 @@ def asked(
     *,
     body: str | None = None,
     settings: Mapping[str, Any] | None = None,
-    content_type: str = "application/json",
+    headers: Mapping[str, str] | None = None,
     times: int = 1,
     slow: bool = False,
 ) -> Response:
@@ -35,11 +35,11 @@ def asked(
         given = {"hf_hub_offline": True, "cache_dir": "", **(settings or {})}
         transport = ASGITransport(create_app(Settings(**{"worker_processes": 0, **given})))
         async with AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-            headers = {"content-type": content_type} if body is not None else {}
-            headers["x-request-id"] = "example"
+            said = {"Content-Type": "application/json"} if body is not None else {}
+            said |= {"X-Request-Id": "example", **(headers or {})}
             for _ in range(times):
                 content = never_ending(body) if slow and body is not None else body
-                answer = await client.request(method, path, content=content, headers=headers)
+                answer = await client.request(method, path, content=content, headers=said)
         return answer
 
     return asyncio.run(ask())

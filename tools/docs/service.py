@@ -157,7 +157,7 @@ class Request(NamedTuple):
     body: str | None
     method: str = "POST"
     path: str = "/v1/estimate"
-    content_type: str = "application/json"
+    headers: Mapping[str, str] = {}
     note: str = ""
     settings: Mapping[str, Any] = {}
     times: int = 1
@@ -180,13 +180,21 @@ def examples() -> dict[str, Request]:
         "invalid-review": Request(
             _job(apiVersion="admission.k8s.io/v1", kind="AdmissionReview"), path="/v1/admission"
         ),
+        "invalid-message": Request("[]", path="/mcp"),
+        "origin-not-allowed": Request(
+            _job(jsonrpc="2.0", id=1, method="tools/list"),
+            path="/mcp",
+            headers={"Origin": "https://elsewhere.example"},
+        ),
         "not-found": Request(None, "GET", "/v1/estimates"),
         "method-not-allowed": Request(None, "GET"),
         "version-not-served": Request(_job(model=model, estimator_version="0.0.1")),
         "too-large": Request(
             _job(model=model), note="TRAINFIT_MAX_BODY_BYTES=16", settings={"max_body_bytes": 16}
         ),
-        "unsupported-media-type": Request(_job(model=model), content_type="text/plain"),
+        "unsupported-media-type": Request(
+            _job(model=model), headers={"Content-Type": "text/plain"}
+        ),
         "slow-body": Request(
             _job(model=model),
             note="TRAINFIT_BODY_TIMEOUT_SECONDS=0.01",
@@ -292,7 +300,7 @@ def _kind(kind: Kind, request: Request | None) -> str:
         request.path,
         body=request.body,
         settings=request.settings,
-        content_type=request.content_type,
+        headers=request.headers,
         times=request.times,
         slow=request.slow,
     )
@@ -301,8 +309,7 @@ def _kind(kind: Kind, request: Request | None) -> str:
         body = body["jobs"][0]["problem"]
     assert body["type"] == f"/problems/{kind.slug}", body
     lines = [f"{request.method} {request.path}"]
-    if request.content_type != "application/json":
-        lines.append(f"Content-Type: {request.content_type}")
+    lines += [f"{name}: {value}" for name, value in request.headers.items()]
     if request.note:
         lines[0] += f"    ({request.note})"
     asking = "\n".join([*lines, "", request.body] if request.body else lines)

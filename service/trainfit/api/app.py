@@ -27,6 +27,7 @@ from trainfit.api.routes import (
     fit_check,
     launches,
     ledger,
+    mcp,
     measurements,
     models,
     operations,
@@ -82,6 +83,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.answers = Answers(settings.answer_cache_bytes)
     metrics.watch(app.state.admission.under_way, app.state.answers.size_bytes)
     app.state.rate_limit = _rate_limit(settings)
+    app.state.mcp = None
     answer_with_problems(app)
     return app
 
@@ -105,6 +107,7 @@ def _routes(settings: Settings) -> list[BaseRoute]:
         *admission.router.routes,
         *models.router.routes,
         *catalogues.router.routes,
+        *mcp.router.routes,
         *operations.routes,
         *documentation.routes,
         *page.routes,

@@ -81,17 +81,25 @@ class JsonRoute(Operation):
         """What answers a request once its body is there."""
         read_and_answer = super().answering()
 
-        async def answer(request: Request) -> Response:
+        async def answer(request: JsonRequest) -> Response:
+            return self.known(request, await request.body()) or await read_and_answer(request)
+
+        return self.reading(answer)
+
+    def reading(self, answer: Callable[[JsonRequest], Awaitable[Response]]) -> Handler:
+        """What answers a request that has a body of JSON, once that is there."""
+
+        async def read(request: Request) -> Response:
             json_request = self.request_class(request.scope, request.receive)
             headers = dict(request.scope["headers"])
             media_type = headers.get(b"content-type", b"").partition(b";")[0].strip()
             if media_type.lower() != b"application/json" or b"content-encoding" in headers:
                 detail = "send the body as Content-Type: application/json, without Content-Encoding"
                 raise ProblemError(problem(UNSUPPORTED_MEDIA_TYPE, detail))
-            body = await json_request.body()
-            return self.known(json_request, body) or await read_and_answer(json_request)
+            await json_request.body()
+            return await answer(json_request)
 
-        return answer
+        return read
 
     def known(self, _: JsonRequest, __: bytes) -> Response | None:
         """The answer to a body that need not be read; here every one must."""

@@ -34,12 +34,26 @@ INVALID_REVIEW = Kind(
     "Kubernetes API server sends one to a webhook. What is wrong with an object in it is no "
     "problem but a warning in the answer.",
 )
+INVALID_MESSAGE = Kind(
+    "invalid-message",
+    400,
+    "The body is not a message",
+    "The body is JSON but not one message of the Model Context Protocol, an object: a batch of "
+    "them is not taken.",
+)
 UNAUTHENTICATED = Kind(
     "unauthenticated",
     401,
     "A key is needed",
     "The service is set to answer callers with a key only (TRAINFIT_API_KEYS). Send the key that "
     "its operator gave you as Authorization: Bearer KEY.",
+)
+ORIGIN_NOT_ALLOWED = Kind(
+    "origin-not-allowed",
+    403,
+    "The page may not ask",
+    "A page in a browser has sent a message of the Model Context Protocol, and its origin is not "
+    "among those whose pages may (TRAINFIT_CORS_ORIGINS).",
 )
 NOT_FOUND = Kind(
     "not-found",
@@ -163,7 +177,15 @@ JOB_PROBLEMS = (
 KINDS = {
     kind.slug: kind
     for kind in sorted(
-        (NOT_FOUND, METHOD_NOT_ALLOWED, INVALID_PATCH, INVALID_REVIEW, *JOB_PROBLEMS),
+        (
+            NOT_FOUND,
+            METHOD_NOT_ALLOWED,
+            INVALID_MESSAGE,
+            INVALID_PATCH,
+            INVALID_REVIEW,
+            ORIGIN_NOT_ALLOWED,
+            *JOB_PROBLEMS,
+        ),
         key=lambda kind: kind.status,
     )
 }

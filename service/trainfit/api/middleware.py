@@ -52,7 +52,7 @@ class Requests:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                state["status"] = message["status"]
+                state["status"] = int(message["status"])
                 message["headers"] = _headers(scope, message["headers"])
             await send(message)
 
