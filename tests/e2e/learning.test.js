@@ -45,7 +45,7 @@ scenario("each figure of a log stands beside its bounds, with what explains it",
   await ran.getByText(/A step took 14\.3\ss, \d+% (more|less) than the [\d.]+\ss/).waitFor();
   await ran.getByText("Part by part").click();
   await ran.getByRole("rowheader", { name: "allocator slack" }).waitFor();
-  await ran.getByText("1 of 8 GPUs told something.").waitFor();
+  await ran.getByText("1 of 8 GPUs reported figures.").waitFor();
   assert.deepEqual(await violations(page), []);
 });
 

@@ -98,7 +98,7 @@ def test_a_run_that_takes_what_is_expected_is_within(job: dict[str, Any]) -> Non
         (
             LLAMA,
             {"parallelism": {"use_distributed_optimizer": False}},
-            "optimizer states are not shared out over data-parallel ranks",
+            "optimizer states are not sharded over data-parallel ranks",
         ),
         (LLAMA, {"parallelism": {"sequence_parallel": False}}, "sequence parallelism is off"),
         (

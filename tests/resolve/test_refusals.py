@@ -263,7 +263,7 @@ TORCHTITAN = {"name": "torchtitan"}
                 },
             },
             "/training/peft/encoder_reparameterization_type",
-            "an LSTM whose weights are shared out",
+            "an LSTM whose weights are sharded",
         ),
         (
             {
@@ -456,7 +456,7 @@ def test_modules_of_pytorch_do_not_share_a_key_head_between_ranks(framework: str
             {"precision": {"fp8_recipe": "mxfp8", "fp8_param_gather": True}},
             {"use_distributed_optimizer": False},
             "/training/precision/fp8_param_gather",
-            "states that are shared out",
+            "sharded optimizer states",
         ),
         (
             {
@@ -471,7 +471,7 @@ def test_modules_of_pytorch_do_not_share_a_key_head_between_ranks(framework: str
             {"optimizer": {"precision_aware": True}},
             {"use_distributed_optimizer": False},
             "/training/optimizer/precision_aware",
-            "states that are shared out",
+            "sharded states",
         ),
         (
             {"optimizer": {"precision_aware": True, "name": "sgd"}},

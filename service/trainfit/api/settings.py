@@ -124,7 +124,7 @@ class Settings(HubSettings):
     )
     shutdown_delay_seconds: Annotated[float, Field(ge=0)] = Field(
         0,
-        description="How long to go on answering, with /readyz at 503, once told to stop, so that "
+        description="How long to go on answering, with /readyz at 503, after SIGTERM, so that "
         "load balancers notice.",
     )
     shutdown_grace_seconds: Annotated[int, Field(ge=0)] = Field(

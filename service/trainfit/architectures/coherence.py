@@ -157,7 +157,7 @@ def _check_sharing(sections: list[Config], block: Attention) -> None:
         section, key = _first(sections, KV_HEADS)
         raise section.error(
             key,
-            f"{block.kv_heads} key and value heads do not share out {block.heads} heads: "
+            f"{block.kv_heads} key and value heads do not divide {block.heads} heads: "
             "their number divides that of the heads",
         )
 

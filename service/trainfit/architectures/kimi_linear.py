@@ -99,7 +99,7 @@ def _numbered_layers(linear: Config, total: int) -> Sequence[str]:
         return ["linear_attention" if i % 4 or not i else "full_attention" for i in range(total)]
     full, delta = layer_numbers(linear, "full_attn_layers"), layer_numbers(linear, "kda_layers")
     if full | delta != set(range(1, total + 1)) or full & delta:
-        raise linear.error("kda_layers", f"and full_attn_layers must share out layers 1 to {total}")
+        raise linear.error("kda_layers", f"and full_attn_layers must partition layers 1 to {total}")
     return ["full_attention" if i + 1 in full else "linear_attention" for i in range(total)]
 
 

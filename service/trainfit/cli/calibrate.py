@@ -29,7 +29,7 @@ RUN = Parameter(
     negative=(),
 )
 GPU = Parameter(help="The card of every run, instead of its own.")
-DRIVER = Parameter(help="The version of the driver, to be told apart by.")
+DRIVER = Parameter(help="The version of the driver, which is kept for people to compare.")
 NCCL = Parameter(help="The version of NCCL.")
 TORCH = Parameter(help="The version of PyTorch.")
 JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")

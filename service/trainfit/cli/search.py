@@ -35,7 +35,7 @@ MAX_GPUS = _about("The most GPUs that are tried without --num-gpus. Unset: 1024.
 MAX_TP = _about("The largest tensor-parallel size that is tried. Unset: 8.")
 MIN_TOKENS = _about("Leave out what makes fewer tokens a second.")
 PRICE = _about("What a GPU costs for an hour; names the cost of a million tokens.")
-BEST = _about("How many layouts are told. Unset: 5.")
+BEST = _about("How many layouts are listed. Unset: 5.")
 FLAGS = _about("Print the arguments of the best layout's launch, too.", name="--launch")
 JSON = _about("Print what HTTP answers.", name="--json")
 

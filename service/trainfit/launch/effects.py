@@ -88,7 +88,7 @@ def reference(source: str, sharing: str, *, pairs: bool) -> Effect:
     alone = preference(source, pairs=pairs)
     return Effect(
         "a loss of preferences with a reference model: at most what a step on four samples in the "
-        "place of each pair needs, where less is shared out",
+        "place of each pair needs, where less is sharded",
         "raises",
         source,
         within={**alone.within, SHARING: HELD_MORE[sharing]},

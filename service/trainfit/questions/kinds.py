@@ -62,7 +62,7 @@ INVALID_LAUNCH = Kind(
 INVALID_LAYOUT = Kind(
     "invalid-layout",
     422,
-    "The layout does not hold together",
+    "The layout is inconsistent",
     "Every field is right by itself, but the sizes do not divide or the options contradict each "
     "other. Each error says what would be right; a suggestion is a JSON Patch (RFC 6902) on the "
     "job.",

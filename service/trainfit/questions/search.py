@@ -247,7 +247,7 @@ def _cut(standing: Standing) -> str:
     parts = len(standing.portions)
     return (
         f"the time for an answer was up after {standing.done} of {parts} parts of the search; "
-        "give some of the sizes, or have its progress told, which allows more time"
+        "give some of the sizes, or ask for its progress, which allows more time"
     )
 
 

@@ -189,8 +189,8 @@ class Transformers(Part):
     name: Literal["transformers"]
     data_parallel_engine: Literal["ddp", "fsdp1", "fsdp2", "deepspeed"] | None = Field(
         None,
-        description="Who shares states out over data-parallel ranks. Unset: ddp where nothing is "
-        "shared out, else fsdp2.",
+        description="What replicates or shards states over data-parallel ranks. Unset: ddp where "
+        "nothing is sharded, else fsdp2.",
     )
     reshard_after_forward: bool = Field(
         True, description="FSDP: let go of a block's gathered weights after its forward."

@@ -170,8 +170,8 @@ class Parallelism(Part):
     data_parallel_sharding_strategy: Annotated[ShardingStrategy | None, OnlyValues(STRATEGIES)] = (
         Field(
             None,
-            description="What data-parallel ranks share out: nothing, optimizer states, also "
-            "gradients, also weights (ZeRO 0, 1, 2, 3). Unset: optim.",
+            description="What is sharded over data-parallel ranks: nothing, optimizer "
+            "states, also gradients, also weights (ZeRO 0, 1, 2, 3). Unset: optim.",
         )
     )
     data_parallel_replicate_size: Annotated[Size, NOT_IN_NANOTRON] = Field(

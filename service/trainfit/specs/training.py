@@ -354,7 +354,7 @@ class FrozenBase(Part):
         False,
         description="Quantise the experts' matrices with the others, as transformers before 5.0 "
         "had it. Since then they are stacked parameters, which bitsandbytes leaves as they are "
-        "unless it is told otherwise (axolotl's quantize_moe_experts).",
+        "unless set otherwise (axolotl's quantize_moe_experts).",
     )
     base_dtype: BaseDtype | None = Field(
         None,

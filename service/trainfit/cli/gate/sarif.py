@@ -31,7 +31,11 @@ RULES: Mapping[Outcome, Rule] = {
     "does_not_fit": Rule("MEM001", "DoesNotFit", "Even the low bound exceeds the card's memory."),
     "tight": Rule("MEM002", "Tight", "The bounds of the estimate straddle the card's memory."),
     "unknown": Rule("MEM003", "NotModelled", "Something that changes memory is not modelled."),
-    "invalid": Rule("MEM004", "InvalidJob", "The job does not hold together."),
+    "invalid": Rule(
+        "MEM004",
+        "InvalidJob",
+        "The job is invalid: a field is wrong, or fields contradict each other.",
+    ),
     "unavailable": Rule("MEM005", "NotChecked", "Nobody could answer."),
 }
 

@@ -183,7 +183,7 @@ def _states(job: Job) -> Iterator[Supposed]:
         sharded = layout.use_distributed_optimizer is not False
         yield Supposed(
             {"/parallelism/use_distributed_optimizer": not sharded},
-            f"optimizer states are {'not ' if sharded else ''}shared out over data-parallel ranks",
+            f"optimizer states are {'not ' if sharded else ''}sharded over data-parallel ranks",
         )
     if layout.tp > 1:
         shared = layout.sequence_parallel is not False

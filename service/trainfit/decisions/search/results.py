@@ -16,7 +16,7 @@ from trainfit.steptime import StepTime
 Why = Literal["refused", "does_not_fit", "unknown", "behind", "not_tried"]
 
 EXPLANATIONS: dict[Why, str] = {
-    "refused": "does not hold together",
+    "refused": "is inconsistent: sizes do not divide, or options contradict each other",
     "does_not_fit": "does not fit with its activations, whatever is recomputed or offloaded",
     "unknown": "fits as far as it is counted, but something that needs memory is not",
     "behind": "cannot be better than what was found",

@@ -40,7 +40,7 @@ def _processes(each: Setting, program: Program) -> Setting:
         found = counts.gpus_per_node(program)
         if found is not None:
             return found
-        why = f"how many GPUs a machine has is not told; {counts.BY_OVERRIDES}"
+        why = f"the number of GPUs of a machine is not given; {counts.BY_OVERRIDES}"
         return replace(each, unknown=why)
     return counts.counted(each)
 

@@ -84,7 +84,7 @@ def _check(job: Job, engine: Engine, findings: Findings) -> None:
         message = "FSDP shares weights out; reshard_after_forward keeps them for the backward"
         refuse(findings, pointer, message)
     if engine.name == "fsdp2" and strategy == "no_shard":
-        refuse(findings, pointer, "FSDP2 shares out; DDP does not")
+        refuse(findings, pointer, "FSDP2 shards; DDP does not")
     divided = ("cp", "data_parallel_replicate_size")
     for name in divided if engine.name == "deepspeed" else ("tp", *divided):
         if getattr(given, name) != 1 and engine.name != "fsdp2":

@@ -212,7 +212,7 @@ def _degrees(job: Job, findings: Findings) -> Degrees:
         return Degrees(1, dp, True)
     shard = dp // replicas
     if shard == 1 and given.cp == 1 and given.ep == 1:
-        _refuse(findings, pointer, "torchtitan shares out over two ranks or more")
+        _refuse(findings, pointer, "torchtitan shards over two ranks or more")
     return Degrees(replicas, shard, True)
 
 

@@ -92,7 +92,7 @@ def trainer_arguments(job: Job, engine: Engine, findings: Findings) -> list[str]
     assert isinstance(job.framework, Transformers)
     shards = engine.sharded and engine.name in ("fsdp1", "fsdp2")
     if not (job.framework.reshard_after_forward or shards):
-        refuse(findings, "/framework/reshard_after_forward", "goes with what FSDP shares out")
+        refuse(findings, "/framework/reshard_after_forward", "goes with what FSDP shards")
     said = [
         *_model(job, findings),
         *_batch(job, findings),

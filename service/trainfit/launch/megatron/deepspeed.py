@@ -96,7 +96,7 @@ def put_engine(draft: Draft, engine: Engine) -> None:
     too, and accumulates in fp32; from stage 1 on gradients have the type of the weights.
     """
     if engine.stage >= 3:
-        why = "weights that ZeRO shares out beside Megatron's parallelism are not modelled"
+        why = "weights that ZeRO shards beside Megatron's parallelism are not modelled"
         draft.leave_out(engine.told, why)
         return
     precision = draft.get(PRECISION)
@@ -114,7 +114,7 @@ def put_engine(draft: Draft, engine: Engine) -> None:
         draft.leave_out(engine.switch, Effect(SHARES_GRADIENTS, "lowers", STAGES, within))
 
 
-SHARES_GRADIENTS = "gradients that ZeRO shares out too are priced as whole"
+SHARES_GRADIENTS = "gradients that ZeRO shards too are priced as whole"
 STAGES = "DeepSpeed's runtime/zero/stage_1_and_2.py"
 
 
@@ -124,7 +124,7 @@ def _leave_out_buffers(draft: Draft, engine: Engine) -> None:
     """
     effect = Effect(
         "buckets of gradients and weights, and copies of gradients in another type: at most three "
-        "buckets, and what a rank would hold of states that were not shared out",
+        "buckets, and what a rank would hold of states that were not sharded",
         "raises",
         f"{STAGES}, runtime/bf16_optimizer.py",
         within={SHARDING: "no_shard"},

@@ -150,7 +150,7 @@ def put_expert_ranks(reading: Reading) -> None:
         draft.put("/parallelism/ep", ranks, switch)
         draft.put("/parallelism/etp", 1, switch)
     elif ranks:
-        why = f"{experts} experts over {ranks} ranks are shared out within, which is not modelled"
+        why = f"{experts} experts over {ranks} ranks are sharded within, which is not modelled"
         draft.leave_out(switch, why)
 
 

@@ -116,7 +116,7 @@ def _read_offloading(reading: Reading) -> None:
         reading.draft.put("/framework/cpu_offloading_num_layers", number, *told)
     elif switch is not None:
         reading.draft.leave_out(
-            switch, "of how many layers activations wait on the host is not told"
+            switch, "the number of layers whose activations wait on the host is not given"
         )
 
 

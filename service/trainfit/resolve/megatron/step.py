@@ -336,7 +336,7 @@ def _check_narrow_states(job: Job, layout: Layout, findings: Findings) -> None:
     late = precision.fp8_recipe != "delayed" and optimizer.cpu_offload_fraction > 0
     wrong = [
         (precision.fp8_recipe is None, "needs an fp8_recipe"),
-        (not sharded, "needs optimizer states that are shared out"),
+        (not sharded, "needs sharded optimizer states"),
         (late, "goes with an optimizer on the host under delayed scaling only"),
     ]
     for holds, message in wrong if precision.fp8_param_gather else ():
@@ -345,7 +345,7 @@ def _check_narrow_states(job: Job, layout: Layout, findings: Findings) -> None:
     _check_fp4(precision, sharded=sharded, findings=findings)
     _check_wide_layers(precision, findings)
     if optimizer.precision_aware and not (sharded and OPTIMIZERS[optimizer.name].precision_aware):
-        message = "a precision-aware optimizer is Adam with states that are shared out"
+        message = "a precision-aware optimizer is Adam with sharded states"
         findings.add(aware, "conflict", message, put(aware, False))
 
 
@@ -395,7 +395,7 @@ def _check_fp4(precision: Precision, *, sharded: bool, findings: Findings) -> No
             "fp4_param_gather",
             False,
             precision.fp4_param_gather and not sharded,
-            "needs optimizer states that are shared out",
+            "needs sharded optimizer states",
         ),
         (
             "fp8_dot_product_attention",

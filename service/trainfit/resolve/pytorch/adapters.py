@@ -116,7 +116,7 @@ def check_virtual_tokens(job: Job, model: ModelSpec, layout: Layout, findings: F
     lstm = isinstance(peft, PTuning) and peft.encoder_reparameterization_type == "LSTM"
     if lstm and layout.sharding == "optim_grads_params":
         pointer = "/training/peft/encoder_reparameterization_type"
-        message = "an LSTM whose weights are shared out is not modelled"
+        message = "an LSTM whose weights are sharded is not modelled"
         findings.add(pointer, "not_modelled", message, put(pointer, "MLP"))
 
 

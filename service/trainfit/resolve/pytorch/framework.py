@@ -123,6 +123,6 @@ def _defaults(job: Job, step: PytorchStep) -> dict[str, tuple[Any, Origin, str]]
         found["/training/peft/base_dtype"] = (base, "framework", why)
     if isinstance(job.framework, Transformers) and job.framework.data_parallel_engine is None:
         engine = step.data_parallelism.engine
-        why = "ddp where nothing is shared out, else fsdp2"
+        why = "ddp where nothing is sharded, else fsdp2"
         found["/framework/data_parallel_engine"] = (engine, "derived", why)
     return found

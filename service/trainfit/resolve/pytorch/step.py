@@ -122,9 +122,9 @@ def _engine(framework: Torchtitan | Transformers, layout: Layout, findings: Find
         return "ddp" if layout.sharding == "no_shard" else "fsdp2"
     pointer = "/framework/data_parallel_engine"
     if named == "ddp" and layout.sharding != "no_shard":
-        findings.add(pointer, "conflict", "DDP shares nothing out", put(pointer, "fsdp2"))
+        findings.add(pointer, "conflict", "DDP shards nothing", put(pointer, "fsdp2"))
     if named in ("fsdp1", "fsdp2") and layout.sharding == "optim":
-        message = f"{named} shares out gradients as well"
+        message = f"{named} shards gradients as well"
         strategy = "/parallelism/data_parallel_sharding_strategy"
         findings.add(strategy, "conflict", message, put(strategy, "optim_grads"))
     return named

@@ -119,7 +119,7 @@ function matched({ pp_rank, matched_bytes, unmatched_bytes }) {
 
 /** @param {Reconciled} found */
 function seen({ coverage: { ranks, num_gpus, unseen_pp_ranks, binding_seen } }) {
-  const which = `${ranks.length} of ${num_gpus} GPUs told something`;
+  const which = `${ranks.length} of ${num_gpus} GPUs reported figures`;
   const stages = unseen_pp_ranks.length ? `, none of stage ${unseen_pp_ranks.join(", ")}` : "";
   return `${which}${stages}${binding_seen ? "" : "; not the stage that needs most"}.`;
 }

@@ -25,10 +25,10 @@ const SHORT = {
 /** Values that say all by themselves. @type {Record<string, Record<string, string>>} */
 const VALUES = {
   "/parallelism/data_parallel_sharding_strategy": {
-    no_shard: "nothing shared over dp",
-    optim: "optimizer states shared over dp",
-    optim_grads: "optimizer states and gradients shared over dp",
-    optim_grads_params: "weights, gradients and optimizer states shared over dp",
+    no_shard: "nothing sharded over dp",
+    optim: "optimizer states sharded over dp",
+    optim_grads: "optimizer states and gradients sharded over dp",
+    optim_grads_params: "weights, gradients and optimizer states sharded over dp",
   },
   "/training/loss/cross_entropy": {
     unfused: "the loss unfused",
