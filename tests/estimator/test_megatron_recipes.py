@@ -17,13 +17,13 @@ from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 
 MIB, GIB = 2**20, 2**30
-HIDDEN, FFN, HEADS, TOKENS, LAYERS = 1024, 2048, 8, 4096, 8
+HIDDEN, FFN, HEADS, TOKENS, LAYERS, VOCABULARY = 1024, 2048, 8, 4096, 8, 1024
 DENSE = {
     "num_layers": LAYERS,
     "hidden_size": HIDDEN,
     "num_attention_heads": HEADS,
     "ffn_hidden_size": FFN,
-    "vocab_size": 1024,
+    "vocab_size": VOCABULARY,
     "swiglu": True,
     "normalization": "RMSNorm",
     "add_bias_linear": False,
@@ -143,6 +143,19 @@ def test_what_does_not_go_together_is_refused(field: str, others: dict[str, Any]
     with pytest.raises(RefusedError) as refused:
         stage(DENSE, {"precision": others})
     assert [each.pointer for each in refused.value.findings] == [f"/training/precision/{field}"]
+
+
+def test_without_a_layout_by_layers_a_rank_holds_all_states_of_the_embedding() -> None:
+    """12 bytes a parameter, of which each of 8 ranks has else its part; under Adam it is one."""
+    embedding = VOCABULARY * HIDDEN
+
+    def optimizer(name: str, **framework: Any) -> int:
+        asked = stage(DENSE, {"optimizer": {"name": name}}, framework)
+        return component(asked, "optimizer_states")
+
+    dealt = optimizer("muon", use_layer_wise_param_layout=False)
+    assert dealt - optimizer("muon") == 12 * embedding * 7 // 8
+    assert optimizer("adam", use_layer_wise_param_layout=False) == optimizer("adam")
 
 
 def test_first_and_last_layers_in_bf16_are_as_if_there_were_no_fp8() -> None:

@@ -170,6 +170,7 @@ JOBS = [
     transformers(WIDE, EIGHT, {"loss": {"cross_entropy": "chunked_nll"}}),
     transformers({}, ZERO_3 | {"ep": 2}) | {"model": {"hf_id": "Qwen/Qwen3-30B-A3B"}},
     megatron(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),
+    megatron(DENSE, EIGHT, {"optimizer": {"name": "muon"}}),
     transformers(WIDE, EIGHT | {"tp": 2}),
     transformers(DENSE, EIGHT, {"seq_length": 64}),
     transformers(DENSE, ZERO_1, {"seq_length": 64}),

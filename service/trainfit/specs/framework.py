@@ -32,6 +32,12 @@ class Megatron(Part):
         True, description="Weight gradients are added to the main gradients within the GEMM."
     )
     overlap_grad_reduce: bool = Field(True, description="Reduce gradients during backward.")
+    use_layer_wise_param_layout: bool = Field(
+        True,
+        description="Muon with states that are shared out: ranks have equal parts of the rest, and "
+        "whole matrices. Off, all parameters are dealt out whole by their size, and one rank holds "
+        "all states of an embedding.",
+    )
     pad_buckets_for_high_nccl_busbw: bool = Field(
         False, description="Pad gradient buckets to multiples of 2^16 elements."
     )

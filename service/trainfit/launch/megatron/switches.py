@@ -15,6 +15,7 @@ FRAMEWORK = {
     "gradient_accumulation_fusion": "gradient_accumulation_fusion",
     "overlap_grad_reduce": "overlap_grad_reduce",
     "overlap_param_gather": "overlap_param_gather",
+    "use_layer_wise_param_layout": "use_layer_wise_param_layout",
     "ddp_pad_buckets_for_high_nccl_busbw": "pad_buckets_for_high_nccl_busbw",
     "defer_embedding_wgrad_compute": "defer_embedding_wgrad_compute",
     "wgrad_deferral_limit": "wgrad_deferral_limit",

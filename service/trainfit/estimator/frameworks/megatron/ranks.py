@@ -136,7 +136,8 @@ def _held(placed: Placed, table: ParameterTable, sharding: StateSharding) -> lis
         parameters = tuple([table.chunk(content) for content in contents])
         local = sum((chunk.all for chunk in parameters), Local())
         here = local.dense + local.expert
-        sizes = state_bytes(local, sharding)
+        embedding = max([max(chunk.embedding, chunk.output_layer) for chunk in parameters])
+        sizes = state_bytes(local, sharding, embedding)
         beside = 0
         if holds_units_whole(sharding):
             units = reduce(Units.and_those, map(table.units, contents))

@@ -21,6 +21,7 @@ class StateSharding(NamedTuple):
     each: BytesPerParameter
     offload_ratio: float
     strategy: ShardingStrategy
+    deals_whole: bool
     shards: int
     expert_shards: int
     framework: Megatron
@@ -33,10 +34,21 @@ def state_sharding(plan: MegatronPlan) -> StateSharding:
         each=step.states,
         offload_ratio=step.optimizer_offload_ratio,
         strategy=layout.sharding,
+        deals_whole=deals_whole(plan),
         shards=layout.optimizer_shards,
         expert_shards=layout.expert_optimizer_shards,
         framework=plan.framework,
     )
+
+
+def deals_whole(plan: MegatronPlan) -> bool:
+    """Whether ranks are dealt whole parameters, in the order of their sizes and back, as Muon's are
+    without a layout of their buffers. Source: layer_wise_optimizer.py (_shard_params_ping_pong).
+    """
+    states = plan.step.states
+    by_matrix = states.moments != states.matrix_moments
+    laid_out = plan.framework.use_layer_wise_param_layout
+    return by_matrix and not laid_out and plan.layout.sharding == "optim"
 
 
 class StateBytes(NamedTuple):
@@ -48,8 +60,9 @@ class StateBytes(NamedTuple):
     step: int
 
 
-def state_bytes(local: Local, sharding: StateSharding) -> StateBytes:
-    """States of one GPU: the largest shard where the parameters do not divide evenly.
+def state_bytes(local: Local, sharding: StateSharding, embedding: int = 0) -> StateBytes:
+    """States of one GPU: the largest shard where the parameters do not divide evenly. Where whole
+    parameters are dealt out, it has the `embedding`, and its part of the rest.
 
     Muon keeps one moment of each matrix and Adam's two of the rest. Weights that linears read in
     fp8 are kept in fp8 as well, or, gathered in fp8, only so, unless their layer is wide. Offloaded
@@ -57,6 +70,9 @@ def state_bytes(local: Local, sharding: StateSharding) -> StateBytes:
     """
     states, strategy = sharding.each, sharding.strategy
     sharded = _sharded(local, sharding)
+    if sharding.deals_whole:
+        rest = _sharded(local._replace(dense=local.dense - embedding), sharding)
+        sharded = rest._replace(dense=rest.dense + embedding)
     gradients = sharded if holds_units_whole(sharding) else local
     weights = sharded if strategy == "optim_grads_params" else local
     parameters = sharded.dense + sharded.expert
