@@ -48,6 +48,7 @@ FORMATS: Sequence[Format] = (
     Format("nanotron", "nanotron.read"),
     Format("litgpt", "litgpt.read"),
     Format("automodel", "automodel.read"),
+    Format("llm_foundry", "llm_foundry.read"),
     Format("verl", "verl.read"),
     Format("transformers", "transformers.format", "is_transformers"),
     Format("accelerate", "transformers.format", "is_accelerate"),

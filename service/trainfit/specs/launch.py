@@ -23,6 +23,7 @@ LaunchFormat = Literal[
     "nanotron",
     "litgpt",
     "automodel",
+    "llm_foundry",
     "verl",
 ]
 """Whose keys a launch is written in."""

@@ -279,6 +279,7 @@ LIGER_ALONE = Effect(
     "of",
     "lowers",
     "liger_kernel/ops/rms_norm.py, swiglu.py and cross_entropy.py: what save_for_backward has",
+    within={"/framework/liger_kernel": True},
 )
 
 

@@ -1,0 +1,1 @@
+"""A config of MosaicML's LLM Foundry, which Composer trains -> a job."""

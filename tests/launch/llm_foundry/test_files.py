@@ -1,0 +1,138 @@
+"""LLM Foundry's configs: jobs derived by hand from its source and Composer's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.launch.launches import Read, launch_of
+from tests.launch.launches import read as read_files
+from tests.launch.mutations import check_every_key
+from trainfit.launch.errors import LaunchError
+from trainfit.questions.python import fit_check
+
+ADAPTED = """
+variables:
+  max_seq_len: 4096
+max_seq_len: ${variables.max_seq_len}
+model:
+  name: hf_causal_lm
+  pretrained: true
+  init_device: mixed
+  use_flash_attention_2: true
+  pretrained_model_name_or_path: databricks/dbrx-instruct
+  peft_config: {r: 64, peft_type: LORA, lora_alpha: 128, lora_dropout: 0.05, target_modules: [Wqkv]}
+train_loader: {name: finetuning, dataset: {max_seq_len: "${variables.max_seq_len}"}}
+optimizer: {name: decoupled_lionw, lr: 0.0001}
+global_train_batch_size: 16
+device_train_microbatch_size: 1
+device_eval_batch_size: 1
+precision: amp_bf16
+expandable_segments: true
+fsdp_config:
+  mixed_precision: PURE
+  sharding_strategy: FULL_SHARD
+  activation_checkpointing: true
+  activation_checkpointing_reentrant: false
+  activation_cpu_offload: false
+"""
+WHOLE = ADAPTED.replace(
+    "  peft_config: {r: 64, peft_type: LORA, lora_alpha: 128, lora_dropout: 0.05, "
+    "target_modules: [Wqkv]}\n",
+    "",
+).replace("batch_size: 16", "batch_size: 64")
+GPUS = {"parallelism": {"num_gpus": 16}}
+
+
+def read(text: str, **others: Any) -> Read:
+    return read_files(launch_of({"train.yaml": text}, **({"overrides": GPUS} | others)))
+
+
+def test_adapters_under_fsdp() -> None:
+    found = read(ADAPTED)
+    assert found.fields() == {
+        "/model": {"hf_id": "databricks/dbrx-instruct"},
+        "/framework/name": "transformers",
+        # every micro-batch is reduced: only DDP has a context without
+        "/framework/data_parallel_engine": "fsdp1",
+        "/framework/sync_each_micro_batch": True,
+        "/framework/expandable_segments": True,
+        "/parallelism/num_gpus": 16,
+        "/parallelism/data_parallel_sharding_strategy": "optim_grads_params",
+        "/training/seq_length": 4096,
+        "/training/micro_batch_size": 1,
+        "/training/global_batch_size": 16,
+        # _MASTER_WEIGHTS_PRECISION is fp32; PURE reduces in what is computed with
+        "/training/precision/params": "fp32",
+        "/training/precision/compute": "bf16",
+        "/training/precision/gradients": "bf16",
+        "/training/precision/main_params": "fp32",
+        "/training/attention/backend": "flash",
+        "/training/recompute/granularity": "full",
+        "/training/recompute/use_reentrant": False,
+        "/training/optimizer/name": "lion",
+        "/training/optimizer/implementation": "for-loop",
+        "/training/peft/method": "lora",
+        "/training/peft/r": 64,
+        "/training/peft/dropout": 0.05,
+        "/training/peft/target_modules": ["Wqkv"],
+        "/training/peft/base_dtype": "fp32",
+    }
+    # two tensors [b s, V] in fp32
+    (metrics,) = found.account.bounded
+    assert metrics.bytes == 2 * 4 * 4096 * 100_352
+
+
+def test_no_key_goes_unnoticed() -> None:
+    assert check_every_key(launch_of({"train.yaml": WHOLE}, overrides=GPUS)) > 8
+
+
+@pytest.mark.parametrize(("text", "gpus"), [(ADAPTED, 16), (WHOLE, 64)])
+def test_it_fits_where_the_authors_say_so(text: str, gpus: int) -> None:
+    """`This requires ~16x80GB GPUs` of scripts/train/yamls/finetune/dbrx-lora-ft.yaml, and 64 of
+    dbrx-full-ft.yaml.
+    """
+    launch = {"files": [{"path": "train.yaml", "content": text}], "gpu": "H100-80GB"}
+    verdicts = []
+    for number in (gpus // 4, gpus):
+        asked = launch | {"overrides": {"parallelism": {"num_gpus": number}}}
+        verdicts.append(fit_check({"launch": asked}, suggest=False).verdict)
+    assert verdicts == ["does_not_fit", "fits"]
+
+
+def test_gradients_are_reduced_in_fp32_by_default() -> None:
+    found = read(ADAPTED.replace("  mixed_precision: PURE\n", ""))
+    assert found.field("/training/precision/gradients") == "fp32"
+
+
+def test_without_fsdp_autocast_finds_weights_in_fp32() -> None:
+    found = read(WHOLE[: WHOLE.index("fsdp_config")])
+    assert found.field("/framework/data_parallel_engine") == "ddp"
+    assert found.field("/training/precision") == "autocast-bf16"
+
+
+def test_a_command_line_counts_over_the_config() -> None:
+    words = ["scripts/train/train.py", "train.yaml", "device_train_microbatch_size=2"]
+    assert read(WHOLE, argv=words).field("/training/micro_batch_size") == 2
+
+
+def test_evaluation_may_take_more_samples() -> None:
+    found = read(WHOLE.replace("device_eval_batch_size: 1", "device_eval_batch_size: 8"))
+    assert "device_eval_batch_size" in found.bounded
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "complaint"),
+    [
+        ("name: hf_causal_lm", "name: mpt_causal_lm", "a model of its own"),
+        ("microbatch_size: 1", "microbatch_size: auto", "as large as fits"),
+        ("precision: amp_bf16", "precision: amp_fp8", "amp_bf16 and fp32 are read"),
+        ("FULL_SHARD", "HYBRID_SHARD", "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD are read"),
+        ("mixed_precision: PURE", "mixed_precision: FULL", "PURE, DEFAULT are read"),
+        ("decoupled_lionw", "clip_lion", "decoupled_adamw, decoupled_lionw are read"),
+    ],
+)
+def test_what_is_not_read_is_refused_by_name(before: str, after: str, complaint: str) -> None:
+    with pytest.raises(LaunchError, match=complaint):
+        read(WHOLE.replace(before, after))
