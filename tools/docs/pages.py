@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from tools.docs import accuracy, estimator, measurements, question, service, terminal
+from tools.docs import accuracy, estimator, fields, measurements, question, service, terminal
 from tools.figures import FIGURES, IMAGES
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +19,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     **question.BLOCKS,
     **terminal.BLOCKS,
     **service.BLOCKS,
+    **fields.BLOCKS,
     **estimator.BLOCKS,
     **accuracy.BLOCKS,
     **measurements.BLOCKS,
