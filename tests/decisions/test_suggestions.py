@@ -127,6 +127,25 @@ def paths(found: list[Candidate]) -> set[str]:
     return {path for candidate in found for path in candidate.values}
 
 
+def test_experts_below_adapters_are_quantised_with_the_linears() -> None:
+    job = {
+        "model": {"hf_id": "Qwen/Qwen3-30B-A3B"},
+        "training": {
+            "seq_length": 2048,
+            "peft": {"method": "lora", "quantization": "nf4", "base_dtype": "bf16"},
+            "precision": "autocast-bf16",
+            "recompute": {"granularity": "full"},
+        },
+        "framework": {"name": "transformers"},
+        "gpu": "A100-40GB",
+    }
+    answer = fit_check_of(job)
+    assert answer.verdict == "does_not_fit"
+    fitting = [each for each in answer.suggestions if each.verdict == "fits"]
+    pointers = {change.path for each in fitting for change in each.patch}
+    assert "/training/peft/quantize_experts" in pointers
+
+
 def test_what_is_on_already_is_not_proposed() -> None:
     off = {
         "training": {

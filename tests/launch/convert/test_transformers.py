@@ -103,6 +103,8 @@ adapters = st.fixed_dictionaries(
         "modules_to_save": st.sampled_from([[], ["lm_head"]]),
         "quantization": st.sampled_from(["nf4", "int8", None]),
         "double_quantization": st.booleans(),
+        "quantize_experts": st.sampled_from([False, False, True]),
+        "fused": st.sampled_from([[], [], ["qkv", "mlp"]]),
         "adapter_dtype": st.sampled_from(["bf16", "fp32", None]),
         "base_dtype": st.sampled_from(["bf16", "fp32", None]),
     },

@@ -55,7 +55,14 @@ def trades(job: Job) -> Iterator[Candidate]:
 
 
 def _precision(job: Job) -> Iterator[Candidate]:
-    """Moments in 8 bits, or everything in bf16."""
+    """Experts quantised as linears are, moments in 8 bits, or everything in bf16."""
+    peft = job.training.peft
+    if peft is not None and peft.quantization is not None and not peft.quantize_experts:
+        yield Candidate(
+            {"/training/peft/quantize_experts": True},
+            Price.PRECISION,
+            "experts are made wide again where they are read (axolotl's quantize_moe_experts)",
+        )
     narrower = OPTIMIZERS[job.training.optimizer.name].in_8_bits
     if narrower is not None:
         yield Candidate(

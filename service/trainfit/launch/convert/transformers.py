@@ -271,6 +271,11 @@ def _adapters(job: Job, engine: Engine, findings: Findings) -> Iterator[Said]:
     if not peft.target_modules:
         refuse(findings, "/training/peft/target_modules", "name a module")
     yield "lora_target_modules", peft.target_modules
+    if peft.fused:
+        refuse(findings, "/training/peft/fused", "TRL has no such kernels; axolotl has")
+    if peft.quantize_experts:
+        message = "transformers leaves stacked experts as they are; axolotl quantises them"
+        refuse(findings, "/training/peft/quantize_experts", message)
     if peft.modules_to_save:
         yield "lora_modules_to_save", peft.modules_to_save
     if peft.quantization == "int8":
