@@ -15,11 +15,15 @@ import httpx
 from tests.bench import page, sizes, throughput
 from tests.layouts import deepseek_v3
 from tests.serving import started_service
+from tests.watch.test_memory import Card
 from trainfit.estimator.estimate import estimate
 from trainfit.questions.estimate import plan_of, price
 from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
+from trainfit.watch import MemoryWatch
+from trainfit.watch.memory import END_OF_STEP
+from trainfit.watch.reading import read
 
 ROUNDS = 7
 CALLS = 100
@@ -100,10 +104,15 @@ def main() -> None:
         ),
         ("job to plan: lookup, checks, defaults", microseconds(lambda: plan_of(job))),
         ("answer to JSON", microseconds(lambda: to_json(result))),
+        (
+            "a step of a training loop that is watched",
+            microseconds(MemoryWatch(cuda=Card()).step_end),
+        ),
+        ("one of which the card is read", microseconds(lambda: read(Card(), 1, END_OF_STEP))),
         ("json.dumps of the answer, for scale", dumps),
     ]
     for name, cost in rows:
-        print(f"{name:48s} {cost:9.0f} us  {cost / dumps:6.2f} x json.dumps")
+        print(f"{name:48s} {cost:9.1f} us  {cost / dumps:8.4f} x json.dumps")
     with (
         started_service(TRAINFIT_LOG_LEVEL="error", TRAINFIT_ANSWER_CACHE_BYTES="0") as service,
         httpx.Client(base_url=service.url) as client,
