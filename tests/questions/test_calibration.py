@@ -239,7 +239,7 @@ ON_FOUR_CARDS = [Full("76.22 GiB", "75.13 GiB", "18.76 MiB")] * 4
     [
         (
             {
-                "model": {"hf_id": "meta-llama/Llama-3.2-3B"},
+                "model": {"hf_id": "meta-llama/Llama-3.2-1B"},
                 "parallelism": {"num_gpus": 1},
                 "training": {"seq_length": 1024, "micro_batch_size": 1},
                 "framework": {"name": "transformers"},
