@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainfit.cli.gate.github import cell
+from trainfit.cli.gate.markdown import cell
 from trainfit.cli.gate.words import WORDS, wrong
 from trainfit.decisions.compare import Comparison, StageComparison
 from trainfit.decisions.quantities import GIB, gib, gib_range, plain

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,10 +17,12 @@ from trainfit.cli.entries import UnreadFile, read_entries
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import takes_flags_over_files
 from trainfit.cli.gate.asking import Ask, asking_here, asking_service
+from trainfit.cli.gate.baseline import read_baseline
 from trainfit.cli.gate.cases import Case, Gate
 from trainfit.cli.gate.document import document
 from trainfit.cli.gate.github import append_summary, workflow_commands
 from trainfit.cli.gate.junit import junit
+from trainfit.cli.gate.markdown import markdown
 from trainfit.cli.gate.sarif import sarif
 from trainfit.cli.gate.table import print_table
 from trainfit.cli.job_files import JobEntry, readable
@@ -32,16 +35,18 @@ from trainfit.questions.problems import problem
 from trainfit.specs.model import HF_ID
 from trainfit.specs.policy import Override
 
-Format = Literal["table", "json", "github", "junit", "sarif"]
+Format = Literal["table", "json", "github", "junit", "markdown", "sarif"]
 
-REPORTS: Mapping[Format, Callable[[Sequence[Case], Gate], str] | None] = {
-    "table": None,
+Reports = Mapping[str, Callable[[Sequence[Case], Gate], str]]
+
+REPORTS: Reports = {
     "json": document,
     "github": workflow_commands,
     "junit": junit,
+    "markdown": markdown,
     "sarif": sarif,
 }
-"""What makes each format; a table is printed as it is made."""
+"""What makes each format but the table, which is printed as it is made."""
 
 
 def _about(text: str, **options: Any) -> Parameter:
@@ -58,6 +63,12 @@ ON_ERROR = _about("Whether the gate opens where nobody could answer. Unset: fail
 ONLINE = _about("Look up models on the Hugging Face Hub, too, not in caches and the package only.")
 FORMAT = _about("table unless given; github also adds to the summary of the step.")
 OUTPUT = _about("Write the format to this file, and print the table.")
+REPORT = _about(
+    "Write one more format to a file: sarif=fit.sarif. May be repeated.", name="--report"
+)
+BASELINE = _about(
+    "What --format json wrote before a change: markdown tells what came to something else since."
+)
 RATIO = _about("Share of the usable memory to stay free.")
 BYTES = _about("Bytes to stay free; of both headrooms the larger one holds.")
 ALLOW = _about("Let tight or unknown pass, and say why: tight=REASON.", name="--allow")
@@ -76,6 +87,8 @@ def fit_check(
     online: Annotated[bool, ONLINE] = False,
     format: Annotated[Format, FORMAT] = "table",
     output: Annotated[Path | None, OUTPUT] = None,
+    report: Annotated[list[str] | None, REPORT] = None,
+    baseline: Annotated[Path | None, BASELINE] = None,
     headroom_ratio: Annotated[float | None, RATIO] = None,
     headroom_bytes: Annotated[int | None, BYTES] = None,
     allow: Annotated[list[str] | None, ALLOW] = None,
@@ -91,6 +104,12 @@ def fit_check(
         raise RefusedCommandError("trainfit: --output: goes with another --format")
     if server is not None and online:
         raise RefusedCommandError("trainfit: --online: the service at --server looks up by itself")
+    files_of = dict(map(_report, report or ()))
+    formats: Reports = REPORTS
+    if baseline is not None:
+        if "markdown" not in {format, *files_of.values()}:
+            raise RefusedCommandError("trainfit: --baseline: goes with the format markdown")
+        formats = {**REPORTS, "markdown": partial(markdown, baseline=read_baseline(baseline))}
     headroom = {"headroom_ratio": headroom_ratio, "headroom_bytes": headroom_bytes}
     given = {name: value for name, value in headroom.items() if value is not None}
     policy = {**given, **({"allow": [_override(each) for each in allow]} if allow else {})}
@@ -99,7 +118,9 @@ def fit_check(
         ask = asking_here(look_up) if server is None else asking_service(server)
         cases = list(_cases(files, gpu, policy, suggest, ask, launch, flags))
     with suppress(BrokenPipeError):
-        _tell(format, output, cases, gate)
+        for path, each in files_of.items():
+            _write("--report", path, formats[each](cases, gate))
+        _tell(format, formats.get(format), output, cases, gate)
     return gate.exit_code(cases)
 
 
@@ -161,18 +182,32 @@ def _override(text: str) -> dict[str, str]:
     return {"verdict": verdict, "reason": reason}
 
 
-def _tell(format: Format, output: Path | None, cases: Sequence[Case], gate: Gate) -> None:
+def _report(text: str) -> tuple[Path, str]:
+    """The file and the format of a report."""
+    format, _, path = text.partition("=")
+    if format not in REPORTS or not path:
+        words = f"must be FORMAT=FILE, with a format of {', '.join(REPORTS)}"
+        raise RefusedCommandError(f"trainfit: --report: {words}")
+    return Path(path), format
+
+
+def _tell(
+    format: Format,
+    report: Callable[[Sequence[Case], Gate], str] | None,
+    output: Path | None,
+    cases: Sequence[Case],
+    gate: Gate,
+) -> None:
     """Print the report; or write it, and print the table."""
     if format == "github":
         _sum_up(cases, gate)
-    report = REPORTS[format]
-    text = f"{report(cases, gate)}\n" if report is not None else ""
-    if output is not None:
-        _write(output, text)
-    if output is not None or report is None:
+    if report is None:
+        print_table(cases, gate)
+    elif output is not None:
+        _write("--output", output, report(cases, gate))
         print_table(cases, gate)
     else:
-        sys.stdout.write(text)
+        sys.stdout.write(f"{report(cases, gate)}\n")
 
 
 def _sum_up(cases: Sequence[Case], gate: Gate) -> None:
@@ -182,8 +217,8 @@ def _sum_up(cases: Sequence[Case], gate: Gate) -> None:
         print(f"trainfit: the summary of the step: {error.strerror}", file=sys.stderr)
 
 
-def _write(output: Path, text: str) -> None:
+def _write(flag: str, path: Path, text: str) -> None:
     try:
-        output.write_text(text, "utf-8")
+        path.write_text(f"{text}\n", "utf-8")
     except OSError as error:
-        raise RefusedCommandError(f"trainfit: --output: {output}: {error.strerror}") from None
+        raise RefusedCommandError(f"trainfit: {flag}: {path}: {error.strerror}") from None

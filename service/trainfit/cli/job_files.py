@@ -37,15 +37,24 @@ class JobEntry:
         return self.path, self.line_of(pointer)
 
     def line_of(self, pointer: str) -> int:
+        """The line of a field of the job, or of what it would stand in."""
+        written = self._written(pointer)
+        return self.document.line_of(f"{self.pointer}{pointer}") if written is None else written
+
+    def says(self, pointer: str) -> bool:
+        """Whether the file has this field of the job."""
+        return self._written(pointer) is not None
+
+    def _written(self, pointer: str) -> int | None:
         """The line of a field of the job, under whichever of its names it is written."""
         flag = flag_at(pointer)
+        names = [pointer]
         if flag is not None:
             parent, _, name = flag.pointer.rpartition("/")
-            written = (f"{self.pointer}{parent}/{each}" for each in (name, *flag.spellings))
-            for each in written:
-                if each in self.document.lines:
-                    return self.document.lines[each]
-        return self.document.line_of(f"{self.pointer}{pointer}")
+            names = [f"{parent}/{each}" for each in (name, *flag.spellings)]
+        lines = self.document.lines
+        found = (lines.get(f"{self.pointer}{each}") for each in names)
+        return next((line for line in found if line is not None), None)
 
 
 def readable(name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from trainfit.cli.gate.cases import Case, Gate
+from trainfit.cli.gate.markdown import summary
 from trainfit.cli.gate.words import WORDS, advice, notes
 from trainfit.cli.job_files import readable
 
@@ -48,37 +49,4 @@ def append_summary(cases: Sequence[Case], gate: Gate) -> None:
     place = os.environ.get("GITHUB_STEP_SUMMARY")
     if place:
         with Path(place).open("a", encoding="utf-8") as file:
-            file.write(summary(cases, gate))
-
-
-def summary(cases: Sequence[Case], gate: Gate) -> str:
-    """A table in Markdown, cut off where GitHub would drop it as too long."""
-    text = (
-        "### GPU memory\n\n| job | GPU | verdict | why | what would help |\n"
-        "| --- | --- | --- | --- | --- |\n"
-    )
-    size = len(text)
-    for index, case in enumerate(cases):
-        row = _row(case, gate)
-        size += len(row.encode("utf-8", "replace"))
-        if size > MAX_SUMMARY_BYTES:
-            return f"{text}\n{len(cases) - index} more are not listed.\n"
-        text += row
-    return f"{text}\n"
-
-
-def _row(case: Case, gate: Gate) -> str:
-    mark = "❌" if gate.fails(case) else "✅" if case.outcome == "fits" else "⚠️"
-    allowed = [f"allowed: {case.allowed}"] if case.allowed else []
-    why = "\n".join([*(note.text for note in notes(case)), *allowed])
-    place = f"{case.entry.name}\n{case.path}:{case.entry.line}"
-    cells = place, case.gpu, f"{mark} {WORDS[case.outcome]}", why, "\n".join(advice(case))
-    return f"| {' | '.join(map(cell, cells))} |\n"
-
-
-def cell(text: str) -> str:
-    """Text in which no Markdown or HTML takes effect."""
-    return text.translate(_ENTITIES).replace("\r", " ").replace("\n", "<br>")
-
-
-_ENTITIES = {ord(sign): f"&#{ord(sign)};" for sign in "\\`*_[]<>|&~@"}
+            file.write(summary(cases, gate, MAX_SUMMARY_BYTES))

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from trainfit.cli.gate.cases import Case
+from trainfit.cli.job_files import JobEntry
 from trainfit.cli.refusals import as_flag, in_flags, place, typed
 from trainfit.decisions.quantities import gib, gib_range, plain
 from trainfit.decisions.words import VERDICTS, suggested
@@ -43,7 +44,7 @@ def notes(case: Case) -> list[Note]:
         ]
     needed: list[Note] = []
     if (binding := answer.binding) is not None:
-        needed = [_note(case, *_deciding(answer, binding), _needs(answer, binding))]
+        needed = [_note(case, *_deciding(case, answer, binding), _needs(answer, binding))]
     return [
         *needed,
         *(
@@ -71,15 +72,17 @@ DECIDING: Mapping[ComponentName, tuple[str, ...]] = {
 """The fields that decide most how large a component is, the first before others."""
 
 
-def _deciding(answer: FitCheckAnswer, binding: Binding) -> tuple[str, int | None]:
-    """Where a launch says what decides most of what a job that may not fit needs, as a pointer into
-    what was asked, and the line; otherwise the whole of it.
+def _deciding(case: Case, answer: FitCheckAnswer, binding: Binding) -> tuple[str, int | None]:
+    """Where a job or a launch says what decides most of what it needs and may not have, as a
+    pointer into what was asked, and the line of a launch; otherwise the whole of it.
     """
-    if answer.launch is None or answer.verdict == "fits":
+    if answer.verdict == "fits":
         return "", None
-    said = answer.launch.account.recognised
-    for pointer in DECIDING.get(binding.component, ()):
-        for each in said:
+    pointers = DECIDING.get(binding.component, ())
+    if isinstance(case.entry, JobEntry):
+        return next(filter(case.entry.says, pointers), ""), None
+    for pointer in pointers:
+        for each in answer.launch.account.recognised if answer.launch is not None else ():
             if each.line is not None and any(field.pointer == pointer for field in each.became):
                 return f"/launch/files/{each.file}", each.line
     return "", None
