@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
+from trainfit.cli.refusals import typed
+from trainfit.resolve.findings import Change
 
 QWEN = "estimate Qwen/Qwen3-8B"
+JOBS = Path(__file__).parents[2] / "deploy" / "ci" / "example-jobs.yaml"
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,10 @@ QWEN = "estimate Qwen/Qwen3-8B"
         ("estimate no/such/model", "trainfit: MODEL: must be the id of a repository on the Hub"),
         ("estimate nowhere.json", "trainfit: nowhere.json: No such file or directory"),
         ("estimate --job nowhere.yaml", "trainfit: nowhere.yaml: No such file or directory"),
+        (
+            f"estimate {JOBS}",
+            f"trainfit: {JOBS}: is no config.json; give a job as --job",
+        ),
         ("estimate", "trainfit: name a model"),
         (f"{QWEN} --tpp 2", "trainfit: Unknown option: --tpp. Did you mean --tp?"),
         (f"{QWEN} --tp x", "trainfit: --tp: x is no whole number; use one, as in --tp 8"),
@@ -111,3 +118,13 @@ def test_json_is_answered_with_the_problem_as_json(run: Run) -> None:
     problem = json.loads(outcome.err)
     assert problem["type"] == "/problems/invalid-layout"
     assert problem["errors"][0]["pointer"] == "/parallelism/pp"
+
+
+def test_a_change_of_several_fields_is_told_as_what_one_types() -> None:
+    changes = [Change("add", "/training/precision", {"gradients": "bf16"})]
+    assert typed(changes) == "use --set /training/precision/gradients=bf16"
+
+
+def test_a_file_that_is_not_there_is_no_model(run: Run) -> None:
+    assert "trainfit estimate" not in run("fit-check nowhere.yaml").out
+    assert "trainfit estimate" in run("fit-check meta-llama/Llama-3.1-8B").out

@@ -156,7 +156,8 @@ def _request(
 
 
 def _unreadable(path: Path, error: FileError) -> Case:
-    if not path.exists() and re.fullmatch(HF_ID, str(path)):
+    named_as_file = path.suffix[1:].isalpha()
+    if not path.exists() and not named_as_file and re.fullmatch(HF_ID, str(path)):
         error = FileError(f"{error}; of a model by its id, use trainfit estimate {path} --gpu ...")
     nothing = Document(None, {"": error.line})
     entry = JobEntry(path, readable(path.name), {}, nothing, "")

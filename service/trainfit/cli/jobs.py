@@ -17,6 +17,7 @@ from trainfit.cli.overriding import over, over_job
 from trainfit.documents.document import FileError, told_as_file_errors
 from trainfit.specs.model import HF_ID
 
+NEVER_CONFIGS = (".toml", ".yaml", ".yml")
 NO_MODEL = (
     "trainfit: name a model: a Hub id, the path of a config.json, - for one that is piped in, "
     "--num-layers and what else makes an architecture, or a job with --job\n"
@@ -122,6 +123,8 @@ def _model(named: str) -> dict[str, Any]:
     path = Path(named)
     if path.joinpath("config.json").is_file():
         path = path / "config.json"
+    if path.suffix in NEVER_CONFIGS and path.is_file():
+        raise RefusedCommandError(f"trainfit: {path}: is no config.json; give a job as --job")
     if path.is_file() or named.endswith(".json"):
         return {"hf_config": _object(path, read_config)}
     return {"hf_id": _hub_id(named)}

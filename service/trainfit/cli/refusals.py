@@ -104,14 +104,14 @@ def _advice(suggestion: Sequence[Change], job: Mapping[str, Any]) -> str:
 
 
 def _written(change: Change) -> str:
-    flag = flag_at(change.path)
+    flag = flags().get(change.path)
     if change.op == "remove":
         return as_flag(change.path)
-    if flag is not None:
-        return flag.written(change.value)
     if isinstance(change.value, Mapping):
         inner = (Change(change.op, f"{change.path}/{k}", v) for k, v in change.value.items())
         return " ".join(_written(each) for each in inner)
+    if flag is not None:
+        return flag.written(change.value)
     if change.path.startswith(MODEL):
         return str(change.value)
     value = change.value if isinstance(change.value, str) else json.dumps(change.value)
