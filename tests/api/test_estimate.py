@@ -11,6 +11,7 @@ from httpx import AsyncClient
 from trainfit import __version__
 from trainfit.api.examples import DEEPSEEK_V3, ESTIMATE_EXAMPLES
 from trainfit.questions.estimate import answer
+from trainfit.questions.summary import summary_line
 from trainfit.questions.wire import to_json
 from trainfit.specs.job import Job
 
@@ -48,6 +49,39 @@ async def test_activations_can_be_left_out(client: AsyncClient) -> None:
     response = await client.post("/v1/estimate?activations=false", json=DEEPSEEK_V3)
     expected = answer(Job.model_validate(DEEPSEEK_V3), activations=False)
     assert response.content == to_json(expected)
+
+
+async def test_one_line_or_one_number_may_be_asked_for(client: AsyncClient) -> None:
+    whole = (await client.post("/v1/estimate", json=DEEPSEEK_V3)).json()
+    line = await client.post("/v1/estimate?summary=gb", json=DEEPSEEK_V3)
+    assert line.headers["content-type"] == "text/plain; charset=utf-8"
+    assert line.headers["etag"] == f'"{whole["request_digest"]}"'
+    answered = answer(Job.model_validate(DEEPSEEK_V3))
+    assert line.text == summary_line(answered, "gb", activations=True) + "\n"
+    total = await client.post("/v1/estimate?summary=total", json=DEEPSEEK_V3)
+    assert int(total.text) == whole["binding"]["device_bytes"]["expected"]
+    states = await client.post("/v1/estimate?summary=total&activations=false", json=DEEPSEEK_V3)
+    assert int(states.text) < int(total.text)
+    refused = await client.post("/v1/estimate?summary=kb", json=DEEPSEEK_V3)
+    assert refused.json()["detail"].startswith("query parameter summary: must be")
+    broken = await client.post("/v1/estimate?summary=gb", json={})
+    assert broken.headers["content-type"] == "application/problem+json"
+
+
+async def test_experts_are_told_apart_and_mtp_is_counted(client: AsyncClient) -> None:
+    whole = (await client.post("/v1/estimate", json=DEEPSEEK_V3)).json()
+    parameters = whole["model"]["parameters"]
+    mtp = parameters["by_bucket"]["mtp"]
+    assert parameters["total_with_mtp"] == parameters["total"] + mtp > parameters["total"]
+    for stage in whole["stages"]:
+        experts = sum(chunk["expert_parameters"] for chunk in stage["chunks"])
+        weights, gradients, optimizer, *others = stage["components"]
+        # bf16 weights, fp32 gradients; experts have no data-parallel ranks here to share states.
+        assert [each["expert_bytes"] / experts for each in (weights, gradients, optimizer)] == [
+            *(2, 4, 12)
+        ]
+        assert weights["expert_bytes"] < weights["bytes"]
+        assert {each["expert_bytes"] for each in others} == {None}
 
 
 async def test_a_version_may_be_pinned(client: AsyncClient) -> None:

@@ -97,21 +97,29 @@ def test_verbose_shows_what_lies_behind_the_table(run: Run) -> None:
 def test_the_line_that_megatron_logs(run: Run) -> None:
     line = run(f"{DEEPSEEK_V3} --summary mb").out
     number = r"(\d+\.\d\d)"
+    apart = f"weight={number} MB, gradient={number} MB, optimizer={number} MB"
     parts = re.fullmatch(
         f"Theoretical memory footprints: weight and optimizer={number} MB, "
-        f"activation={number} MB, total={number} MB\n",
+        f"activation={number} MB, total={number} MB; experts: {apart}; dense: {apart}\n",
         line,
     )
     assert parts is not None
-    states, activation, total = (float(part) for part in parts.groups())
+    states, activation, total, *of_kinds = (float(part) for part in parts.groups())
     assert states + activation == pytest.approx(total, abs=0.02)
+    assert sum(of_kinds) == pytest.approx(states, abs=0.04)
     assert f"total={total / 1024:.2f} GB" in run(f"{DEEPSEEK_V3} --summary gb").out
     timed = run(f"{DEEPSEEK_V3} --summary gb --gpu H100-80GB").out
-    assert re.search(r"GB, step=[\d.]+ s, tokens/s/GPU=\d+\n$", timed)
+    assert re.search(r"GB, step=[\d.]+ s, tokens/s/GPU=\d+; experts: ", timed)
     states_only = run(f"{DEEPSEEK_V3} --summary gb --no-activations").out
-    assert re.fullmatch(
-        f"Theoretical memory footprints: weight and optimizer={number} GB\n", states_only
-    )
+    assert states_only.startswith("Theoretical memory footprints: weight and optimizer=")
+    assert "activation" not in states_only
+    assert "experts" not in run("meta-llama/Llama-3.1-8B --summary gb").out
+
+
+def test_one_number(run: Run) -> None:
+    answer = json.loads(run(f"{DEEPSEEK_V3} --json").out)
+    expected = answer["binding"]["device_bytes"]["expected"]
+    assert run(f"{DEEPSEEK_V3} --summary total").out == f"{expected}\n"
 
 
 def test_without_activations_there_is_no_peak_and_no_verdict(run: Run) -> None:

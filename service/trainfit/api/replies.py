@@ -33,6 +33,7 @@ from trainfit.questions.problems import ANSWER_ERRORS, Problem, problem, within
 from trainfit.questions.reconcile import ReconcileAnswer, reconciled
 from trainfit.questions.search import concluded, next_portion
 from trainfit.questions.several import Opened
+from trainfit.questions.summary import Summary, summarised
 from trainfit.questions.trace import memory_snapshot, rank_trace
 from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
@@ -88,6 +89,7 @@ class Reply:
     digest: str | None = None
     problem: Problem | None = None
     residuals: tuple[Residual, ...] = ()
+    media_type: str = "application/json"
 
     def at_most(self, max_bytes: int) -> Reply:
         """This reply, or the problem that its document is longer than that."""
@@ -100,19 +102,25 @@ class Reply:
         return replace(self, document=b"", problem=problem(TOO_COSTLY, detail))
 
 
-def estimate_at_once(asked: Asked[Job], find: Find, activations: bool) -> Reply | None:
+def estimate_at_once(
+    asked: Asked[Job], find: Find, activations: bool, summary: Summary | None = None
+) -> Reply | None:
     """The estimate of one job that is priced in some milliseconds; None for any other."""
     try:
         plan = plan_of(asked.job, find)
     except ANSWER_ERRORS:
         return estimate_reply(asked, find, activations)
-    return estimate_reply(asked, find, activations, plan) if is_cheap(plan) else None
+    return estimate_reply(asked, find, activations, summary, plan) if is_cheap(plan) else None
 
 
 def estimate_reply(
-    asked: Asked[Job], find: Find, activations: bool, plan: Plan | None = None
+    asked: Asked[Job],
+    find: Find,
+    activations: bool,
+    summary: Summary | None = None,
+    plan: Plan | None = None,
 ) -> Reply:
-    """The estimate of one job, whose plan may be known."""
+    """The estimate of one job, whose plan may be known, or its summary."""
 
     def ask(job: Job, reading: LaunchReading | None) -> EstimateAnswer:
         return answer(job, activations=activations, find=find, reading=reading, plan=plan)
@@ -121,7 +129,11 @@ def estimate_reply(
     tally = job_tally(asked.job, result, activations=activations)
     if isinstance(result, Problem):
         return Reply(b"", (tally,), problem=result)
-    return Reply(to_json(result), (tally,), digest=result.request_digest)
+    digest = result.request_digest
+    if summary is None:
+        return Reply(to_json(result), (tally,), digest=digest)
+    text = f"{summarised(result, summary, activations=activations)}\n".encode()
+    return Reply(text, (tally,), digest=digest, media_type="text/plain")
 
 
 def fit_check_reply(asked: Asked[FitCheckRequest], find: Find) -> Reply:

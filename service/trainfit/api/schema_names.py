@@ -52,6 +52,9 @@ def name_types(document: dict[str, Any]) -> None:
     for operation in _operations(document):
         for content in operation.get("requestBody", {}).get("content", {}).values():
             content["schema"] = _replaced(content["schema"], "", operation["operationId"], schemas)
+        for each in operation.get("parameters", ()):
+            owner = _capital(operation["operationId"])
+            each["schema"] = _replaced(each["schema"], owner, each["name"], schemas)
     for owner, schema in list(schemas.items()):
         _name_within(schema, owner, "", schemas)
     for name, schema in list(schemas.items()):

@@ -103,7 +103,7 @@ async def lane_for(
 def sent(reply: Reply) -> Response:
     """The response that carries a reply, with its digest, if it has one, for an ETag."""
     headers = {"etag": f'"{reply.digest}"'} if reply.digest is not None else None
-    return Response(reply.document, headers=headers, media_type="application/json")
+    return Response(reply.document, headers=headers, media_type=reply.media_type)
 
 
 async def in_worker(

@@ -47,7 +47,7 @@ ACTIVATIONS = Parameter(
 VERBOSE = _output("Add every table behind the report.", "--verbose", "-v")
 TREE = _output("Print the modules of one stage instead.", "--tree")
 STAGE = _output("Pipeline rank of the tree. Unset: the one that binds.", "--stage", show=False)
-SUMMARY = _output("Print Megatron's one line instead.", "--summary")
+SUMMARY = _output("Print Megatron's one line, or one number of bytes, instead.", "--summary")
 JSON = _output("Print what HTTP answers instead.", "--json")
 
 
@@ -61,7 +61,7 @@ def estimate(
     verbose: Annotated[bool, VERBOSE] = False,
     tree: Annotated[bool, TREE] = False,
     stage: Annotated[int | None, STAGE] = None,
-    summary: Annotated[Literal["mb", "gb"] | None, SUMMARY] = None,
+    summary: Annotated[Literal["mb", "gb", "total"] | None, SUMMARY] = None,
     as_json: Annotated[bool, JSON] = False,
     launch: Annotated[LaunchOptions, Parameter(show=False)] = NOTHING_SAID,
     **flags: Any,
@@ -77,13 +77,14 @@ def estimate(
         raise RefusedCommandError("trainfit: --stage: goes with --tree")
     document = question(named or (), job, flags, launch)
     asked, plan, result = _estimated(document, activations=activations, as_json=as_json)
-    if as_json:
+    if as_json or summary is not None:
         answer = signed(asked.job, plan, result, activations=activations, reading=asked.reading)
-        print_json(to_json(answer))
-    elif summary is not None:
-        from trainfit.cli.summary import summary_line
+        if summary is None:
+            print_json(to_json(answer))
+        else:
+            from trainfit.questions.summary import summarised
 
-        print(summary_line(result, plan, summary, activations=activations))
+            print(summarised(answer, summary, activations=activations))
     elif tree:
         from trainfit.cli.modules import print_modules
 

@@ -108,6 +108,7 @@ def _model(plan: Plan, table: ParameterTable, memo: Memo) -> EstimatedModel:
         source=plan.source.source,
         parameters=Parameters(
             total=counts.total,
+            total_with_mtp=counts.total + counts.mtp,
             active=counts.active,
             trainable=_trainable(plan, counts, table, memo),
             by_bucket=dict(counts.by_bucket),

@@ -43,6 +43,11 @@ class Local(NamedTuple):
     wide_linear: int = 0
     wide_expert: int = 0
 
+    @property
+    def of_experts(self) -> "Local":
+        """Those of routed experts on one GPU."""
+        return Local(expert=self.expert, wide_expert=self.wide_expert)
+
     def __add__(self, other: "Local") -> "Local":  # type: ignore[override]
         return Local(*map(add, self, other))
 

@@ -43,10 +43,12 @@ Direction = Literal["lowers", "raises", "either"]
 class Parameters:
     """Parameters of the model as published: tied weights once, no padding, without MTP.
 
-    `active` are those that one token meets. `by_bucket` adds multi-token prediction as `mtp`.
+    `active` are those that one token meets. `by_bucket` adds multi-token prediction as `mtp`, and
+    so does `total_with_mtp`.
     """
 
     total: int
+    total_with_mtp: int
     active: int
     trainable: int
     by_bucket: dict[str, int]
@@ -100,7 +102,8 @@ class Component:
 
     For model states also the stage's parameters over all its ranks, those on this GPU, and the
     bytes that each of these takes; of gradients and optimizer states, those that are trained. Zero
-    elsewhere.
+    elsewhere. `expert_bytes` are those of routed experts, told apart for model states under
+    Megatron, and null elsewhere.
     """
 
     name: ComponentName
@@ -108,6 +111,7 @@ class Component:
     parameter_count: int = 0
     parameter_count_per_gpu: int = 0
     bytes_per_parameter: float = 0.0
+    expert_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,7 @@ def _architecture(spec: ModelSpec) -> Architecture:
         ],
         parameters=Parameters(
             total=counts.total,
+            total_with_mtp=counts.total + counts.mtp,
             active=counts.active,
             trainable=counts.trainable,
             by_bucket=dict(counts.by_bucket),

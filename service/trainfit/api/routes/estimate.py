@@ -1,6 +1,6 @@
 """POST /v1/estimate and /v1/estimate:batch: the memory that jobs need."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,20 +19,36 @@ from trainfit.api.work import checked, lane_for, opened, reply_from, sent
 from trainfit.questions.batch import Batch, read_batch
 from trainfit.questions.estimate import EstimateAnswer
 from trainfit.questions.several import jobs_of
+from trainfit.questions.summary import Summary
 from trainfit.specs.job import Job
 from trainfit.specs.launch import JobOrLaunch
 from trainfit.specs.several import BatchRequest
 
+IN_BRIEF: dict[int | str, dict[str, Any]] = {
+    200: {**SIGNED[200], "content": {"text/plain": {"schema": {"type": "string"}}}},
+}
+
 router = APIRouter(prefix="/v1", tags=["estimates"], route_class=RememberingRoute)
 
 
-class EstimateOptions(BaseModel):
-    """What is asked for beside the job."""
+class Options(BaseModel):
+    """What is asked for beside jobs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     activations: bool = Field(
         True, description="false: model states only, without activations and workspaces."
+    )
+
+
+class EstimateOptions(Options):
+    """What is asked for beside one job."""
+
+    summary: Summary | None = Field(
+        None,
+        description="Text in place of JSON, of the stage that needs most: mb or gb is Megatron's "
+        "line, with experts and the rest apart; total is one number, the bytes that are expected "
+        "on each of its GPUs. Only JSON has warnings.",
     )
 
 
@@ -42,7 +58,7 @@ class EstimateOptions(BaseModel):
     summary="Estimate the memory of every pipeline rank",
     response_model=EstimateAnswer,
     response_description="The memory of every pipeline rank and what it is made of.",
-    responses=SIGNED | problem_responses(*JOB_PROBLEMS),
+    responses=IN_BRIEF | problem_responses(*JOB_PROBLEMS),
 )
 async def estimate(
     request: JsonRequest,
@@ -56,13 +72,13 @@ async def estimate(
     """
     asked = await asked_of(request, question, Job)
     find = await look_up(request, [asked.job.model], hf_token)
-    reply = estimate_at_once(asked, find, options.activations)
+    wanted = options.activations, options.summary
+    reply = estimate_at_once(asked, find, *wanted)
     if reply is not None:
         reply = checked(request, reply)
     else:
         lane = lane_of(size_of([asked.job], find))
-        sought = asked, find, options.activations
-        reply = await reply_from(request, lane, estimate_reply, *sought)
+        reply = await reply_from(request, lane, estimate_reply, asked, find, *wanted)
     source = find(asked.job.model).source
     count = metrics_of(request).repeating(*reply.tallies)
     response = sent(reply)
@@ -81,7 +97,7 @@ async def estimate(
 async def batch(
     request: Request,
     question: Annotated[BatchRequest, Body(openapi_examples=BATCH_EXAMPLES)],
-    options: Annotated[EstimateOptions, Query()],
+    options: Annotated[Options, Query()],
     hf_token: HfToken = None,
 ) -> Response:
     """Each job is answered as if it were sent alone. One that is refused spoils no other; the

@@ -138,20 +138,22 @@ def _held(placed: Placed, table: ParameterTable, sharding: StateSharding) -> lis
         here = local.dense + local.expert
         embedding = max([max(chunk.embedding, chunk.output_layer) for chunk in parameters])
         sizes = state_bytes(local, sharding, embedding)
+        of_experts = state_bytes(local.of_experts, sharding)
         beside = 0
         if holds_units_whole(sharding):
             units = reduce(Units.and_those, map(table.units, contents))
             beside = unsharded_units(units, sharding)
 
-        def state(name: ComponentName, size: int) -> Component:
-            return Component(name, size, local.whole, here, size / here if here else 0.0)
+        def state(name: ComponentName, size: int, of_experts: int) -> Component:
+            each = size / here if here else 0.0
+            return Component(name, size, local.whole, here, each, of_experts)
 
         return Held(
             parameters,
             (
-                state("weights", sizes.weights),
-                state("gradients", sizes.gradients),
-                state("optimizer_states", sizes.optimizer),
+                state("weights", sizes.weights, of_experts.weights),
+                state("gradients", sizes.gradients, of_experts.gradients),
+                state("optimizer_states", sizes.optimizer, of_experts.optimizer),
             ),
             step_bytes=sizes.step,
             beside_bytes=beside,
