@@ -10,15 +10,22 @@ from typing import NoReturn
 import pytest
 
 ROOT = Path(__file__).parents[1]
+CHROMIUM = "chromium-headless-shell", "chromium"
+"""The browser without its windows takes a third less time."""
+
+
+def installed(*programs: str) -> str | None:
+    """Where the first of these programs is that is installed."""
+    return next(filter(None, map(shutil.which, programs)), None)
 
 
 def needed(*programs: str, package: str) -> str:
     """Where the first of these programs is that is installed. The test skips where none is, and
     fails in CI.
     """
-    for found in map(shutil.which, programs):
-        if found is not None:
-            return found
+    found = installed(*programs)
+    if found is not None:
+        return found
     _missing(f"{' or '.join(programs)} is not installed; it is in the Debian package {package}")
 
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 
+from tests.programs import CHROMIUM, installed
 from tests.serving import running_service
 from tools.figures import IMAGES
 
@@ -17,7 +18,7 @@ SCRIPT = IMAGES.parents[1] / "tests" / "e2e" / "pictures.js"
 
 
 def main() -> None:
-    chromium, node = shutil.which("chromium"), shutil.which("node")
+    chromium, node = installed(*CHROMIUM), shutil.which("node")
     if chromium is None or node is None or not (SCRIPT.parent / "node_modules").is_dir():
         sys.exit("pictures need chromium, node and `npm ci --prefix tests/e2e`")
     with running_service(TRAINFIT_LOG_LEVEL="error") as service:

@@ -1,20 +1,21 @@
 /**
- * Prints how long a key press takes until the answer to it is drawn, in milliseconds: a JSON list.
- * Each press changes the micro-batch of DeepSeek-V3 on 128 GPUs, from four stages to four others.
+ * Prints how long a key press takes until the answer to it is drawn, in milliseconds, as JSON.
+ * Each press changes the micro-batch of DeepSeek-V3 on 128 GPUs, from four stages to four others:
+ * first of runs that nobody has asked about, then of the same again, which the service remembers.
  */
 
-import { DESK, launched, number, open } from "./browser.js";
+import { DESK, launched, number, open, settled } from "./browser.js";
 import { DEEPSEEK } from "./runs.js";
 
-const PRESSES = 60;
+const SIZES = [2, 3, 4, 5, 6, 7, 8, 9];
+const LENGTHS = [4224, 4352, 4480];
 
 const browser = await launched();
 try {
   const page = await browser.newPage({ viewport: DESK });
   await open(page, DEEPSEEK);
-  await number(page, "Micro-batch b").focus();
-  const taken = [];
-  for (let press = 0; press < PRESSES; press += 1) {
+  const pressed = async (/** @type {number} */ size) => {
+    await number(page, "Micro-batch b").focus();
     const drawn = page.evaluate(
       () =>
         new Promise((resolve) => {
@@ -36,11 +37,20 @@ try {
         }),
     );
     await page.keyboard.press("Control+A");
-    await page.keyboard.press(String((press % 8) + 2));
-    taken.push(await drawn);
+    await page.keyboard.press(String(size));
+    const taken = await drawn;
+    await settled(page);
     await page.waitForTimeout(150);
-  }
-  console.log(JSON.stringify(taken));
+    return taken;
+  };
+  const rounds = { new: /** @type {number[]} */ ([]), remembered: /** @type {number[]} */ ([]) };
+  for (const round of /** @type {const} */ (["new", "remembered"]))
+    for (const length of LENGTHS) {
+      await number(page, "Sequence s").fill(String(length));
+      await settled(page);
+      for (const size of SIZES) rounds[round].push(await pressed(size));
+    }
+  console.log(JSON.stringify(rounds));
 } finally {
   await browser.close();
 }

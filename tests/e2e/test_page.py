@@ -14,13 +14,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.programs import needed, needed_guide, node_packages
+from tests.programs import CHROMIUM, needed, needed_guide, node_packages
 from tests.serving import Service, running_service
 from trainfit.api.api_keys import named, new_key
 
 HERE = Path(__file__).parent
-CHROMIUM = "chromium-headless-shell", "chromium"
-"""The browser without its windows takes a third less time."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
 """What a message may hold and XML may not."""
 KEY = new_key()

@@ -8,6 +8,7 @@ import { leaveOut } from "./ask/framework.js";
 import { ModelChoice } from "./ask/model.js";
 import { Presets } from "./ask/presets.js";
 import { probeId } from "./ask/probe.js";
+import { Runs } from "./ask/runs.js";
 import { fromAddress, toAddress } from "./job/address.js";
 import { patched } from "./job/pointer.js";
 import { Limited } from "./limited.js";
@@ -82,6 +83,7 @@ function AskColumn({ known, store, state, question, answers, stale, pace }) {
   return html`<form class=${`ask ${stale ? "stale" : ""}`} aria-label="The training run"
     autocomplete="off" onSubmit=${stay}>
     <${Presets} presets=${known.presets} job=${state.job} use=${context.use} />
+    <${Runs} ...${{ store, state }} answered=${estimate !== undefined && !stale} />
     <${FrameworkChoice} context=${context} />
     <${ModelChoice} ...${{ models: known.models, popular: known.popular }}
       ...${{ context, gated, retry, priced }} />

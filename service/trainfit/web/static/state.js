@@ -74,8 +74,9 @@ export const INITIAL = {
 /** A change of one click, which the browser's back button takes back.
  * @param {Store<State>} store
  * @param {Job} job
+ * @param {number} [headroom] as before unless given
  */
-export function use(store, job) {
+export function use(store, job, headroom = store.value.headroom) {
   history.pushState(null, "", location.href);
-  store.update({ job });
+  store.update({ job, headroom });
 }
