@@ -100,6 +100,19 @@ async def test_it_is_counted_each_time(client: AsyncClient) -> None:
     assert values["trainfit_answers_remembered_bytes"] > 10_000
 
 
+async def test_a_verdict_is_given_again_and_counted(client: AsyncClient) -> None:
+    body = json.dumps({**LLAMA_8B, "suggest": False}).encode()
+    first, second = [
+        await client.post("/v1/fit-check", content=body, headers=JSON) for _ in range(2)
+    ]
+    assert first.status_code == 200
+    assert first.content == second.content
+    metrics = (await client.get("/metrics")).text
+    assert "trainfit_answers_repeated_total 1.0" in metrics
+    verdict = first.json()["verdict"]
+    assert f'trainfit_fit_checks_total{{verdict="{verdict}"}} 2.0' in metrics
+
+
 async def test_another_query_is_another_question(
     client: AsyncClient, worked_out: list[str]
 ) -> None:

@@ -12,8 +12,11 @@ from typing import NamedTuple
 from fastapi import Response
 
 from trainfit.api.json_body import JsonRequest, JsonRoute
+from trainfit.api.metrics import metrics_of
 from trainfit.api.models import TOKEN_HEADER
-from trainfit.questions.dimensions import ResolvedModel
+from trainfit.api.replies import Reply
+from trainfit.api.work import sent
+from trainfit.questions.dimensions import Find, ResolvedModel
 from trainfit.questions.lookup import Lookup
 from trainfit.resolve.plan import Source
 from trainfit.specs.model import Model
@@ -89,11 +92,17 @@ class RememberingRoute(JsonRoute):
         return answer.response
 
 
-async def remember(request: JsonRequest, answer: Answer) -> None:
-    """Keep an answer, unless it was a token of the caller that opened the model."""
+async def remembered(request: JsonRequest, reply: Reply, model: Model, find: Find) -> Response:
+    """The response that carries a reply about a model, which is given again to the same bytes
+    unless it was a token of the caller that opened the model.
+    """
+    response = sent(reply)
     if TOKEN_HEADER not in request.headers:
         answers: Answers = request.app.state.answers
+        count = metrics_of(request).repeating(*reply.tallies)
+        answer = Answer(response, model, find(model).source, count)
         answers.add(_sent(request, await request.body()), answer)
+    return response
 
 
 def _still_holds(request: JsonRequest, answer: Answer) -> bool:

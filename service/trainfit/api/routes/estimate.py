@@ -5,13 +5,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from trainfit.api.answers import Answer, RememberingRoute, remember
+from trainfit.api.answers import RememberingRoute, remembered
 from trainfit.api.asked import asked_of
 from trainfit.api.cost import lane_of, size_of
 from trainfit.api.examples import BATCH_EXAMPLES, ESTIMATE_EXAMPLES
 from trainfit.api.json_body import JsonRequest
 from trainfit.api.kinds import BODY_PROBLEMS, JOB_PROBLEMS
-from trainfit.api.metrics import metrics_of
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
 from trainfit.api.replies import batch_reply, estimate_at_once, estimate_reply
@@ -79,11 +78,7 @@ async def estimate(
     else:
         lane = lane_of(size_of([asked.job], find))
         reply = await reply_from(request, lane, estimate_reply, asked, find, *wanted)
-    source = find(asked.job.model).source
-    count = metrics_of(request).repeating(*reply.tallies)
-    response = sent(reply)
-    await remember(request, Answer(response, asked.job.model, source, count))
-    return response
+    return await remembered(request, reply, asked.job.model, find)
 
 
 @router.post(

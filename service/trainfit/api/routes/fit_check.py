@@ -2,22 +2,23 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Request, Response
+from fastapi import APIRouter, Body, Response
 
+from trainfit.api.answers import RememberingRoute, remembered
 from trainfit.api.asked import asked_of
 from trainfit.api.cost import lane_of_check, size_of
 from trainfit.api.examples import FIT_CHECK_EXAMPLES
-from trainfit.api.json_body import JsonRoute
+from trainfit.api.json_body import JsonRequest
 from trainfit.api.kinds import JOB_PROBLEMS
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
 from trainfit.api.replies import fit_check_reply
-from trainfit.api.work import reply_from, sent
+from trainfit.api.work import reply_from
 from trainfit.questions.fit_check import FitCheckAnswer
 from trainfit.specs.launch import FitCheckOrLaunch
 from trainfit.specs.policy import FitCheckRequest
 
-router = APIRouter(prefix="/v1", tags=["decisions"], route_class=JsonRoute)
+router = APIRouter(prefix="/v1", tags=["decisions"], route_class=RememberingRoute)
 
 
 @router.post(
@@ -29,7 +30,7 @@ router = APIRouter(prefix="/v1", tags=["decisions"], route_class=JsonRoute)
     responses=SIGNED | problem_responses(*JOB_PROBLEMS),
 )
 async def fit_check(
-    request: Request,
+    request: JsonRequest,
     question: Annotated[
         FitCheckOrLaunch, Body(title="FitCheckOrLaunch", openapi_examples=FIT_CHECK_EXAMPLES)
     ],
@@ -42,4 +43,5 @@ async def fit_check(
     asked = await asked_of(request, question, FitCheckRequest)
     find = await look_up(request, [asked.job.model], hf_token)
     lane = lane_of_check(size_of([asked.job], find), asked.job)
-    return sent(await reply_from(request, lane, fit_check_reply, asked, find))
+    reply = await reply_from(request, lane, fit_check_reply, asked, find)
+    return await remembered(request, reply, asked.job.model, find)
