@@ -7,6 +7,7 @@ in it stands for. The latter may change: an answer is given again for the same s
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from fastapi import Response
@@ -99,7 +100,8 @@ async def remembered(request: JsonRequest, reply: Reply, model: Model, find: Fin
     response = sent(reply)
     if TOKEN_HEADER not in request.headers:
         answers: Answers = request.app.state.answers
-        count = metrics_of(request).repeating(*reply.tallies)
+        repeated = metrics_of(request).answer_repeated
+        count = partial(repeated, reply.tallies, reply.launch)
         answer = Answer(response, model, find(model).source, count)
         answers.add(_sent(request, await request.body()), answer)
     return response

@@ -1,6 +1,6 @@
 """What the service counts. Labels are drawn from closed sets, never from what a caller writes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import get_args
 
@@ -206,17 +206,13 @@ class Metrics:
         labels = residual.framework, residual.family, residual.quantity
         self._residuals.labels(*labels).observe(residual.ratio)
 
-    def repeating(self, tally: Tally) -> Callable[[], None]:
-        """What counts that such an answer is given again."""
-        estimates = self._estimates.labels(tally.outcome, tally.framework)
-
-        def count() -> None:
-            estimates.inc()
-            self._answers_repeated.inc()
-            if tally.peak_bytes is not None:
-                self._peak_bytes.observe(tally.peak_bytes)
-
-        return count
+    def answer_repeated(self, tallies: Iterable[Tally], launch: LaunchTally | None) -> None:
+        """Count that an answer is given again, and what was asked once more."""
+        self._answers_repeated.inc()
+        for tally in tallies:
+            self.job_asked(tally)
+        if launch is not None:
+            self.launch_asked(launch)
 
     def launch_asked(self, tally: LaunchTally) -> None:
         """Count a launch that was sent, and what came of it."""
