@@ -1,14 +1,16 @@
 """What a pipeline idles, by its schedule.
 
 f and b are a stage's seconds of one micro-batch forward and backward, w those of the gradients of
-weights alone, which some schedules put into the bubble. Sources: Megatron-LM (2104.04473) for 1f1b
-and interleaved, GPipe (1811.06965), breadth-first (2211.05953), zero bubble (2401.10241),
-controllable memory (2405.15362), DualPipe (2412.19437).
+weights alone, which some schedules put into the bubble. They follow from the orders in which ranks
+run (estimator/schedule.py, and frameworks/pytorch/schedules.py of the estimator), as tests run them
+through; where no order is known, from their papers: zero bubble (2401.10241) and DualPipe
+(2412.19437).
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from trainfit.estimator.schedule import warm_up
 from trainfit.resolve.plan import Pipeline
 
 
@@ -22,13 +24,37 @@ class Passes(NamedTuple):
     weights: float
 
 
-def bubble(pipeline: Pipeline, ranks: Sequence[Passes]) -> float:
-    """Seconds for which the slowest rank waits for the others to fill and to drain."""
+def bubble(pipeline: Pipeline, ranks: Sequence[Passes], microbatches: int) -> float:
+    """Seconds of a step for which the rank that is busiest waits for the others."""
     if pipeline.pp == 1:
         return 0.0
-    slowest = max(ranks, key=lambda each: each.forward + each.backward)
+    slowest = max(ranks, key=_both)
+    if pipeline.schedule in ("1f1b", "interleaved"):
+        return _one_by_one(pipeline, ranks, microbatches, _both(slowest))
     others = Passes(*[sum(all_) - own for *all_, own in zip(*ranks, slowest, strict=True)])
     return max(0.0, _idle(pipeline, others))
+
+
+def _one_by_one(pipeline: Pipeline, ranks: Sequence[Passes], m: int, slowest: float) -> float:
+    """Beyond the passes of the slowest rank, the longest way through the order of any: its first
+    forward waits for the ranks before it, which come again behind its last backward. Between its
+    first forward and its first backward the ranks behind it pass a micro-batch on and back, while
+    it runs others ahead; and so at the end.
+    """
+    v, group = pipeline.vpp, pipeline.microbatch_group_size
+    total, before, longest = sum(map(_both, ranks)), 0.0, 0.0
+    for rank, each in enumerate(ranks):
+        own = _both(each)
+        behind = total - before - own
+        ahead = min(warm_up(pipeline, m, rank) - (v - 1) * group, m * v - 1)
+        waits = max(0.0, behind - ahead * each.forward) + max(0.0, behind - ahead * each.backward)
+        longest = max(longest, m * (own - slowest) + (before + waits) / v)
+        before += own
+    return longest
+
+
+def _both(passes: Passes) -> float:
+    return passes.forward + passes.backward
 
 
 def _idle(pipeline: Pipeline, others: Passes) -> float:
@@ -37,16 +63,14 @@ def _idle(pipeline: Pipeline, others: Passes) -> float:
     """
     forward, backward, weights = others
     match pipeline.schedule:
-        case "1f1b" | "gpipe":
-            return forward + backward
-        case "interleaved" | "looped-bfs":
-            return (forward + backward) / pipeline.vpp
         case "zb-h1":
             return forward + backward - 2 * weights
-        case "interleaved-zb":
+        case "interleaved-zb" | "zb-v" | "dualpipe-v":
             return (forward + backward - 2 * weights) / pipeline.vpp
-        case "zb-h2" | "zb-v":
+        case "zb-h2":
             return 0.0
-        case "dualpipe" | "dualpipe-v":
+        case "dualpipe":
             half = (pipeline.pp / 2 - 1) / (pipeline.pp - 1)
             return half * (forward + 2 * backward - 3 * weights)
+        case _:
+            return (forward + backward) / pipeline.vpp

@@ -145,7 +145,7 @@ def _added_up(
         data_parallel_seconds=max(map(exposed, stages, states)),
         pipeline_parallel_seconds=m * sends,
         offload_seconds=m * sum(max(0.0, fetching - each) for each in slowest.passes[:2]),
-        bubble_seconds=bubble(pipeline, sending),
+        bubble_seconds=bubble(pipeline, sending, m),
         optimizer_seconds=max(each.optimizer for each in states),
         jitter_seconds=0.0,
     )
