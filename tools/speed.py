@@ -24,6 +24,7 @@ from tests.accuracy.constants import (
     runs_of,
     unscaled,
 )
+from trainfit.estimator.frameworks.registry import framework_of
 
 FOLDER = Path(__file__).parents[1] / "service" / "trainfit" / "catalog" / "speed"
 PARTS = 3
@@ -68,7 +69,7 @@ def _reached(facts: Facts, values: Values) -> Facts:
 
 
 def _ran(facts: Facts, values: Values, runs: Sequence[Run], errors: Sequence[float]) -> Facts:
-    spread: dict[str, float] = {}
+    spread: dict[str, Any] = {}
     for field, experts in (("spread", False), ("spread_experts", True)):
         alike = [
             (run, abs(exp(-error) - 1))
@@ -79,7 +80,12 @@ def _ran(facts: Facts, values: Values, runs: Sequence[Run], errors: Sequence[flo
         every = _within(size for _, size in alike)
         share = len(own) / (len(own) + POOLED)
         spread[field] = round(share * _within(own) + (1 - share) * every, 2)
-    return _said("stack", facts["name"], facts, values) | spread
+    gathers = any(
+        framework_of(run.plan).state_traffic(run.plan).gathers
+        for run in runs
+        if run.on.stack.name == facts["name"]
+    )
+    return _said("stack", facts["name"], facts, values) | spread | {"gathers_compared": gathers}
 
 
 def _within(sizes: Iterable[float]) -> float:

@@ -2,7 +2,7 @@
 
 Least squares of the logarithm of predicted to measured seconds, whose large errors count by their
 size alone (Huber), and each constant is pulled towards what is known of it without any run. Gauss
-and Newton's method, with derivatives by differences.
+and Newton's method within bounds, with derivatives by differences.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ LARGE = 0.1
 """Errors beyond this count by their size, not by its square."""
 STEP = 0.02
 LONGEST = 0.5
-ROUNDS = 6
+ROUNDS = 12
+SWEEPS = 300
 
 
 def scaled(field: str, value: float) -> float:
@@ -198,11 +199,12 @@ def fitted(runs: Sequence[Run], start: Values | None = None) -> dict[Constant, f
     bearing = [list(constants_of(run.on)) for run in runs]
     order = sorted({each for all_ in bearing for each in all_})
     values = {**usual(order), **{each: at for each, at in (start or {}).items() if each in order}}
+    limits = bounds(runs)
     errors = errors_of(runs, values)
     cost = _cost(errors, values)
     for _ in range(ROUNDS):
         slopes = _slopes(runs, bearing, values, errors)
-        change = _newton(order, values, errors, slopes)
+        change = _newton(order, values, errors, slopes, limits)
         found = _shortened(runs, values, change, cost)
         if found is None:
             break
@@ -212,22 +214,28 @@ def fitted(runs: Sequence[Run], start: Values | None = None) -> dict[Constant, f
     return values
 
 
-def bounded(runs: Sequence[Run], values: Values) -> dict[Constant, float]:
-    """The same constants, none beyond what it can mean: experts' products reach at most what others
-    do, FlashAttention-2 at most what the latest kernels do, and no stack more than microbenchmarks.
+class Bound(NamedTuple):
+    """What weighted constants, added up, may not exceed."""
+
+    weights: Mapping[Constant, float]
+    most: float
+
+
+def bounds(runs: Sequence[Run]) -> list[Bound]:
+    """What constants of these runs can mean: experts' products reach at most what others do,
+    FlashAttention-2 at most what the latest kernels do, and no stack more than microbenchmarks.
     """
-    most = dict(values)
-    for constant, value in values.items():
-        if constant.field == "grouped":
-            most[constant] = min(value, 0.0)
-        elif constant.field == "flash2":
-            most[constant] = min(value, values[constant._replace(field="attention")])
+    found: dict[tuple[Constant, ...], Bound] = {}
     for run in runs:
-        name = run.on.gpu.reach.name
-        products = Constant("stack", run.on.stack.name, "products")
-        reached = values[Constant("reach", _whose(name, "bf16"), "bf16")]
-        most[products] = min(most[products], log(MOST) - reached)
-    return most
+        chip, stack = run.on.gpu.reach.name, run.on.stack.name
+        grouped, products = (Constant("stack", stack, each) for each in ("grouped", "products"))
+        flash2, attention, bf16 = (
+            Constant("reach", _whose(chip, each), each) for each in ("flash2", "attention", "bf16")
+        )
+        found[grouped,] = Bound({grouped: 1.0}, 0.0)
+        found[flash2, attention] = Bound({flash2: 1.0, attention: -1.0}, 0.0)
+        found[bf16, products] = Bound({bf16: 1.0, products: 1.0}, log(MOST))
+    return list(found.values())
 
 
 def _cost(errors: Iterable[float], values: Values) -> float:
@@ -269,8 +277,11 @@ def _newton(
     values: Values,
     errors: Sequence[float],
     slopes: Sequence[Mapping[Constant, float]],
+    limits: Sequence[Bound],
 ) -> dict[Constant, float]:
-    """The change of every constant that would be right were all as straight as it is here."""
+    """The change of every constant, within the bounds, that would be right were all as straight as
+    it is here.
+    """
     at = {each: place for place, each in enumerate(order)}
     matrix = [[0.0] * len(order) for _ in order]
     right = [0.0] * len(order)
@@ -285,23 +296,58 @@ def _newton(
         spread = known(each).spread
         matrix[place][place] += 1 / spread**2
         right[place] -= _pull(each, values[each]) / spread
-    return dict(zip(order, _solved(matrix, right), strict=True))
+    sides = [[limit.weights.get(each, 0.0) for each in order] for limit in limits]
+    room = [
+        limit.most - sum(weight * values[each] for each, weight in limit.weights.items())
+        for limit in limits
+    ]
+    free, *along = _solved(matrix, [right, *sides])
+    forces = _forces(sides, along, [_dot(side, free) for side in sides], room)
+    for force, line in zip(forces, along, strict=True):
+        free = [value - force * each for value, each in zip(free, line, strict=True)]
+    return dict(zip(order, free, strict=True))
 
 
-def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
-    """Gauss' elimination; the matrix is positive definite, so that no rows need be swapped."""
-    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+def _forces(
+    sides: Sequence[Sequence[float]],
+    along: Sequence[Sequence[float]],
+    reached: Sequence[float],
+    room: Sequence[float],
+) -> list[float]:
+    """How hard each bound pushes back so that none is passed (Hildreth, 1957): each in turn by as
+    much as it would be passed, and never outward.
+    """
+    stiff = [[_dot(side, line) for line in along] for side in sides]
+    forces = [0.0] * len(sides)
+    for _ in range(SWEEPS):
+        for place, row in enumerate(stiff):
+            over = reached[place] - _dot(row, forces) - room[place]
+            forces[place] = max(0.0, forces[place] + over / row[place])
+    return forces
+
+
+def _dot(one: Sequence[float], other: Sequence[float]) -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+def _solved(matrix: list[list[float]], sides: Sequence[list[float]]) -> list[list[float]]:
+    """What the matrix takes to each side, by Gauss' elimination; it is positive definite, so that
+    no rows need be swapped.
+    """
+    size = len(matrix)
+    rows = [[*row, *[side[place] for side in sides]] for place, row in enumerate(matrix)]
     for place, row in enumerate(rows):
         for below in rows[place + 1 :]:
             if factor := below[place] / row[place]:
                 for column in range(place, len(row)):
                     below[column] -= factor * row[column]
-    found: list[float] = []
-    for place in reversed(range(len(rows))):
-        after = rows[place][place + 1 : -1]
-        rest = sum(a * b for a, b in zip(after, reversed(found), strict=True))
-        found.append((rows[place][-1] - rest) / rows[place][place])
-    return found[::-1]
+    found: list[list[float]] = [[] for _ in sides]
+    for place in reversed(range(size)):
+        after = rows[place][place + 1 : size]
+        for values, value in zip(found, rows[place][size:], strict=True):
+            rest = sum(a * b for a, b in zip(after, reversed(values), strict=True))
+            values.append((value - rest) / rows[place][place])
+    return [values[::-1] for values in found]
 
 
 Fit = tuple[dict[Constant, float], list[float], float]
@@ -309,13 +355,12 @@ Fit = tuple[dict[Constant, float], list[float], float]
 
 
 def _shortened(runs: Sequence[Run], values: Values, change: Values, before: float) -> Fit | None:
-    """The change, or so much of it that the cost falls, within bounds; None where none does."""
-    for part in (1.0, 0.5, 0.25, 0.1):
-        free = {
-            each: value + max(-LONGEST, min(LONGEST, part * change[each]))
-            for each, value in values.items()
-        }
-        moved = bounded(runs, free)
+    """The change, or so much of it that the cost falls; None where none does. What lies between
+    two points within bounds does so as well.
+    """
+    whole = min(1.0, LONGEST / max(map(abs, change.values())))
+    for part in (whole, whole / 2, whole / 4, whole / 10):
+        moved = {each: value + part * change[each] for each, value in values.items()}
         errors = errors_of(runs, moved)
         cost = _cost(errors, moved)
         if cost < before:

@@ -56,12 +56,13 @@ class GpuSpeed:
 class Stack:
     """A framework as it runs. What its products, its grouped products of experts, and its kernels
     that only move memory reach of what the GPU's best do, and whether its attention is
-    FlashAttention-2; seconds of the host for each operation of a layer; the shares of exchanges
-    that it hides behind arithmetic. Of what data-parallel ranks exchange a `floor` stays exposed,
-    and no more is hidden than that share of the passes beside it: gradients once a step (`data`),
-    weights that are gathered for every pass (`gathered`). Its runs were `compared` on GPUs of these
-    reaches, and in 85 of 100 were no further from what is expected than by `spread`, or by
-    `spread_experts` where the model has experts.
+    FlashAttention-2; seconds of the host for each operation of a layer, and whether the GPU waits
+    for each launch (CUDA_LAUNCH_BLOCKING); the shares of exchanges that it hides behind arithmetic.
+    Of what data-parallel ranks exchange a `floor` stays exposed, and no more is hidden than that
+    share of the passes beside it: gradients once a step (`data`), weights that are gathered for
+    every pass (`gathered`). Its runs were `compared` on GPUs of these reaches, some with weights
+    gathered for every pass or none (`gathers_compared`), and in 85 of 100 were no further from what
+    is expected than by `spread`, or by `spread_experts` where the model has experts.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Stack:
     flash2: bool
     scatters_sends: bool
     host_seconds: float
+    blocks_launches: bool
     tensor_hidden: float
     expert_hidden: float
     expert_overlapped: float
@@ -83,6 +85,7 @@ class Stack:
     spread: float
     spread_experts: float
     compared: tuple[str, ...]
+    gathers_compared: bool
     sources: tuple[str, ...]
 
 

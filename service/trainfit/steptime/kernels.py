@@ -31,10 +31,12 @@ CASTS: Mapping[Fp8Recipe, int] = {
 }
 """Bytes that casting an element to fp8 moves: it is read, for some recipes before that for its
 scale, for rowwise scales once more each way, and written as it is and transposed."""
-ROWWISE = 0.77
-"""What products with a scale for each row reach of those with one for a matrix: assumed. Under
-torchtitan Llama-3-70B has a third less throughput with them (asyncTP_llama3_h100_2025-06), to which
-casts add."""
+SCALES: Mapping[Fp8Recipe, float] = {"rowwise": 0.77, "mxfp8": 0.9}
+"""What products with a scale for each row, and for each 32 elements, reach of those with one for a
+matrix: assumed. Under torchtitan Llama-3-70B has a third less throughput with the former
+(asyncTP_llama3_h100_2025-06). With the latter Llama-3.1-405B took 8 % longer on 256 GB300 in the
+same layout, and 7 % on 128 B200 (Megatron-Bridge's performance summary, 26.02.01 and 25.09). Casts
+add to both."""
 BACKWARD_OF_ATTENTION = 2.5
 """Products of attention's backward to those of its forward: five to two (2205.14135)."""
 SOFTMAX_WIDTH = 128
@@ -67,7 +69,7 @@ def rates(gpu: GpuSpeed, stack: Stack, execution: Execution) -> Rates:
     narrow = None
     if fp8 is not None and gpu.fp8_flops is not None and reach.fp8 is not None:
         narrow = gpu.fp8_flops * reach.fp8 * stack.products
-        narrow *= ROWWISE if fp8 == "rowwise" else 1
+        narrow *= SCALES.get(fp8, 1.0)
     return Rates(
         gpu.bf16_flops * reach.bf16 * stack.products,
         narrow,

@@ -128,11 +128,11 @@ def _added_up(
     sends = 2 * pipeline.vpp * send * (1 - stack.pipeline_hidden) if pipeline.pp > 1 else 0.0
     sending = [_with_sends(each.passes, sends) for each in stages]
     fetching = slowest.fetched / on.gpu.host_bytes_per_second
-    overlapped = framework_of(plan).state_traffic(plan).overlapped
+    traffic = framework_of(plan).state_traffic(plan)
 
     def exposed(stage: Stage, state: StateSeconds) -> float:
         beside = _passes(stage)
-        once = exposed_once(state.once, beside, stack, overlapped=overlapped)
+        once = exposed_once(state.once, beside, stack, overlapped=traffic.overlapped)
         return m * exposed_each(state.each, beside, stack) + once
 
     cost = slowest.cost
@@ -153,9 +153,9 @@ def _added_up(
     doublings = max(0.0, log2(plan.layout.num_gpus / NODE))
     parts = replace(parts, jitter_seconds=busy * on.cluster.jitter_per_doubling * doublings)
     seconds = busy + parts.jitter_seconds
-    known = on.gpu.reach.name in on.stack.compared
+    known = on.gpu.reach.name in stack.compared and (not traffic.gathers or stack.gathers_compared)
     basis: Basis = "known_stack" if known else "extrapolated"
-    spread = on.stack.spread_experts if plan.model.has_experts else on.stack.spread
+    spread = stack.spread_experts if plan.model.has_experts else stack.spread
     width = spread if known else max(spread, EXTRAPOLATED)
     answer = _answer(plan, on, parts, stages, _around(seconds, width), basis)
     paces = paces_of(plan, on.gpu)

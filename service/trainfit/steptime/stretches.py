@@ -30,27 +30,30 @@ several kernels. Assumed: one launch in some seven."""
 
 
 class Cost(NamedTuple):
-    """Seconds of one direction: kernels, and exchanges as far as nothing hides them."""
+    """Seconds of one direction: kernels, and exchanges as far as nothing hides them; those in which
+    the host launches beside them, and those in which it launches while the GPU waits.
+    """
 
     compute: float = 0.0
     tensor: float = 0.0
     context: float = 0.0
     expert: float = 0.0
     launches: float = 0.0
+    blocked: float = 0.0
 
     def plus(self, other: "Cost") -> "Cost":
         a, b = self, other
-        return Cost(a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3], a[4] + b[4])
+        return Cost(a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3], a[4] + b[4], a[5] + b[5])
 
     @property
     def busy(self) -> float:
-        """Seconds of the GPU, whatever the host takes."""
-        return self.compute + self.tensor + self.context + self.expert
+        """Seconds of the GPU, however long the host takes beside it."""
+        return self.compute + self.tensor + self.context + self.expert + self.blocked
 
     @property
     def waits(self) -> float:
-        """Seconds by which the host takes longer to launch than the GPU to run."""
-        return max(0.0, self.launches - self.busy)
+        """Seconds in which the GPU waits for the host."""
+        return self.blocked + max(0.0, self.launches - self.busy)
 
     @property
     def total(self) -> float:
@@ -82,6 +85,7 @@ class Timer:
         self._links = links
         self._ep = links.groups["ep"].size
         self._launch = stack.host_seconds
+        self._blocks = stack.blocks_launches
         self._each_expert = EXPERT_LAUNCHES if execution.launches_experts else 0.0
         if links.groups["tp"].size > 1:
             self._launch *= COLLECTIVES_LAUNCH
@@ -155,9 +159,10 @@ class Timer:
             compute = ahead_bytes / self._rates.memory
             compute_back = behind_bytes / self._rates.memory
         launch = launches * self._launch
+        host = (0.0, launch) if self._blocks else (launch, 0.0)
         return (
-            Cost(compute + attention, tensor[0], context[0], expert[0], launch),
-            Cost(compute_back + attention_back, tensor[1], context[1], expert[1], launch),
+            Cost(compute + attention, tensor[0], context[0], expert[0], *host),
+            Cost(compute_back + attention_back, tensor[1], context[1], expert[1], *host),
             weights,
             useful,
         )
