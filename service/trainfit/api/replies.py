@@ -239,10 +239,10 @@ def calibration_reply(
 
 
 def search_portion(
-    asked: Asked[SearchRequest], find: Find, standing: Standing | None
+    asked: Asked[SearchRequest], find: Find, standing: Standing | None, until: float
 ) -> Standing | Problem:
-    """A search one portion further on."""
-    return asked.answered(lambda question, _: next_portion(question, find, standing))
+    """A search one portion further on, as far as there is time."""
+    return asked.answered(lambda question, _: next_portion(question, find, standing, until))
 
 
 def search_reply(asked: Asked[SearchRequest], standing: Standing, find: Find) -> Reply:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, prod
+from time import perf_counter
 from typing import Annotated, Any
 
 from pydantic import ValidationError
@@ -17,7 +18,7 @@ from trainfit.decisions.patch import PatchError
 from trainfit.decisions.quantities import gib, plain
 from trainfit.decisions.room import room_on
 from trainfit.decisions.search.fastest import TIE
-from trainfit.decisions.search.ground import Ground, grounds
+from trainfit.decisions.search.ground import Ground, TimeUpError, grounds
 from trainfit.decisions.search.results import Option, Tried, pareto
 from trainfit.decisions.search.search import MAX_PORTIONS, Standing, advance, begin, ranked, value
 from trainfit.decisions.search.space import worlds
@@ -34,6 +35,7 @@ from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.pricing import Pricing
 from trainfit.questions.spanning import spanning
 from trainfit.resolve.findings import Finding, RefusedError
+from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Megatron, Torchtitan, Transformers
 from trainfit.specs.job import AS_JOB, Job
 from trainfit.specs.launch import LaunchTarget
@@ -126,9 +128,13 @@ def searched(
     return concluded(request, standing, find, reading)
 
 
-def next_portion(request: SearchRequest, find: Find, standing: Standing | None = None) -> Standing:
-    """A search one portion further on. Raises RefusedError where it cannot be begun."""
-    places = _grounds(request, find)
+def next_portion(
+    request: SearchRequest, find: Find, standing: Standing | None = None, until: float = inf
+) -> Standing:
+    """A search one portion further on, or cut where the machine's clock (`perf_counter`, which all
+    processes share) is past `until`. Raises RefusedError where it cannot be begun.
+    """
+    places = _grounds(request, find, until)
     if standing is None:
         _check(request, places)
         standing = begin(request, places)
@@ -143,7 +149,7 @@ def progress(standing: Standing) -> Progress:
     )
 
 
-def _grounds(request: SearchRequest, find: Find) -> list[Ground]:
+def _grounds(request: SearchRequest, find: Find, until: float) -> list[Ground]:
     """Where is searched. Raises RefusedError where that is nowhere, or in too many places."""
     places = len(request.gpus or (request.gpu,)) * prod(map(len, request.alternatives.values()))
     portions = places * len(worlds(request, request.max_gpus, finely=True))
@@ -154,9 +160,15 @@ def _grounds(request: SearchRequest, find: Find) -> list[Ground]:
         )
         raise _refused("/alternatives" if request.alternatives else "/gpus", "too_many", message)
     pricing = Pricing(find, MEMOS)
+
+    def plan_of(job: Job) -> Plan:
+        if perf_counter() > until:
+            raise TimeUpError
+        return pricing.plan_of(job)
+
     try:
         model = pricing.model_of(request.model).spec
-        return list(grounds(request, model, pricing.plan_of, pricing.memo))
+        return list(grounds(request, model, plan_of, pricing.memo))
     except PatchError as error:
         raise _refused("/alternatives", "no_such_path", str(error)) from None
     except ValidationError as error:
@@ -206,7 +218,7 @@ def concluded(
         pareto=[_found(request, each, best[0], None) for each in pareto(options)],
         tried=standing.tally.told(),
         launch=None if reading is None else reading.launch,
-        cut=None if standing.is_over else _cut(standing),
+        cut=_cut(standing) if standing.is_cut else None,
         estimator_version=__version__,
         catalogue_version=catalogue_version(),
         request_digest=request_digest("search", {}, asked, source),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from time import perf_counter
+from math import inf
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
@@ -70,29 +69,23 @@ async def search(
 
 
 async def _in_time(request: Request, asked: Asked[SearchRequest], find: Find) -> Standing:
-    """The search at its end, or when its time is up; at least its first portion. Raises
-    ProblemError.
-    """
+    """The search at its end, or when its time is up. Raises ProblemError."""
     settings: Settings = request.app.state.settings
-    portions = _portions(request, asked, find)
-    standing = await anext(portions)
-    spent = perf_counter() - request.state.begun
-    try:
-        async with asyncio.timeout(SEARCHING * settings.request_timeout_seconds - spent):
-            while not standing.is_over:
-                standing = await anext(portions)
-    except TimeoutError:
-        await portions.aclose()
+    until = request.state.begun + SEARCHING * settings.request_timeout_seconds
+    standing: Standing | None = None
+    async for each in _portions(request, asked, find, until):
+        standing = each
+    assert standing is not None
     return standing
 
 
 async def _portions(
-    request: Request, asked: Asked[SearchRequest], find: Find
+    request: Request, asked: Asked[SearchRequest], find: Find, until: float = inf
 ) -> AsyncGenerator[Standing]:
     """The search after each of its portions, each done in a worker. Raises ProblemError."""
     standing: Standing | None = None
     while standing is None or not standing.is_over:
-        found = await in_worker(request, "pricing", search_portion, asked, find, standing)
+        found = await in_worker(request, "pricing", search_portion, asked, find, standing, until)
         if isinstance(found, Problem):
             raise ProblemError(found)
         standing = found

@@ -70,9 +70,10 @@ class Rivals(NamedTuple):
 
 def fastest(
     ground: Ground, num_gpus: int, rivals: Rivals, most: int, too_large: set[Sizes], tally: Tally
-) -> list[Option]:
+) -> Iterator[Option]:
     """Of layouts on so many GPUs those that are among the fastest of all, the first of them in any
     case, and of those that tie with it such as leave more free; each on the lowest rung that fits.
+    They are told as they are found, the fastest first.
     """
     line = _Line(ground, num_gpus, most, too_large, tally)
     found: list[Option] = []
@@ -88,8 +89,8 @@ def fastest(
             line.climb(step)
         elif counts or option.headroom_bytes > roomiest:
             found.append(option)
+            yield option
     line.close()
-    return found
 
 
 def _longest(found: Sequence[Option], rivals: Rivals) -> float:

@@ -22,10 +22,15 @@ from trainfit.resolve.plan import Plan
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.gpu import JobGpu
 from trainfit.specs.job import Job
-from trainfit.specs.search import SearchRequest
+from trainfit.specs.search import BY_TIME, SearchRequest
 from trainfit.steptime import StepTime, step_time
 
 PlanOf = Callable[[Job], Plan]
+
+
+class TimeUpError(Exception):
+    """A search has no time left for another plan."""
+
 
 NODE = 8
 """GPUs of the usual node, which tensor parallelism stays within where a card is not sold in one."""
@@ -70,7 +75,7 @@ class Ground:
 
     def option(self, job: Job, tally: Tally) -> Option | None:
         """The job with all that it needs; None where it has no verdict that is accepted. Raises
-        RefusedError.
+        RefusedError and, as all that makes a plan does, TimeUpError.
         """
         plan = self.plan_of(job)
         if not self.fits(self.least(plan)):
@@ -102,7 +107,7 @@ def grounds(
     pydantic's ValidationError where a listed value makes no job.
     """
     accepted: Sequence[Verdict] = ("fits",) if request.accept == "fits" else ("fits", "tight")
-    any_length = request.objective == "longest_sequence"
+    objective = request.objective
     for card in request.gpus or (request.gpu,):
         assert card is not None
         known = gpu_of(card)
@@ -112,7 +117,13 @@ def grounds(
                 job=placed,
                 gpu=known.name,
                 model=model,
-                axes=axes(placed, model, request.max_tp or NODE, any_cp=any_length),
+                axes=axes(
+                    placed,
+                    model,
+                    request.max_tp or NODE,
+                    any_cp=objective == "longest_sequence",
+                    compared=objective in BY_TIME,
+                ),
                 ladder=ladder(placed, model),
                 room=room_on(card, request.policy),
                 accepted=accepted,

@@ -8,7 +8,7 @@ from math import inf
 from typing import Literal, NamedTuple
 
 from trainfit.decisions.search.fastest import SLOWEST, Rivals, fastest
-from trainfit.decisions.search.ground import Ground
+from trainfit.decisions.search.ground import Ground, TimeUpError
 from trainfit.decisions.search.memory import largest_micro_batch, longest_sequence, most_headroom
 from trainfit.decisions.search.results import Option, Tally
 from trainfit.decisions.search.scouting import Prospect, scout
@@ -50,7 +50,9 @@ class Portion(NamedTuple):
 
 @dataclass(slots=True)
 class Standing:
-    """How far a search is; it can be handed from one process to another between its portions."""
+    """How far a search is; it can be handed from one process to another between its portions. One
+    that is cut goes no further: its time was up within a portion.
+    """
 
     portions: list[Portion]
     done: int = 0
@@ -58,10 +60,11 @@ class Standing:
     prospects: dict[tuple[int, int], list[Prospect]] = field(default_factory=dict)
     too_large: dict[int, set[Sizes]] = field(default_factory=dict)
     options: list[Option] = field(default_factory=list)
+    is_cut: bool = False
 
     @property
     def is_over(self) -> bool:
-        return self.done == len(self.portions)
+        return self.is_cut or self.done == len(self.portions)
 
 
 Settle = Callable[[Ground, Iterable[Prospect], int, Tally], list[Option]]
@@ -94,7 +97,14 @@ def begin(request: SearchRequest, grounds: Sequence[Ground]) -> Standing:
 
 
 def advance(request: SearchRequest, grounds: Sequence[Ground], standing: Standing) -> None:
-    """Do the next portion."""
+    """Do the next portion, or what of it there is time for."""
+    try:
+        _do_next(request, grounds, standing)
+    except TimeUpError:
+        standing.is_cut = True
+
+
+def _do_next(request: SearchRequest, grounds: Sequence[Ground], standing: Standing) -> None:
     what, number, num_gpus = standing.portions[standing.done]
     ground, place, tally = grounds[number], (number, num_gpus), standing.tally
     ascends = request.objective == "fewest_gpus"
@@ -109,7 +119,8 @@ def advance(request: SearchRequest, grounds: Sequence[Ground], standing: Standin
             standing.options += settle(ground, standing.prospects.pop(place), request.best, tally)
         case "time":
             rivals = _rivals(request, ground, standing, num_gpus)
-            standing.options += fastest(ground, num_gpus, rivals, left, too_large, tally)
+            for option in fastest(ground, num_gpus, rivals, left, too_large, tally):
+                standing.options.append(option)
     standing.done += 1
     if ascends and standing.options:
         standing.portions = [

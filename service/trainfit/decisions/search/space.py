@@ -52,9 +52,11 @@ class Axes(NamedTuple):
     tp: Sequence[int]
     cp: Sequence[int]
     ep: Sequence[int]
+    compared: bool
+    """Leave out what no run tells the speed of."""
 
 
-def axes(job: Job, model: ModelSpec, max_tp: int, *, any_cp: bool) -> Axes:
+def axes(job: Job, model: ModelSpec, max_tp: int, *, any_cp: bool, compared: bool) -> Axes:
     """Sizes that may divide the model. With `any_cp` the length of a sequence is left open."""
     length = job.training.seq_length
     most_cp = LARGEST_CP if any_cp else min(LARGEST_CP, length // SHORTEST_SHARE)
@@ -63,6 +65,7 @@ def axes(job: Job, model: ModelSpec, max_tp: int, *, any_cp: bool) -> Axes:
         tp=_or_given(job, "tp", divisors(max_tp)),
         cp=_or_given(job, "cp", _powers_of_two(max(1, most_cp))),
         ep=_or_given(job, "ep", divisors(gcd(*experts)) if experts else [1]),
+        compared=compared,
     )
 
 
@@ -76,7 +79,9 @@ def layouts(job: Job, model: ModelSpec, tried: Axes) -> Iterator[Sizes]:
             interleaved = {"vpp": vpp} if vpp > 1 or job.parallelism.vpp is not None else {}
             for tp in tried.tp:
                 for ep, etp in _of_experts(job, tried.ep, tp, world // pp, experts=experts):
-                    for sharding in strategies(job, pp, world // (pp * tp)):
+                    for sharding in strategies(
+                        job, pp, world // (pp * tp), compared=tried.compared
+                    ):
                         for cp in tried.cp:
                             if world % (tp * pp * cp) == 0:
                                 others = {**interleaved, **split, **etp, **sharding}
@@ -99,21 +104,24 @@ def _of_experts(
                 yield ep, {"etp": etp}
 
 
-def strategies(job: Job, pp: int, shares: int) -> Iterator[Mapping[str, ShardingStrategy]]:
+def strategies(
+    job: Job, pp: int, shares: int, *, compared: bool
+) -> Iterator[Mapping[str, ShardingStrategy]]:
     """What data-parallel ranks share out, where that is open and there are several of them."""
     given = job.parallelism.model_fields_set
     if {"data_parallel_sharding_strategy", "use_distributed_optimizer"} & given or shares == 1:
         yield {}
         return
-    for strategy in _strategies(job, pp):
+    for strategy in _strategies(job, pp, compared=compared):
         yield {"data_parallel_sharding_strategy": strategy}
 
 
-def _strategies(job: Job, pp: int) -> Sequence[ShardingStrategy]:
+def _strategies(job: Job, pp: int, *, compared: bool) -> Sequence[ShardingStrategy]:
     match job.framework:
         case Megatron():
-            # Megatron-FSDP gathers a stage's weights for every micro-batch.
-            return ("optim", "optim_grads_params") if pp == 1 else ("optim",)
+            # Megatron-FSDP gathers a stage's weights for every micro-batch. Beyond one domain of
+            # the scale-up network nobody has said how fast.
+            return ("optim",) if compared or pp > 1 else ("optim", "optim_grads_params")
         case Torchtitan() | Transformers(data_parallel_engine="fsdp1" | "fsdp2"):
             return ("optim_grads", "optim_grads_params")
         case Transformers(data_parallel_engine="ddp"):
