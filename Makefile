@@ -125,6 +125,10 @@ pictures: $(TEST_READY) ## Take the pictures of the page anew (needs chromium an
 manifests: $(TEST_READY) ## Regenerate the alerts for the Prometheus Operator
 	$(BIN)/python -m tools.prometheus_rule
 
+.PHONY: release
+release: $(TEST_READY) ## Say what the release of VERSION would do; with DO=1, make it
+	$(BIN)/python -m tools.release $(VERSION) $(if $(DO),--do)
+
 .PHONY: lock
 lock: ## Lock the dependencies anew, with hashes (needs uv)
 	$(COMPILE) --upgrade pyproject.toml --output-file requirements.lock

@@ -1,7 +1,7 @@
 """What was released keeps working: the document served breaks nothing of openapi/released.json.
 
 A change that must break it goes with a new major version, and with
-`python -m tests.contract.breaking --release`.
+`python -m tools.breaking --release`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.breaking import RELEASED, breaking_changes
+from tools.breaking import RELEASED, breaking_changes
 from tools.openapi import served
 
 Document = dict[str, Any]

@@ -15,7 +15,7 @@ from typing import Any
 
 from tools.openapi import served
 
-RELEASED = Path(__file__).parents[2] / "openapi" / "released.json"
+RELEASED = Path(__file__).parents[1] / "openapi" / "released.json"
 JOB = {"$ref": "#/components/schemas/Job"}
 """In an answer it is the one that was sent: it takes new values when a request does."""
 WIDEST = {"int64", "double"}
@@ -164,7 +164,7 @@ def _kinds(schema: Schema, document: Schema) -> dict[str, Schema]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.contract.breaking", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.breaking", description=__doc__)
     parser.add_argument("--release", action="store_true", help="release what is served now")
     if parser.parse_args().release:
         RELEASED.write_bytes(served())
