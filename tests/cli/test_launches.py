@@ -105,7 +105,7 @@ def test_a_gate_points_at_the_line_of_the_launch_file(run: Run, toml: Path) -> N
     done = run(f"fit-check {toml} --gpu H100-80GB --format sarif")
     (result,) = json.loads(done.out)["runs"][0]["results"]
     region = result["locations"][0]["physicalLocation"]["region"]
-    assert region == {"startLine": 6}
+    assert region == {"startLine": 6, "startColumn": 1, "endLine": 6, "endColumn": 13}
 
 
 def test_jobs_and_launches_go_together(run: Run, toml: Path) -> None:

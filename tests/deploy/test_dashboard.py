@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,9 @@ def answers(url: str) -> bool:
 
 
 def traffic(url: str) -> None:
-    """Requests of every kind: answered, refused, and one too many at once."""
+    """Requests of every kind: answered, refused, and one too many at once. What was answered before
+    is answered again however busy a service is, so each of these is new.
+    """
     with httpx.Client(base_url=url) as client:
         for job in (FITS, TIGHT, DOES_NOT_FIT, {}):
             client.post("/v1/estimate", json=job)
@@ -136,12 +139,15 @@ def traffic(url: str) -> None:
         refused = False
         while not refused:
             assert time.monotonic() < deadline
+            new = {"policy": {"headroom_bytes": time.monotonic_ns() % 2**20}}
             dear = threading.Thread(
-                target=lambda: httpx.post(f"{url}/v1/fit-check", json=LONGEST, timeout=30)
+                target=partial(httpx.post, f"{url}/v1/fit-check", json=LONGEST | new, timeout=30)
             )
             dear.start()
             while dear.is_alive():
-                refused |= client.post("/v1/fit-check", json=FITS, timeout=30).status_code == 503
+                new = {"policy": {"headroom_bytes": time.monotonic_ns() % 2**20}}
+                answer = client.post("/v1/fit-check", json=FITS | new, timeout=30)
+                refused |= answer.status_code == 503
 
 
 def test_every_query_is_answered_with_data(service: Service, prometheus: str) -> None:

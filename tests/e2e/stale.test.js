@@ -58,7 +58,7 @@ scenario("a card whose answer has not come has not the memory of the last", asyn
   await notThisRun(page, /on the way/);
   const legend = page.locator(".note.capacity");
   assert.match(await legend.innerText(), /^H100-80GB-SXM: 79\.1/);
-  assert.match(await page.locator(".map-axes .progress").innerText(), /0 of 42/);
+  assert.equal(await page.locator(".map-axes progress").count(), 1);
   letGo();
   await thisRun(page);
   assert.match(await legend.innerText(), /^B200: 1\d\d\.\d/);

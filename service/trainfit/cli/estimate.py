@@ -47,7 +47,7 @@ ACTIVATIONS = Parameter(
 VERBOSE = _output("Add every table behind the report.", "--verbose", "-v")
 TREE = _output("Print the modules of one stage instead.", "--tree")
 STAGE = _output("Pipeline rank of the tree. Unset: the one that binds.", "--stage", show=False)
-SUMMARY = _output("Print Megatron's one line, or one number of bytes, instead.", "--summary")
+SUMMARY = _output("Print one line or number instead.", "--summary")
 JSON = _output("Print what HTTP answers instead.", "--json")
 
 

@@ -12,7 +12,8 @@ type CompareQuestion = components["schemas"]["CompareQuestion"];
 const [url = "", jobFile = "", comparisonFile = ""] = argv.slice(2);
 const job: Job = JSON.parse(readFileSync(jobFile, "utf8"));
 const comparison: CompareQuestion = JSON.parse(readFileSync(comparisonFile, "utf8"));
-const client = createClient<paths>({ baseUrl: url });
+// Of an operation that may answer in plain text, the answers in JSON.
+const client = createClient<paths, `application/${string}`>({ baseUrl: url });
 
 const estimate = await client.POST("/v1/estimate", { body: job });
 if (estimate.error !== undefined) throw new Error(estimate.error.detail);

@@ -91,7 +91,7 @@ def test_options_of_accelerate_are_for_its_format() -> None:
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
-        ("torchrun --nproc_per_node gpu t.py", "how many GPUs a machine has"),
+        ("torchrun --nproc_per_node gpu t.py", "the number of GPUs of a machine"),
         ("torchrun --nproc_per_node $N t.py", "N is not set; give it in env"),
         ("torchrun --nnodes 1:4 t.py", "from 1 to 4 nodes"),
         ("torchrun --nproc_per_node none t.py", "it is no number"),

@@ -75,12 +75,13 @@ def fused_product(
     adapters = step.sizes.adapters
     assert adapters is not None
     rank, (rows, features), inputs = adapters.rank, y.shape, x.shape[-1]
+    dropped_inputs = {*parts.saves} - {x}
     parts.borrows.append(step.tensor("low-rank product", rows, rank, width=x.width))
     if step.sizes.autocast and adapters.element_bytes > x.width:
         narrow = step.tensor("adapter in the narrow type", rank, inputs + features, width=x.width)
         parts.saves.append(narrow)
         parts.backward.append(step.tensor("adapter's gradient in it", *narrow.shape))
-    for left in {each for each in parts.saves if each.name == "what a dropout leaves"}:
+    for left in dropped_inputs:
         parts.backward.append(step.passed_back(left, "gradient of what a dropout leaves"))
     for side in (inputs, features):
         gradient = step.tensor("adapter's gradient", rank, side, width=adapters.element_bytes)
