@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import httpx
 import pytest
 
 from tests.hostile import HOSTILE, Request
-from tests.processes import children, proportional_bytes, threads
+from tests.processes import children, cpu_seconds, proportional_bytes, threads
 from tests.serving import Service, started_service
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 from trainfit.api.work import LEFT_SECONDS
@@ -91,7 +92,7 @@ async def test_all_at_once_they_are_answered_or_ended_and_others_are_answered_me
         if (outcome[0] >= 500 and outcome[0] != 503) or outcome[1] > SECONDS
     } == {}
     assert livez < 1
-    assert peak < 400 * MIB
+    assert peak < 450 * MIB
     settled(service)
     assert threads(pid) <= before
 
@@ -105,16 +106,17 @@ async def test_alone_it_is_refused_for_what_it_is(service: Service, name: str) -
 
 
 async def test_a_caller_who_hangs_up_ends_the_work(service: Service) -> None:
+    """By then at the latest, a search of two minutes among it."""
     settled(service)
-    before = set(tree(service))
     path, body = HOSTILE["the longest sequence of two thousand layers"]
     async with httpx.AsyncClient(base_url=service.url) as client:
-        with pytest.raises(httpx.ReadTimeout):
-            await client.post(path, json=body, timeout=0.5)
-    end = time.monotonic() + START_SECONDS + 3 * LEFT_SECONDS
-    while before <= set(tree(service)):
-        assert time.monotonic() < end
-        await asyncio.sleep(0.1)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await client.post(path, json=body, headers={"accept": "text/event-stream"})
+    await asyncio.sleep(START_SECONDS + 3 * LEFT_SECONDS)
+    before = sum(map(cpu_seconds, tree(service)))
+    await asyncio.sleep(1)
+    assert sum(map(cpu_seconds, tree(service))) - before < 0.1
     settled(service)
 
 
