@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,8 +18,10 @@ from hypothesis import strategies as st
 
 from trainfit.api.app import create_app
 from trainfit.api.examples import LLAMA_8B
+from trainfit.api.routes import mcp
 from trainfit.api.settings import Settings
 from trainfit.mcp import endpoint
+from trainfit.mcp.endpoint import Endpoint
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -175,3 +178,25 @@ def test_who_never_asks_pays_nothing() -> None:
         "assert not {'mcp', 'mcp_types', 'sse_starlette', 'httpx2', 'jwt'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+async def test_loading_that_takes_long_is_answered_in_time_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load = mcp._load
+
+    def slowly(app: FastAPI) -> Endpoint:
+        time.sleep(1)
+        return load(app)
+
+    monkeypatch.setattr(mcp, "_load", slowly)
+    app = create_app(Settings(request_timeout_seconds=0.3))
+    async with AsyncClient(transport=ASGITransport(app), base_url="http://service") as client:
+        late = await client.post("/mcp", json=PING)
+        assert late.status_code == 503
+        assert late.headers["retry-after"] == "1"
+        assert late.json()["type"] == "/problems/timed-out"
+        assert not app.state.mcp.done()
+        await app.state.mcp
+        assert (await client.post("/mcp", json=PING)).status_code == 200
+    await app.state.workers.aclose()

@@ -1,6 +1,7 @@
 """What a request passes on its way to an operation, before anything of its body is read."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from ipaddress import IPv6Network, ip_address
 from time import perf_counter
 from typing import Any
@@ -54,20 +55,28 @@ class Operation(APIRoute):
         answer = super().get_route_handler()
 
         async def answer_in_time(request: Request) -> Response:
-            settings: Settings = request.app.state.settings
-            deadlines: Deadlines = request.app.state.deadlines
-            seconds = settings.request_timeout_seconds
-            try:
-                left = seconds - (perf_counter() - request.state.begun)
-                with request.app.state.admission:
-                    async with deadlines.within(left):
-                        return await answer(request)
-            except DeadlinePassedError:
-                detail = f"there was no answer within {seconds:g} s"
-                late = problem(TIMED_OUT, detail, retry_after_seconds=RETRY_SECONDS)
-                raise ProblemError(late) from None
+            with request.app.state.admission:
+                async with in_time(request):
+                    return await answer(request)
 
         return answer_in_time
+
+
+@asynccontextmanager
+async def in_time(request: Request) -> AsyncIterator[None]:
+    """Allows what it encloses the time that is left of a request's. Raises ProblemError once that
+    is over.
+    """
+    settings: Settings = request.app.state.settings
+    deadlines: Deadlines = request.app.state.deadlines
+    seconds = settings.request_timeout_seconds
+    try:
+        async with deadlines.within(seconds - (perf_counter() - request.state.begun)):
+            yield
+    except DeadlinePassedError:
+        detail = f"there was no answer within {seconds:g} s"
+        late = problem(TIMED_OUT, detail, retry_after_seconds=RETRY_SECONDS)
+        raise ProblemError(late) from None
 
 
 def identify(scope: Scope) -> str | None:

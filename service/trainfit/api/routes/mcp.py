@@ -24,7 +24,7 @@ from trainfit.api.json_body import JsonRequest, JsonRoute
 from trainfit.api.kinds import INVALID_MESSAGE, ORIGIN_NOT_ALLOWED
 from trainfit.api.middleware import LastResort
 from trainfit.api.models import TOKEN_HEADER
-from trainfit.api.operation import Handler
+from trainfit.api.operation import Handler, in_time
 from trainfit.api.settings import Settings
 from trainfit.mcp.tools import TOOLS
 from trainfit.questions.problems import problem
@@ -58,7 +58,8 @@ async def mcp(request: JsonRequest, message: Annotated[Any, Body()]) -> Response
     _check_origin(request)
     if not _is_message(message):
         raise ProblemError(problem(INVALID_MESSAGE, WANTED))
-    endpoint = await _endpoint(request.app)
+    async with in_time(request):
+        endpoint = await _endpoint(request.app)
     return endpoint.answer(await request.body())
 
 
@@ -91,12 +92,17 @@ async def _endpoint(app: FastAPI) -> Endpoint:
 
 
 def _load(app: FastAPI) -> Endpoint:
-    from trainfit.mcp.endpoint import Endpoint
+    gc.disable()  # to look for garbage among all that is loaded would hold up callers
+    try:
+        from trainfit.mcp.endpoint import Endpoint
 
-    operations = _operations(app)
-    document = get_openapi(title="", version="", routes=[*operations.values()])
-    gc.freeze()  # as all that was loaded before
-    return Endpoint(document, _asking(operations))
+        operations = _operations(app)
+        document = get_openapi(title="", version="", routes=[*operations.values()])
+        endpoint = Endpoint(document, _asking(operations))
+        gc.freeze()  # as all that was loaded before
+        return endpoint
+    finally:
+        gc.enable()
 
 
 def _operations(app: FastAPI) -> dict[str, JsonRoute]:
