@@ -1,4 +1,5 @@
-"""Tutorials: files that a reader is told to write are written, and commands to type are typed.
+"""Tutorials, and the skill for agents: files that a reader is told to write are written, and
+commands to type are typed.
 
 A listing with a title is a file, and one of `console` is commands with what they print: all of a
 page in one folder, at a terminal of 80 columns.
@@ -24,8 +25,9 @@ import httpx
 import trainfit
 from tools.docs.terminal import ROOT, surroundings
 
-TUTORIALS = tuple(
-    ROOT / "docs" / name for name in ("first-estimate.md", "ci-gate.md", "cluster.md")
+TUTORIALS = (
+    *(ROOT / "docs" / name for name in ("first-estimate.md", "ci-gate.md", "cluster.md")),
+    ROOT / "deploy/agents/trainfit/SKILL.md",
 )
 
 LISTING = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
