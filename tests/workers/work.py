@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
 
 def process() -> int:
     return os.getpid()
+
+
+def loaded() -> set[str]:
+    """The modules and packages that this process has loaded."""
+    return {*sys.modules}
 
 
 def double(number: int) -> int:

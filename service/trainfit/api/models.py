@@ -5,7 +5,8 @@ from typing import Annotated
 
 from fastapi import Header, Request
 
-from trainfit.questions.lookup import Lookup, Models
+from trainfit.questions.lookup import Lookup
+from trainfit.questions.models import Models
 from trainfit.specs.model import Model
 
 TOKEN_HEADER = "X-HF-Token"

@@ -4,7 +4,7 @@ itself or in a worker: it is given all that it needs, and what it returns can be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, NamedTuple
@@ -100,6 +100,11 @@ class Reply:
             "fewer jobs at once"
         )
         return replace(self, document=b"", problem=problem(TOO_COSTLY, detail))
+
+
+def bounded_reply(max_bytes: int, reply: Callable[..., Reply], *args: object) -> Reply:
+    """A reply of at most so many bytes, so that a worker hands over nothing that is not sent."""
+    return reply(*args).at_most(max_bytes)
 
 
 def estimate_at_once(

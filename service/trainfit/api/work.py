@@ -18,7 +18,7 @@ from trainfit.api.cost import Lane, has_launch, lane_of, size_of, too_long
 from trainfit.api.failures import ProblemError
 from trainfit.api.kinds import TOO_COSTLY
 from trainfit.api.metrics import metrics_of
-from trainfit.api.replies import Reply
+from trainfit.api.replies import Reply, bounded_reply
 from trainfit.api.settings import Settings
 from trainfit.api.warming import warm
 from trainfit.questions.dimensions import Find
@@ -53,13 +53,10 @@ async def reply_from(
 ) -> Reply:
     """The reply of a function to these arguments, counted. Raises ProblemError."""
     settings: Settings = request.app.state.settings
-    reply = await in_worker(request, lane, _short, settings.max_answer_bytes, function, *args)
+    reply = await in_worker(
+        request, lane, bounded_reply, settings.max_answer_bytes, function, *args
+    )
     return checked(request, reply)
-
-
-def _short(max_bytes: int, function: Callable[..., Reply], *args: object) -> Reply:
-    """In a worker, so that it hands over nothing that is not sent."""
-    return function(*args).at_most(max_bytes)
 
 
 def checked(request: Request, reply: Reply) -> Reply:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from trainfit.cli.app import main
+from collections.abc import Sequence
 
-__all__ = ["main"]
+
+def main(tokens: Sequence[str] | None = None) -> None:
+    """Run the command that was typed. What that takes is loaded only then: each worker of a service
+    loads the script that began it, and parses no commands.
+    """
+    from trainfit.cli.app import main as run
+
+    run(tokens)

@@ -3,95 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Iterable
 
 from trainfit.architectures.config import ConfigError
 from trainfit.catalog.configs import close_bundled_ids
 from trainfit.hub.entries import Found
 from trainfit.hub.errors import HubError, MissingRepoError, OfflineError
 from trainfit.hub.hub import Hub
-from trainfit.questions.dimensions import (
-    ResolvedModel,
-    UnknownModelError,
-    bundled_model,
-    from_hub,
-    from_package,
-)
-from trainfit.specs.architecture import ModelSpec
+from trainfit.questions.dimensions import UnknownModelError, bundled_model, from_hub
+from trainfit.questions.models import Models, Resolution, name_of
 from trainfit.specs.model import Model
-
-Named = tuple[str | None, str | None]
-Resolution = ResolvedModel | HubError | ConfigError | UnknownModelError
-"""What a model of the Hub is resolved to, or why not."""
-
-
-MAX_SPECS = 512
-_SPECS: dict[Named, ModelSpec] = {}
-"""The dimensions that commits of the Hub stand for, in a process that was sent them."""
-
-
-class Models:
-    """What models of the Hub were resolved to, or why not; those of the package are found there.
-    It can be sent to another process, which keeps one of each model that it was sent.
-    """
-
-    def __init__(self, results: Mapping[Named, Resolution]) -> None:
-        self._results = results
-
-    def __call__(self, model: Model) -> ResolvedModel:
-        """The model. Raises UnknownModelError, ConfigError and HubError."""
-        result = self._results.get(_named(model))
-        if result is None:
-            return from_package(model)
-        if isinstance(result, Exception):
-            raise result.with_traceback(None)
-        return result
-
-    def __getstate__(self) -> dict[Named, ResolvedModel | _Raised]:
-        return {
-            name: _Raised.of(each) if isinstance(each, Exception) else each
-            for name, each in self._results.items()
-        }
-
-    def __setstate__(self, state: dict[Named, ResolvedModel | _Raised]) -> None:
-        self._results = {
-            name: each.error() if isinstance(each, _Raised) else _the_one(each)
-            for name, each in state.items()
-        }
-
-
-class _Raised(NamedTuple):
-    """An error that is made anew, whatever its class asks to be made of."""
-
-    kind: type[Exception]
-    args: tuple[Any, ...]
-    values: dict[str, Any]
-
-    @classmethod
-    def of(cls, error: Exception) -> _Raised:
-        return cls(type(error), error.args, vars(error))
-
-    def error(self) -> Any:
-        error = self.kind.__new__(self.kind, *self.args)
-        vars(error).update(self.values)
-        return error
-
-
-def _the_one(model: ResolvedModel) -> ResolvedModel:
-    """A model that was sent, with the dimensions that were sent first for the same commit, so that
-    what was worked out for them is found again.
-    """
-    source = model.source
-    if source.source == "bundled" and source.name is not None:
-        return from_package(Model(hf_id=source.name))
-    if source.revision is None:
-        return model
-    if len(_SPECS) >= MAX_SPECS:
-        _SPECS.clear()
-    spec = _SPECS.setdefault((source.name, source.revision), model.spec)
-    return replace(model, spec=spec)
 
 
 class Lookup:
@@ -108,7 +29,7 @@ class Lookup:
 
         A caller's own `token` opens models that are gated or private.
         """
-        named = {_named(each): each for each in models if each.hf_id is not None}
+        named = {name_of(each): each for each in models if each.hf_id is not None}
         if len(named) == 1:
             ((name, model),) = named.items()
             results = {name: await self._looked_up(model, token)}
@@ -128,7 +49,7 @@ class Lookup:
         if model.hf_id is not None:
             found = await self._hub.recall(model.hf_id, model.revision)
             if found is not None:
-                return Models({_named(model): _resolution(model, found)})
+                return Models({name_of(model): _resolution(model, found)})
         return Models({})
 
     async def _looked_up(self, model: Model, token: str | None) -> Resolution:
@@ -155,7 +76,3 @@ def _resolution(model: Model, outcome: Found | HubError) -> Resolution:
         assert model.hf_id is not None
         return UnknownModelError(str(outcome), close_bundled_ids(model.hf_id))
     return outcome
-
-
-def _named(model: Model) -> Named:
-    return model.hf_id, model.revision
