@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
+	--no-header --no-annotate --no-strip-extras --no-emit-index-url --no-emit-find-links
 
 # Every start of a process would compile all that it imports, where the surroundings say so.
 unexport PYTHONDONTWRITEBYTECODE

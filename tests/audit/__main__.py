@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 VULNERABLE = "pyyaml==5.3"
 """CVE-2020-1747."""
 
-PIN = re.compile(r"^([a-z0-9.-]+)(?:\[[a-z,-]+\])?==([^\s+]+)", re.MULTILINE)
+PIN = re.compile(r"^([a-z0-9.-]+)(?:\[[a-z, -]+\])?==([^\s+]+)", re.MULTILINE)
 """Without what follows a plus: a local build of a version, of which a database does not know."""
 
 

@@ -142,7 +142,8 @@ def test_every_version_of_every_lock_is_asked_for_once() -> None:
     for lock in LOCKS:
         for line in lock.read_text().splitlines():
             if not line.startswith(" "):
-                name, _, version = line.split()[0].partition("==")
-                assert f"{name.partition('[')[0]}=={version.partition('+')[0]}" in pins
+                name, _, version = line.partition("==")
+                version = version.split()[0].partition("+")[0]
+                assert f"{name.partition('[')[0]}=={version}" in pins
     for each in asked:
         assert len({pin.partition("==")[0] for pin in each}) == len(each)
