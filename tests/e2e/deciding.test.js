@@ -65,8 +65,9 @@ scenario("a suggestion is applied with one click and taken back", async (page) =
 });
 
 scenario("a service too busy to suggest is not one that found nothing", async (page) => {
+  let busy = true;
   await page.route("**/v1/fit-check", async (route) => {
-    if (!route.request().postDataJSON().suggest) return route.continue();
+    if (!busy || !route.request().postDataJSON().suggest) return route.continue();
     const problem = {
       type: "/problems/overloaded",
       title: "The service is busy",
@@ -82,8 +83,12 @@ scenario("a service too busy to suggest is not one that found nothing", async (p
     });
   });
   await open(page, DEEPSEEK);
-  await page.getByText("The service did not say what would help.").waitFor();
+  await page.getByText("The service had no time to look for changes.").waitFor();
   assert.equal(await page.getByText("No change was found").count(), 0);
+  await page.locator(".chip.fits, .chip.tight, .chip.does_not_fit").first().waitFor();
+  busy = false;
+  await page.getByRole("button", { name: "Look again" }).click();
+  await page.locator(".suggestions tbody tr").first().waitFor();
 });
 
 scenario("the map fills, and a cell is used", async (page) => {

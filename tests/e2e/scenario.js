@@ -53,10 +53,13 @@ export function scenario(name, act, { viewport = DESK, colorScheme } = {}) {
   });
 }
 
+/** What is waited for is seconds away, but for a machine on which much else runs. */
+const PATIENCE_MS = 60_000;
+
 /** A page in a profile of its own. @returns {Promise<Page>} */
 async function fresh() {
   const context = await browser.newContext();
-  context.setDefaultTimeout(15_000);
+  context.setDefaultTimeout(PATIENCE_MS);
   return context.newPage();
 }
 

@@ -22,6 +22,8 @@ HERE = Path(__file__).parent
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
 """What a message may hold and XML may not."""
 KEY = new_key()
+UNHURRIED = {"TRAINFIT_REQUEST_TIMEOUT_SECONDS": "120", "TRAINFIT_WORKER_CPU_SECONDS": "60"}
+"""So that no answer is cut because much else runs on the machine."""
 SERVICES = {
     "ORIGIN_WITH_KEY": {"TRAINFIT_API_KEYS": str(named("e2e", KEY))},
     "ORIGIN_WITH_LIMIT": {"TRAINFIT_RATE_LIMIT": "4", "TRAINFIT_RATE_LIMIT_WINDOW_SECONDS": "4"},
@@ -40,7 +42,7 @@ FILES = {path.name: scenarios(path) for path in sorted(HERE.glob("*.test.js"))}
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     log = tmp_path_factory.mktemp("service") / "log"  # a pipe that nobody reads would fill
-    with running_service(log) as service:
+    with running_service(log, **UNHURRIED) as service:
         yield service
 
 
@@ -60,7 +62,9 @@ def outcomes(
             needed_guide()
         with ExitStack() as stack:
             others = {
-                f"PAGE_{name}": stack.enter_context(running_service(logs / name, **settings)).url
+                f"PAGE_{name}": stack.enter_context(
+                    running_service(logs / name, **UNHURRIED, **settings)
+                ).url
                 for name, settings in SERVICES.items()
                 if name in path.read_text()
             }

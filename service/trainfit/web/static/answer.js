@@ -92,7 +92,7 @@ function Refused({ problem, before, again, apply }) {
 }
 
 /** @param {Props & {answer: Answer, cardName: string}} props */
-function Cards({ store, state, answers, answer, stale, cardName, known }) {
+function Cards({ store, state, question, answers, answer, stale, cardName, known }) {
   const { estimate, fit, job } = answer;
   const { stages, binding } = estimate;
   const selected = Math.min(state.stage ?? binding.pp_rank, stages.length - 1);
@@ -117,7 +117,7 @@ function Cards({ store, state, answers, answer, stale, cardName, known }) {
     </section>
     ${fit && !stale?.refused && !stale?.apart &&
     html`<${Suggestions} ...${{ verdict: fit.verdict, apply }}
-      suggestions=${answers.suggestions} />`}
+      suggestions=${answers.suggestions} again=${() => question.lookAgain()} />`}
     ${job.gpu && html`<${StepTime} timed=${timed} />`}
     <${Ran} ...${{ job, apply, timed }} use=${(/** @type {State["job"]} */ next) =>
       use(store, next)} />

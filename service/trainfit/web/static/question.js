@@ -73,19 +73,30 @@ export class Question {
   }
 
   /** What helps to decide. @param {Asked} asked @param {AbortSignal} signal */
-  async #decide(asked, signal) {
-    const { suggestions, refusal } = this.answers.value;
-    try {
-      const [found, helpful] = await Promise.all([
-        probe(asked, signal),
-        refusal ? suggestions : suggested(asked, signal),
-      ]);
-      if (signal.aborted) return;
-      this.answers.update({ outlook: { ...asked, found }, suggestions: helpful });
-    } catch (error) {
-      if (signal.aborted || problemOf(error) === null) return;
-      this.answers.update({ outlook: null, suggestions: suggestions ?? "unanswered" });
-    }
+  #decide(asked, signal) {
+    this.#probe(asked, signal);
+    if (!this.answers.value.refusal) this.#suggest(asked, signal);
+  }
+
+  /** @param {Asked} asked @param {AbortSignal} signal */
+  async #probe(asked, signal) {
+    const found = await probe(asked, signal).catch(() => null);
+    if (!signal.aborted) this.answers.update({ outlook: found && { ...asked, found } });
+  }
+
+  /** Looks once more for what would help the question that stands there. */
+  lookAgain() {
+    const { answer } = this.answers.value;
+    this.answers.update({ suggestions: null });
+    if (answer) this.#suggest(answer, this.under_way.signal);
+  }
+
+  /** @param {Asked} asked @param {AbortSignal} signal */
+  async #suggest(asked, signal) {
+    const suggestions = await suggested(asked, signal).catch(
+      () => /** @type {const} */ ("unanswered"),
+    );
+    if (!signal.aborted) this.answers.update({ suggestions });
   }
 }
 

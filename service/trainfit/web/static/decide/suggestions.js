@@ -14,10 +14,10 @@ const FEW = 4;
 
 /**
  * @param {{suggestions: Suggestion[] | "unanswered" | null,
- *   verdict: import("trainfit").Verdict, apply: ((patch: Change[]) => void) | null}} props
- *   `apply`: null while the job is another
+ *   verdict: import("trainfit").Verdict, apply: ((patch: Change[]) => void) | null,
+ *   again: () => void}} props `apply`: null while the job is another
  */
-export function Suggestions({ suggestions: found, verdict, apply }) {
+export function Suggestions({ suggestions: found, verdict, apply, again }) {
   const [all, setAll] = useState(false);
   const suggestions = found === "unanswered" ? null : found;
   return html`<section class=${`card suggestions ${verdict === "fits" ? "idle" : "roomy"}`}
@@ -27,7 +27,8 @@ export function Suggestions({ suggestions: found, verdict, apply }) {
     ${verdict !== "fits" && suggestions === null &&
     html`<p class="note" role="status">${found === null
       ? "Looking for changes …"
-      : "The service did not say what would help. A change of any field asks it again."}</p>`}
+      : html`The service had no time to look for changes.
+        ${" "}<button type="button" disabled=${!apply} onClick=${again}>Look again</button>`}</p>`}
     ${verdict !== "fits" && suggestions?.length === 0 &&
     html`<p class="note">No change was found that saves memory.</p>`}
     ${suggestions !== null &&
