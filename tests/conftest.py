@@ -31,13 +31,18 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Keep the tests of a file in one process unless they say otherwise, as what they share is made
+    for each process. xdist reads the groups before this file's other hooks see the items.
+    """
+    if item.get_closest_marker("xdist_group") is None:
+        item.add_marker(pytest.mark.xdist_group(item.location[0]))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the longest first, and keep those of a file in one process unless they say otherwise."""
+    """Sort the longest first."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.location[0]))
 
 
 @pytest.fixture(scope="session", autouse=True)

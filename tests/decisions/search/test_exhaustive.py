@@ -29,7 +29,7 @@ SPACES: dict[str, dict[str, Any]] = {
     "dense, megatron": {"parallelism": {"num_gpus": 8}},
     "experts, megatron": {
         "model": {"hf_id": "mistralai/Mixtral-8x7B-v0.1"},
-        "parallelism": {"num_gpus": 32, "cp": 1, "etp": 1},
+        "parallelism": {"num_gpus": 16, "cp": 1, "etp": 1},
         "gpu": "H100-80GB",
     },
     "latent attention, megatron": {
