@@ -30,7 +30,10 @@ OPERATIONS = {
     for operation in path.values()
 }
 """Whether each takes a body."""
-READ_A_JOB = {"fitCheck", "compare", "estimateBatch", "ledger", "jobToLaunch", "search"}
+READ_A_JOB = {
+    *("fitCheck", "compare", "estimateBatch", "ledger", "jobToLaunch", "search"),
+    *("trace", "traceSnapshot"),
+}
 """Read the same job as `estimate`, where each of its fields is given each kind of wrong value."""
 CASES = 60
 """At least so many are sent where there is a body, which can be wrong in more ways than these."""
