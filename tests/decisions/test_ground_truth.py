@@ -14,28 +14,37 @@ from tests.accuracy.schemas import outcomes_of
 from tests.accuracy.test_corpus import CORPUS, rows
 from trainfit.decisions.verdict import Verdict, verdict
 from trainfit.estimator.results import Estimate
-from trainfit.questions.estimate import price
+from trainfit.questions.estimate import plan_of, price
 from trainfit.resolve.findings import RefusedError
+from trainfit.specs.job import Job
 
 Row = dict[str, Any]
 
 
-@cache
-def priced() -> dict[str, list[tuple[float, Estimate]]]:
-    """Complete runs that can be priced: what each measured stage took, in bytes, and the estimate
-    of that stage alone.
-    """
+def runs() -> dict[str, tuple[Row, Job]]:
+    """Complete runs that can be priced."""
     found = {}
     for row in rows(CORPUS / "measured.jsonl"):
         if not row["complete"]:
             continue
         try:
             measured.check_trusted(row)
-            estimate = price(measured.job_of(row))
+            job = measured.job_of(row)
+            plan_of(job)
         except (UnusableRowError, RefusedError):
             continue
-        found[row["id"]] = list(peaks(row["measured"], estimate))
+        found[row["id"]] = row["measured"], job
     return found
+
+
+RUNS = runs()
+
+
+@cache
+def priced(name: str) -> list[tuple[float, Estimate]]:
+    """What each measured stage of a run took, in bytes, and the estimate of that stage alone."""
+    figures, job = RUNS[name]
+    return list(peaks(figures, price(job)))
 
 
 def peaks(figures: Row, estimate: Estimate) -> list[tuple[float, Estimate]]:
@@ -60,21 +69,21 @@ def peaks(figures: Row, estimate: Estimate) -> list[tuple[float, Estimate]]:
 def verdicts(name: str, ratio: float, more_gib: float) -> list[Verdict]:
     """On a card of so many times the measured peak, and so much more."""
     return [
-        verdict(estimate, round(ratio * peak + more_gib * GIB)) for peak, estimate in priced()[name]
+        verdict(estimate, round(ratio * peak + more_gib * GIB)) for peak, estimate in priced(name)
     ]
 
 
-@pytest.mark.parametrize("name", priced())
+@pytest.mark.parametrize("name", RUNS)
 def test_what_a_run_took_does_not_fit_in_less(name: str) -> None:
     assert "fits" not in verdicts(name, 0.97, 0)
 
 
-@pytest.mark.parametrize("name", priced())
+@pytest.mark.parametrize("name", RUNS)
 def test_a_run_fits_with_room_for_contexts_and_communicators(name: str) -> None:
     assert set(verdicts(name, 1.25, 12)) == {"fits"}
 
 
-@pytest.mark.parametrize("name", priced())
+@pytest.mark.parametrize("name", RUNS)
 def test_a_run_that_took_place_is_not_turned_away(name: str) -> None:
     assert "does_not_fit" not in verdicts(name, 1.1, 4)
 
@@ -90,7 +99,7 @@ def test_every_complete_run_is_held(framework: str) -> None:
         if row["complete"] and framework in row["framework"].casefold()
     }
     assert len(complete) == HELD[framework]
-    assert complete <= set(priced())
+    assert complete <= RUNS.keys()
 
 
 def test_what_is_known_to_run_is_not_turned_away() -> None:
