@@ -38,6 +38,24 @@ UNDERSTOOD = [
         "--data-parallel-sharding-strategy optim_grads_params",
     ),
     (
+        f"{QWEN} --gpus 8 --framework transformers --zero 2 --qlora",
+        f"{QWEN} --num-gpus 8 --framework transformers --data-parallel-engine deepspeed "
+        "--data-parallel-sharding-strategy optim_grads --peft lora --peft-quantization nf4",
+    ),
+    (
+        f"{QWEN} --gpus 8 --zero 2 --qlora",
+        f"{QWEN} --num-gpus 8 --framework transformers --data-parallel-engine deepspeed "
+        "--data-parallel-sharding-strategy optim_grads --peft lora --peft-quantization nf4",
+    ),
+    (
+        f"{QWEN} --framework transformers --lora 16",
+        f"{QWEN} --framework transformers --peft lora --lora-r 16",
+    ),
+    (
+        f"{QWEN} --lora --framework transformers --lora-rank 64",
+        f"{QWEN} --framework transformers --peft lora --lora-r 64",
+    ),
+    (
         f"{QWEN} --gpus 8 --fsdp",
         f"{QWEN} --num-gpus 8 --framework transformers --data-parallel-engine fsdp2 "
         "--data-parallel-sharding-strategy optim_grads_params",

@@ -23,6 +23,7 @@ SAME: Mapping[str, str] = {
         "--precision": "dtype mixed-precision",
         "--attention-backend": "attn-implementation attn",
         "--no-add-bias-linear": "disable-bias-linear",
+        "--lora-r": "lora-rank lora-dim peft-r peft-rank",
     }.items()
     for other in (f"--{each}" for each in others.split())
 }
@@ -49,9 +50,9 @@ SHARDING: Mapping[str, Mapping[str, str]] = {
 """The values of each, and what data-parallel ranks then share."""
 
 SHORT: Mapping[str, str] = {
-    "--ddp": "--framework transformers --data-parallel-engine ddp",
+    "--ddp": "--data-parallel-engine ddp",
     "--lora": "--peft lora",
-    "--qlora": "--framework transformers --peft lora --peft-quantization nf4",
+    "--qlora": "--peft lora --peft-quantization nf4",
     "--bf16": "--precision bf16",
     "--fp16": "--precision fp16",
     "--fp8": "--precision fp8",
@@ -60,6 +61,9 @@ SHORT: Mapping[str, str] = {
     "--use-flash-attn": "--attention-backend flash",
 }
 """What stands for other flags whoever runs the step."""
+
+OF_TRANSFORMERS = (*SHARDING, "--ddp", "--qlora")
+"""What says that transformers run the step, where nothing else says who does."""
 
 CHECKPOINTING = ("--gradient-checkpointing", "--activation-checkpointing")
 FULL = "--recompute-granularity full"
@@ -90,6 +94,7 @@ def understood(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """
     command, *rest = words
     framework = _framework(rest)
+    named = any(word.partition("=")[0] == "--framework" for word in rest)
     models: list[str] = []
     made: list[str] = []
     told: list[str] = []
@@ -107,6 +112,8 @@ def understood(words: Sequence[str]) -> tuple[list[str], list[str]]:
         elif name in NODES:
             raise RefusedCommandError(_nodes(name, value or next(ahead, "")))
         elif read := _read(name, value, framework):
+            if name in OF_TRANSFORMERS and not named:
+                read, named = f"--framework transformers {read}", True
             made += read.split()
             told.append(f"{' '.join([name, *([value] if value else [])])} is read as {read}")
         else:
@@ -115,18 +122,20 @@ def understood(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _apart(words: Sequence[str]) -> Iterator[str]:
-    """The words, with the value of what shares data-parallel state in one with its name."""
+    """The words, with the value of what shares data-parallel state, or the rank of adapters, in one
+    with its name.
+    """
     previous: str | None = None
     for word in words:
         if previous is not None:
-            known = word in SHARDING[previous] or (
-                not word.startswith("-") and previous == "--zero"
+            known = word in SHARDING.get(previous, ()) or (
+                not word.startswith("-") if previous == "--zero" else word.isdecimal()
             )
             yield f"{previous}={word}" if known else previous
             previous = None
             if known:
                 continue
-        if word in SHARDING:
+        if word in SHARDING or word == "--lora":
             previous = word
         else:
             yield word
@@ -140,8 +149,7 @@ def _framework(words: Sequence[str]) -> str | None:
         name, sign, value = word.partition("=")
         if name == "--framework":
             return value if sign else following
-    implied = (*SHARDING, "--ddp", "--qlora")
-    others = any(word.partition("=")[0] in implied for word in words)
+    others = any(word.partition("=")[0] in OF_TRANSFORMERS for word in words)
     return "transformers" if others else None
 
 
@@ -149,7 +157,7 @@ def _read(name: str, value: str, framework: str | None) -> str | None:
     if name in CHECKPOINTING:
         return MEGATRON_FULL if framework in (None, "megatron") else FULL
     if name in SHORT:
-        return SHORT[name]
+        return f"{SHORT[name]} --lora-r {value}" if name == "--lora" and value else SHORT[name]
     if name not in SHARDING:
         return None
     values = SHARDING[name]
@@ -160,7 +168,7 @@ def _read(name: str, value: str, framework: str | None) -> str | None:
     if framework != "transformers":
         return strategy
     engine = "deepspeed" if name == "--zero" else "fsdp2"
-    return f"--framework transformers --data-parallel-engine {engine} {strategy}"
+    return f"--data-parallel-engine {engine} {strategy}"
 
 
 def _nodes(name: str, value: str) -> str:
