@@ -380,6 +380,7 @@ async def test_what_a_model_resolves_to(serve: Serve, fake: FakeHub) -> None:
     defaulted = {each["pointer"]: each["value"] for each in summary["defaulted"]}
     assert defaulted["/attention_bias"] is False
     assert not defaulted.keys() & {f"/{name}" for name in config}
+    assert summary["config"] == config
 
 
 async def test_a_commit_has_no_age(serve: Serve, fake: FakeHub) -> None:

@@ -50,12 +50,31 @@ scenario("a pasted config.json is answered, and travels in the address", async (
   await page.getByRole("button", { name: "config.json" }).click();
   await page.getByLabel("Contents of config.json").fill(JSON.stringify(config));
   await page.getByText("1.1 B parameters").waitFor();
+  await page.getByText("3 keys left to its class").click();
+  await page.getByText("tie_word_embeddings").waitFor();
   await settled(page);
   const words = await verdict(page);
   const again = await page.context().newPage();
   await again.goto(page.url());
   await settled(again);
   assert.equal(await verdict(again), words);
+});
+
+scenario("layers and experts of a chosen model are changed in place", async (page) => {
+  await open(page, "model.hf_id=openai/gpt-oss-20b&parallelism.num_gpus=8&gpu=H100-80GB-SXM");
+  const words = await verdict(page);
+  await page.getByRole("button", { name: "Change its layers, vocabulary or experts" }).click();
+  await page.getByLabel("num local experts").fill("16");
+  await page.getByLabel("num hidden layers").fill("12");
+  await page.getByText("6.3 B parameters, 2.7 B active").waitFor();
+  await settled(page);
+  const text = await page.getByLabel("Contents of config.json").inputValue();
+  assert.equal(JSON.parse(text).layer_types.length, 12);
+  assert.notEqual(await verdict(page), words);
+  await page.getByLabel("num hidden layers").fill("");
+  await page.locator(".not-this-run").getByText("num hidden layers is not a number yet").waitFor();
+  await page.goBack();
+  await page.getByText("20.9 B parameters").waitFor();
 });
 
 scenario("the commands ask what the page asks", async (page) => {

@@ -63,6 +63,7 @@ export interface Questions {
   "page/ask/popular.json": undefined;
   "v1/models": undefined;
   "v1/gpus": undefined;
+  "v1/models:resolve": Body<"resolveModel">;
   "v1/estimate": Body<"estimate">;
   "v1/fit-check": Body<"fitCheck">;
   "v1/compare": Body<"compare">;
@@ -83,6 +84,7 @@ export interface Answers {
   "page/ask/presets.json": { name: string; source: string; job: Job }[];
   "v1/models": Answer<"listModels">;
   "v1/gpus": Answer<"listGpus">;
+  "v1/models:resolve": Answer<"resolveModel">;
   "v1/estimate": Answer<"estimate">;
   "v1/fit-check": Answer<"fitCheck">;
   "v1/compare": Answer<"compare">;

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
+import { resized } from "../../service/trainfit/web/static/ask/resized.js";
 import { fromAddress, toAddress } from "../../service/trainfit/web/static/job/address.js";
 import { differences, layoutOf } from "../../service/trainfit/web/static/job/difference.js";
 import { held } from "../../service/trainfit/web/static/decide/reconciled.js";
@@ -26,6 +27,23 @@ test("the default of a field is known, of several kinds or of one", async () => 
   assert.equal(schema.field("/training/precision", "megatron")?.default, "bf16");
   assert.equal(schema.field("/training/seq_length", "megatron")?.default, 4096);
   assert.equal(schema.field("/training/global_batch_size", "megatron")?.default, undefined);
+});
+
+test("lists of a config.json go on as they were given, however layers are changed", () => {
+  const layer_types = ["window", "window", "all", "window", "window", "all", "window"];
+  const text_config = { num_hidden_layers: 7, layer_types, eos_token_id: [1, 2] };
+  const given = { text_config, sizes: [0, 1, 2, 3, 4, 5, 6] };
+  const pointer = "/text_config/num_hidden_layers";
+  const less = resized(given, given, pointer, 2);
+  assert.deepEqual(at(less, "/text_config/layer_types"), layer_types.slice(0, 2));
+  const more = resized(less, given, pointer, 9);
+  assert.deepEqual(at(more, "/text_config/layer_types"), [...layer_types, "window", "all"]);
+  assert.deepEqual(at(more, "/text_config/eos_token_id"), [1, 2]);
+  assert.deepEqual(at(more, "/sizes"), given.sizes);
+  assert.deepEqual(resized(given, given, "/text_config/vocab_size", 7).text_config, {
+    ...text_config,
+    vocab_size: 7,
+  });
 });
 
 test("an address holds the whole state", () => {

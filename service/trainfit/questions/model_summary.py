@@ -54,7 +54,8 @@ class ModelSummary:
     `revision` is a commit of the Hub, null where the Hub was not asked. `age_seconds` is how long
     ago the Hub confirmed it; null for a commit, which stays what it is. `stale`: that is too long
     ago to take it for granted. `quantization` is the method in which the weights are published;
-    the dimensions are those of the model without it.
+    the dimensions are those of the model without it. `config` is the config.json that was read,
+    null of a spec.
     """
 
     name: str | None
@@ -66,6 +67,7 @@ class ModelSummary:
     quantization: str | None
     architecture: Architecture
     defaulted: list[DefaultedKey]
+    config: dict[str, Any] | None
 
 
 def summarise(model: Model, resolved: ResolvedModel) -> ModelSummary:
@@ -83,6 +85,7 @@ def summarise(model: Model, resolved: ResolvedModel) -> ModelSummary:
         quantization=_quantization(config),
         architecture=_architecture(resolved.spec),
         defaulted=_defaulted(config) if model.spec is None else [],
+        config=dict(config) if model.spec is None else None,
     )
 
 

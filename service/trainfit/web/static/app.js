@@ -74,7 +74,7 @@ function AskColumn({ known, store, state, question, answers, stale, pace }) {
   const context = contextOf(known, store, answers, pace);
   const { answer, refusal } = answers;
   const problem = refusal?.problem;
-  const priced = answer?.job.model === state.job.model ? answer?.estimate.model : undefined;
+  const priced = answer?.job.model === state.job.model ? answer?.estimate : undefined;
   const estimate = answer && isOf(answer, state) ? answer.estimate : undefined;
   const retry = () => question.asked(state);
   const gated = problem?.type.endsWith("/gated-model") ?? false;
@@ -86,7 +86,7 @@ function AskColumn({ known, store, state, question, answers, stale, pace }) {
     <${Runs} ...${{ store, state }} answered=${estimate !== undefined && !stale} />
     <${FrameworkChoice} context=${context} />
     <${ModelChoice} ...${{ models: known.models, popular: known.popular }}
-      ...${{ context, gated, retry, priced }} />
+      ...${{ context, gated, retry }} estimate=${priced} />
     <${CardChoice} ...${{ gpus: known.gpus, context, keepFree }} headroom=${state.headroom} />
     <${Form} ...${{ context, estimate }} />
   </form>`;

@@ -3,12 +3,13 @@
 import { html } from "../vendor/htm-preact.js";
 import { useDraft } from "./drafts.js";
 import { textOf, Wrong } from "./input.js";
+import { CONFIG, ConfigSizes, LeftToItsClass } from "./resized.js";
 import { Unchanged } from "./unchanged.js";
 
-const CONFIG = "/model/hf_config";
-
-/** @param {{context: import("./field.js").Context}} props */
-export function Paste({ context }) {
+/** @param {{context: import("./field.js").Context,
+ *   left: import("trainfit").Estimate["defaults"]}} props `left`: what the config leaves open
+ */
+export function Paste({ context, left }) {
   const config = context.job.model.hf_config ?? undefined;
   const { draft, write, hold, leave, drop } = useDraft(CONFIG, CONFIG, context.job);
   const onInput = textOf((text) => {
@@ -24,6 +25,8 @@ export function Paste({ context }) {
       placeholder=${'{"model_type": "llama", …}'} onInput=${onInput} onBlur=${leave}
       value=${draft?.text ?? (config ? JSON.stringify(config, null, 2) : "")}></textarea>
     <${Wrong} of=${draft?.wrong} />
+    ${config && !draft?.wrong && html`<${ConfigSizes} ...${{ context, config }} />`}
+    ${config && html`<${LeftToItsClass} left=${left} />`}
     <${Unchanged} unless=${config} model=${context.job.model} />
   </div>`;
 }

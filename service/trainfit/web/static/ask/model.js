@@ -22,9 +22,10 @@ const WAYS = { search: "Search", paste: "config.json", spec: "Sizes", launch: "L
 
 /**
  * @param {{models: BundledModel[], popular: import("./search.js").Popular, context: Context,
- *   gated: boolean, retry: () => void, priced: import("trainfit").PricedModel | undefined}} props
+ *   gated: boolean, retry: () => void, estimate: import("trainfit").Estimate | undefined}} props
+ *   `estimate`: of a run of this model
  */
-export function ModelChoice({ models, popular, context, priced, gated, retry }) {
+export function ModelChoice({ models, popular, context, estimate, gated, retry }) {
   const [way, setWay] = useWay(context.job.model);
   const sizes = context.schema.inside("/model/spec", context.job);
   const fields = { search: ["/model/revision"], paste: [], spec: sizes, launch: [] }[way];
@@ -43,12 +44,13 @@ export function ModelChoice({ models, popular, context, priced, gated, retry }) 
       </div>
     </div>
     ${way === "search" && html`<${Search} ...${{ models, popular, context }} />`}
-    ${way === "paste" && html`<${Paste} context=${context} />`}
+    ${way === "paste" && html`<${Paste} context=${context} left=${(estimate?.defaults ?? [])
+      .filter(({ pointer }) => belongsTo(pointer, "/model/hf_config"))} />`}
     ${way === "spec" && html`<${Sizes} context=${context} />`}
     <${LaunchFiles} ...${{ context }} shown=${way === "launch"} show=${setWay} />
     <${Findings} ...${{ findings, id: "model-wrong", context }} />
     ${(gated || secrets.hubToken) && html`<${HubToken} retry=${retry} />`}
-    <${Summary} priced=${priced} />
+    <${Summary} priced=${estimate?.model} />
   </section>`;
 }
 

@@ -4,6 +4,7 @@ import { html, useState } from "../vendor/htm-preact.js";
 import { parameters } from "../words.js";
 import { useDraft } from "./drafts.js";
 import { Part } from "./parts.js";
+import { Editing } from "./resized.js";
 
 /**
  * @typedef {import("trainfit").BundledModel} BundledModel
@@ -104,5 +105,6 @@ export function Search({ models, popular, context }) {
         No bundled model of this name. Write organisation/name to look it up on the Hub.</li>`}
     </ul>
   </div>
-  ${chosen && html`<${Part} control=${REVISION} context=${context} />`}`;
+  ${chosen && html`<${Part} control=${REVISION} context=${context} />
+    <${Editing} key=${chosen} context=${context} />`}`;
 }
