@@ -32,6 +32,43 @@ def test_the_model_is_the_bundled_one_of_its_last_name(path: str, hf_id: str) ->
     assert read(launch_of(argv=[*WORDS.split(), path])).field("/model/hf_id") == hf_id
 
 
+QUANTISED = "TechxGenus/Meta-Llama-3-8B-Instruct-GPTQ"
+FACTORY = "stage: sft\ncutoff_len: 2048\ntemplate: llama3\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "hf_id"),
+    [
+        (QUANTISED, "NousResearch/Meta-Llama-3-8B-Instruct"),
+        ("a/Qwen2.5-7B-Instruct-GPTQ-Int4", "Qwen/Qwen2.5-7B-Instruct"),
+        ("/models/Qwen2.5-7B-Instruct-AWQ", "Qwen/Qwen2.5-7B-Instruct"),
+        ("b/Llama-3.2-3B-bnb-4bit", "meta-llama/Llama-3.2-3B"),
+        ("a/nothing-that-is-known-GPTQ", "a/nothing-that-is-known-GPTQ"),
+    ],
+)
+def test_weights_that_are_quantised_are_those_of_their_model(path: str, hf_id: str) -> None:
+    found = read(launch_of(argv=[*WORDS.split(), path]))
+    assert found.field("/model/hf_id") == hf_id
+    assert ("model_name_or_path" in found.unsupported) is (hf_id != path)
+
+
+def test_weights_of_bitsandbytes_are_those_that_it_makes() -> None:
+    config = f"{FACTORY}model_name_or_path: b/Llama-3.2-3B-bnb-4bit\nfinetuning_type: lora\n"
+    overrides = {"parallelism": {"num_gpus": 1}}
+    for more, left_out in (("", {"model_name_or_path"}), ("quantization_bit: 4\n", set())):
+        found = read(launch_of({"a.yaml": config + more}, overrides=overrides))
+        assert found.left_out == left_out
+
+
+def test_quantised_weights_below_adapters_only_lower_the_peak() -> None:
+    config = f"{FACTORY}model_name_or_path: {QUANTISED}\nfinetuning_type: lora\n"
+    overrides = {"parallelism": {"num_gpus": 1}}
+    for more, direction in (("", "lowers"), ("disable_gradient_checkpointing: true\n", "either")):
+        found = read(launch_of({"a.yaml": config + more}, overrides=overrides))
+        (told,) = found.account.unsupported
+        assert (told.key, told.direction) == ("model_name_or_path", direction)
+
+
 @pytest.mark.parametrize(("size", "billions"), [("7b", 6.74), ("30b", 32.53), ("65b", 65.28)])
 def test_the_first_llamas_have_the_parameters_of_their_paper(size: str, billions: float) -> None:
     bundled = bundled_config(f"huggyllama/llama-{size}")

@@ -152,6 +152,14 @@ class Draft:
         self._recognised.pop(setting, None)
         self._unsupported[setting] = effect
 
+    def leave_out_as(self, other: Draft) -> None:
+        """Leave out what another reading of the launch has alone left out, in its direction."""
+        own = {each.where: each for each in (*self._recognised, *self._unsupported)}
+        for setting, effect in other._unsupported.items():
+            here = own.get(setting.where, setting)
+            if here not in self._unsupported:
+                self.leave_out(here, Effect(effect.why, effect.direction, effect.source))
+
     def complain(self, setting: Setting, message: str, pointer: str | None = None) -> None:
         """Note that a setting is wrong. `close` raises it, with all others.
 

@@ -34,6 +34,9 @@ def put_model(
         draft.put("/model/hf_config", config, setting)
         if revision is not None:
             draft.recognise(revision)
+    elif (full := quantised_from(name)) is not None:
+        draft.default("/model/hf_id", full, "the catalogue, by the name without its bits")
+        draft.recognise(setting)
     elif re.match(HF_ID, name) and not _is_path(name):
         draft.put("/model/hf_id", name, setting)
         if revision is not None:
@@ -52,6 +55,25 @@ _DIRECTORY = re.compile(
     r"(path|ckpts?|checkpoints?|models?|weights|pretrained|your|local|data)\w*/"
 )
 _CACHED = re.compile(r"(?:^|/)models--(?P<owner>[\w.-]+)--(?P<name>[\w.-]+)(/|$)")
+
+
+_QUANTISED = re.compile(r"[-_](gptq|awq|aqlm|hqq|int4|int8|[48]-?bit|bnb)(?![a-z]).*", re.I)
+_BY_BITSANDBYTES = re.compile(r"[-_]bnb[-_](4-?bit|nf4)", re.I)
+
+
+def quantised_from(name: str) -> str | None:
+    """The bundled model whose weights, quantised, are these by their name."""
+    last = name.rstrip("/").rpartition("/")[2]
+    full, found = _QUANTISED.subn("", last)
+    return _named_by(full) if found and bundled_config(name) is None else None
+
+
+def is_quantised(name: str, *, in_4_bits: bool) -> bool:
+    """Whether a model is quantised by its name, in another way than bitsandbytes does `in_4_bits`
+    of one that is not.
+    """
+    alike = in_4_bits and _BY_BITSANDBYTES.search(name) is not None
+    return quantised_from(name) is not None and not alike
 
 
 def _is_path(name: str) -> bool:

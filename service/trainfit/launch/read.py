@@ -190,7 +190,8 @@ def _either_way(
     launch: Launch, found: Format, program: Program, draft: Draft, setting: Setting
 ) -> Effect | str:
     """What it does that a command may name this file, which nothing else does: the job is then
-    another, as far as that can be read.
+    another, as far as that can be read. What is bounded of that one alone is left out, in its
+    direction.
     """
     other = Draft(launch.accept_unsupported, launch.overrides)
     try:
@@ -202,6 +203,7 @@ def _either_way(
     within = dict(differences(draft.job, other.job))
     if any(not each.accepted for each in account.unsupported) or not within:
         return not_read(setting.key)
+    draft.leave_out_as(other)
     return Effect(
         "nothing names this file: the run is the job without it, or where its command names it, "
         "one with it",

@@ -84,7 +84,10 @@ def _differences(base: Document, other: Document, pointer: str) -> Iterator[Diff
 
 
 def differences(base: Document, other: Document, pointer: str = "") -> Iterator[tuple[str, Any]]:
-    """The fields of another job that this one does not have so, by their pointers."""
+    """The fields of another job that this one does not have so, by their pointers; null are those
+    that it has and the other does not.
+    """
+    yield from ((f"{pointer}/{name}", None) for name in base if name not in other)
     for name, value in other.items():
         place, before = f"{pointer}/{name}", base.get(name)
         if isinstance(value, dict) and (before is None or isinstance(before, dict)):

@@ -47,6 +47,18 @@ def test_a_written_file_is_as_good_as_sent() -> None:
     assert (mystery.file, mystery.line, mystery.value) == ("run/train.sh", 8, "$HOME")
 
 
+def test_a_directory_that_is_not_known_does_not_hide_a_file() -> None:
+    script = SCRIPT.replace("conf/", "$(dirname $0)/")
+    assert of(script).job == of(SCRIPT).job
+    again = script.replace("deepspeed --", "cp a $(dirname $0)/x; deepspeed --")
+    assert of(again).job == of(SCRIPT).job
+    twice = script.replace("deepspeed --", "echo {} > $(mktemp -d)/ds_config.json; deepspeed --")
+    with pytest.raises(LaunchError, match=r"is written more than once at run/train\.sh:11"):
+        of(twice)
+    with pytest.raises(LaunchError, match=r"names conf/\$\{NAME\}.json; send that file too"):
+        of(SCRIPT.replace("ds_config.json", "$NAME.json"))
+
+
 def test_the_environment_of_the_launch_is_that_of_the_script() -> None:
     assert of(SCRIPT, env={"SIZE": "7"}).field("/training/micro_batch_size") == 7
 

@@ -318,6 +318,37 @@ def test_a_config_that_comes_with_a_script_need_not_be_sent() -> None:
         read(launch_of({"run.sh": MASON.replace("STAGE", "7")}))
 
 
+SUPER = """DIR=$(dirname "$0")
+cat > $DIR/ds.json <<EOF
+{"train_batch_size": ${2:-4}, "gradient_accumulation_steps": 1, "bf16": {"enabled": true},
+ "zero_optimization": {"stage": 3, "offload_optimizer":
+  {"device": "cpu", "ratio": 0.8, "super_offload": true}}}
+EOF
+deepspeed --num_gpus=1 finetune_zero3.py --deepspeed_config=$DIR/ds.json --lr 1e-5 --batch_size 4 \\
+  --model_name meta-llama/Llama-3.1-8B --max_length 4096 --output_dir out \\
+  --dataset_percentage 10.0 --bench_steps 10 --activation_checkpointing
+"""
+
+
+def test_what_superoffload_keeps_on_the_card_is_at_most_all() -> None:
+    found = read(launch_of({"run.sh": SUPER}, argv=[]))
+    fields = {
+        "/parallelism/num_gpus": 1,
+        "/parallelism/data_parallel_sharding_strategy": "optim_grads_params",
+        "/training/micro_batch_size": 4,
+        "/training/num_microbatches": 1,
+        "/training/seq_length": 4096,
+        "/training/precision": "bf16",
+        "/training/recompute/granularity": "full",
+        "/training/attention/backend": "flash",
+        "/framework/deepspeed/offload_optimizer": True,
+    }
+    assert {pointer: found.field(pointer) for pointer in fields} == fields
+    offload = "zero_optimization.offload_optimizer"
+    assert found.bounded == {f"{offload}.ratio", f"{offload}.super_offload"}
+    assert not found.unsupported
+
+
 @pytest.mark.parametrize(
     ("name", "more", "key"),
     [

@@ -181,9 +181,36 @@ def test_the_bounds_span_a_config_of_deepspeed_that_nothing_names(config: str) -
     }
 
 
+EIGHT_BITS = f"{AXOLOTL}adapter: lora\nlora_r: 8\nlora_target_linear: true\nload_in_8bit: true\n"
+
+
 def test_a_config_of_deepspeed_that_nothing_names_and_that_cannot_run_is_not_read() -> None:
-    adapters = f"{AXOLOTL}adapter: lora\nlora_r: 8\nlora_target_linear: true\nload_in_8bit: true\n"
-    assert "deepspeed" in run({"a.yaml": adapters, "ds.json": DEEPSPEED}).unsupported
+    config = DEEPSPEED.replace("}}", '}, "sparse_attention": {"mode": "fixed"}}')
+    assert run({"a.yaml": AXOLOTL, "ds.json": config}).unsupported == {"deepspeed"}
+
+
+def test_what_only_the_unnamed_config_bounds_is_left_out_in_its_direction() -> None:
+    beside = run({"a.yaml": EIGHT_BITS, "ds.json": DEEPSPEED})
+    assert [(each.key, each.direction) for each in beside.account.unsupported] == [
+        ("load_in_8bit", "raises")
+    ]
+    (told,) = beside.account.bounded
+    # The type of the base is mixed precision's, which DeepSpeed does without.
+    assert {"/training/peft/base_dtype": None}.items() <= {
+        each.pointer: each.value for each in told.within
+    }.items()
+
+
+def test_matrices_of_eight_bits_are_shared_out_at_most() -> None:
+    stages = {"": set(), "ds2.json": set(), "ds3.json": {"load_in_8bit"}}
+    for name, bounded in stages.items():
+        config = EIGHT_BITS + (f"deepspeed: {name}\n" if name else "")
+        files = {"a.yaml": config, "ds2.json": DEEPSPEED.replace("3", "2"), "ds3.json": DEEPSPEED}
+        sent = {path: text for path, text in files.items() if path in ("a.yaml", name)}
+        found = run(sent)
+        assert not found.unsupported
+        assert found.bounded == bounded
+        assert found.field("/training/peft/quantization") == "int8"
 
 
 def test_of_two_configs_of_deepspeed_the_one_that_is_named_counts() -> None:

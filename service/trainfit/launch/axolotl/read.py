@@ -306,7 +306,7 @@ def _put_adapters(run: Run, engine: Engine) -> bool:
     if saved is not None:
         draft.put(f"{PEFT}/modules_to_save", arguments.words("lora_modules_to_save"), saved)
     for key in quantised:
-        _put_stored(run, engine, key)
+        _put_stored(run, key)
     if quantised and experts_of(draft):
         put_experts(run, engine, quantised[0])
     if engine.name == "deepspeed":
@@ -315,15 +315,13 @@ def _put_adapters(run: Run, engine: Engine) -> bool:
     return True
 
 
-def _put_stored(run: Run, engine: Engine, key: str) -> None:
+def _put_stored(run: Run, key: str) -> None:
     """4 bits are nf4 with quantised scales, stored so that FSDP can share them out."""
     setting = run.arguments.get(key)
     assert setting is not None
     put_stored(run, "nf4" if key == "load_in_4bit" else "int8", setting, None)
     if key == "load_in_4bit":
         run.draft.default(f"{PEFT}/double_quantization", True, WHOSE)
-    elif engine.sharded:
-        run.draft.leave_out(setting, "8 bits under FSDP or DeepSpeed are not modelled")
 
 
 TARGETS = ("lora_target_modules", "lora_target_linear")

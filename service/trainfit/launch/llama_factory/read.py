@@ -183,7 +183,7 @@ def _put_tuning(run: Run, engine: Engine) -> bool:
     if name != "lora":
         for key in ("lora_r", "lora_dropout", "lora_target_modules", "lora_modules_to_save"):
             arguments.get(key)
-        _put_quantised(run, engine, adapters=False)
+        _put_quantised(run, adapters=False)
         return False
     if kind is None:
         draft.default(f"{PEFT}/method", "lora", WHOSE)
@@ -196,7 +196,7 @@ def _put_tuning(run: Run, engine: Engine) -> bool:
     if arguments.get("lora_target_modules") is None:
         draft.default(f"{PEFT}/target_modules", "all-linear", WHOSE)
     _put_names(run, "lora_modules_to_save", "modules_to_save")
-    _put_quantised(run, engine, adapters=True)
+    _put_quantised(run, adapters=True)
     return True
 
 
@@ -207,7 +207,7 @@ def _put_names(run: Run, key: str, field: str) -> None:
         run.draft.put(f"{PEFT}/{field}", "all-linear" if words == ["all"] else words, setting)
 
 
-def _put_quantised(run: Run, engine: Engine, *, adapters: bool) -> None:
+def _put_quantised(run: Run, *, adapters: bool) -> None:
     """Set how frozen weights are stored. FSDP can share out 4 bits as they are stored."""
     arguments, draft = run.arguments, run.draft
     bits = arguments.get("quantization_bit")
@@ -223,8 +223,6 @@ def _put_quantised(run: Run, engine: Engine, *, adapters: bool) -> None:
     put_stored(run, "nf4" if number == 4 else "int8", bits, nested)
     if number == 4 and nested is None:
         draft.default(f"{PEFT}/double_quantization", True, WHOSE)
-    if number == 8 and engine.sharded:
-        draft.leave_out(bits, "8 bits under FSDP or DeepSpeed are not modelled")
 
 
 def _loaded(run: Run, *, adapters: bool) -> Weights:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from trainfit.launch.shell import subshells
@@ -33,11 +34,16 @@ class Target:
         self._kept = kept
 
     def close(self, script: Script) -> None:
-        """Keep what was printed as the content of the file."""
-        if self._path is None or self._path.unknown is not None:
+        """Keep what was printed as the content of the file, of which a directory may not be known:
+        the last name tells it, unless two are called alike.
+        """
+        if self._path is None or not _has_last_name(self._path):
             return
         path = str(self._path)
         if path.startswith("/dev/"):
+            return
+        if self._path.unknown is not None and path in script.state.files:
+            _write(script, path, _lost(path, self._place, "is written more than once"))
             return
         if not self._kept:
             _write(script, path, _lost(path, self._place, "is written in parts"))
@@ -45,6 +51,14 @@ class Target:
         pieces = [piece for text in self.printed or () for piece in text.pieces]
         text = Text(tuple(pieces) or (self._place,))
         keep(script, path, text, self._place)
+
+
+def _has_last_name(path: Text) -> bool:
+    """Whether the last part of a path is known."""
+    known = takewhile(lambda piece: piece.unknown is None, reversed(path.pieces))
+    behind = "".join(reversed([piece.text for piece in known]))
+    _, slash, name = behind.rpartition("/")
+    return path.unknown is None or bool(slash and name)
 
 
 def keep(script: Script, path: str, text: Text, place: Piece) -> None:

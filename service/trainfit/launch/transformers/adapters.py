@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from trainfit.launch.effects import HELD_MORE, SHARING, Effect
 from trainfit.launch.models import config_of, experts_of
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.changes import NARROW_ADAPTERS, STACKS_EXPERTS
@@ -153,11 +154,22 @@ def _put_quantised(run: Run, engine: Engine) -> bool:
     return False
 
 
+EIGHT_BITS = Effect(
+    "whether matrices of 8 bits are shared out as other weights are is not known: each GPU keeps "
+    "its share of them at least, all of them at most",
+    "raises",
+    "bitsandbytes' nn/modules.py: Int8Params, of whole numbers, beside weights in floating point",
+    within={SHARING: HELD_MORE["optim_grads_params"]},
+)
+
+
 def put_stored(run: Run, kind: str, setting: Setting, nested: Setting | None) -> None:
     """Set how frozen weights are stored, whether the scales of 4 bits are quantised too, and
     whether experts are.
     """
     run.draft.put(f"{PEFT}/quantization", kind, setting)
+    if kind == "int8" and run.draft.get(SHARING) == "optim_grads_params":
+        run.draft.leave_out(setting, EIGHT_BITS)
     if experts_of(run.draft) and not run.releases.has(STACKS_EXPERTS):
         run.draft.default(QUANTISED_EXPERTS, True, "transformers before 5.0")
     if nested is not None and kind == "nf4":

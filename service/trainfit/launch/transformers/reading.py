@@ -12,12 +12,13 @@ from trainfit.launch.allocator import grows_segments
 from trainfit.launch.deepspeed.tensor_parallel import put_tensor_parallel
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
+from trainfit.launch.effects import SHARING, Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import Keys, table_of, words
-from trainfit.launch.models import config_of, put_model
+from trainfit.launch.models import config_of, is_quantised, put_model
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting, settings_of
-from trainfit.launch.transformers.adapters import has_adapters, put_adapters
+from trainfit.launch.transformers.adapters import PEFT, has_adapters, put_adapters
 from trainfit.launch.transformers.changes import (
     ARGUMENTS_BY_RELEASE,
     GRPO_BY_RELEASE,
@@ -47,7 +48,7 @@ from trainfit.launch.transformers.releases import Releases
 from trainfit.launch.transformers.run import Run, Trainer, need, of_trl
 from trainfit.launch.transformers.scripts import config_beside, script_of, translated
 from trainfit.launch.transformers.source import Source
-from trainfit.launch.transformers.step import put_step
+from trainfit.launch.transformers.step import RECOMPUTE, put_step
 from trainfit.launch.transformers.trainers import check_trainer, keys_of_trainer, trainer_of
 
 MODEL = ("model_name_or_path", "model_id", "config_name")
@@ -231,6 +232,7 @@ def finish(run: Run, keys: Keys) -> None:
         key = name.removeprefix(f"{FSDP_CONFIG}.").removeprefix("fsdp_")
         if name == FSDP_CONFIG or key in FSDP or key.startswith("xla_fsdp_settings."):
             run.arguments.get(name)
+    _leave_out_quantised(run)
     run.draft.releases = str(run.releases)
     run.arguments.close(keys)
     run.accelerate.close(table_of("trainfit.launch.accelerate"))
@@ -259,6 +261,29 @@ def put_named_model(run: Run) -> None:
     if given:
         put_model(run.draft, run.program, given[0], revision)
     need(run.draft, "/model", "nothing names the model")
+
+
+QUANTISED = "its name says that the weights are quantised already, which is not modelled"
+BELOW = Effect(
+    QUANTISED,
+    "lowers",
+    "gptqmodel's nn_modules/qlinear/torch.py: 8 bits at most; what a layer widens of them goes "
+    "with it, as it is made again",
+)
+
+
+def _leave_out_quantised(run: Run) -> None:
+    """Note a model whose weights are quantised by its name, unless that is what the run asks for of
+    others. Frozen ones that are whole on each GPU hold less, where no layer keeps them widened.
+    """
+    named = [each for name in MODEL if (each := run.arguments.get(name)) is not None]
+    draft = run.draft
+    if not named or draft.overridden("/model/hf_id") or draft.overridden("/model/spec"):
+        return
+    whole = draft.get(SHARING) != "optim_grads_params" and draft.get(RECOMPUTE) == "full"
+    in_4_bits = draft.get(f"{PEFT}/quantization") == "nf4"
+    if is_quantised(str(named[0].value), in_4_bits=in_4_bits):
+        draft.leave_out(named[0], BELOW if whole and draft.get(f"{PEFT}/method") else QUANTISED)
 
 
 def _with_files(program: Program, arguments: dict[str, Setting]) -> dict[str, Setting]:
