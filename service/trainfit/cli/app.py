@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -56,6 +57,12 @@ JOB_COMMANDS = (
     "trace",
 )
 """What takes the flags of a job."""
+
+
+BETWEEN_COLLECTIONS = 100_000
+"""Objects made between two searches for garbage: what a command loads and asks of an allocator is
+little else than what it still needs.
+"""
 
 
 def version() -> str:
@@ -132,6 +139,7 @@ def _run(words: list[str]) -> int | None:
         print(EXAMPLES)
         return None
     if words[0] in JOB_COMMANDS:
+        gc.set_threshold(BETWEEN_COLLECTIONS)
         from trainfit.cli.habits import understood
 
         words, told = understood(words)

@@ -1,36 +1,33 @@
-"""Launches in the place of jobs: read, and what is wrong with them told where they say it."""
+"""Launches in the place of jobs: read, and what is wrong with them told where they say it.
+
+A command about a job in its own words does without the models and tables of launches.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from trainfit.estimator.results import Direction
-from trainfit.launch.account import Bounded
-from trainfit.launch.drafted import DraftedJob
-from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.reading import LaunchReading, ReadLaunch, place_in
-from trainfit.launch.variants import Variant
 from trainfit.questions.jobs import AnyJob, answered, not_a_job, read_job
 from trainfit.questions.kinds import INVALID_LAUNCH, MAX_ERRORS
 from trainfit.questions.problems import Problem, problem, summary
 from trainfit.resolve.findings import Finding
 from trainfit.specs.job import Job
-from trainfit.specs.launch import Launch, LaunchedFitCheck, LaunchedJob
-from trainfit.specs.policy import FitCheckRequest
-from trainfit.specs.reconcile import LaunchedReconcile, ReconcileRequest
-from trainfit.specs.search import LaunchedSearch, SearchRequest
+
+if TYPE_CHECKING:
+    from trainfit.estimator.results import Direction
+    from trainfit.launch.account import Bounded
+    from trainfit.launch.drafted import DraftedJob
+    from trainfit.launch.errors import Complaint, LaunchError
+    from trainfit.launch.reading import LaunchReading, ReadLaunch
+    from trainfit.launch.variants import Variant
+    from trainfit.specs.launch import Launch, LaunchedJob
 
 LAUNCH = "/launch"
 """Where a launch stands in a question."""
-LAUNCHED: Mapping[type[Job], type[LaunchedJob]] = {
-    Job: LaunchedJob,
-    FitCheckRequest: LaunchedFitCheck,
-    ReconcileRequest: LaunchedReconcile,
-    SearchRequest: LaunchedSearch,
-}
-"""What takes the place of each kind of job."""
 
 Answer = TypeVar("Answer")
 
@@ -69,12 +66,27 @@ def read_asked(document: Any, kind: type[AnyJob]) -> Asked[AnyJob] | Problem:
     if not (isinstance(document, dict) and "launch" in document):
         job = read_job(document, kind)
         return job if isinstance(job, Problem) else Asked(job)
-    launched = LAUNCHED[kind]
+    launched = _launched()[kind]
     try:
         question = launched.model_validate(document)
     except ValidationError as error:
         return not_a_job(error, launched)
     return job_of(question, kind)
+
+
+def _launched() -> Mapping[type[Job], type[LaunchedJob]]:
+    """What takes the place of each kind of job."""
+    from trainfit.specs.launch import LaunchedFitCheck, LaunchedJob
+    from trainfit.specs.policy import FitCheckRequest
+    from trainfit.specs.reconcile import LaunchedReconcile, ReconcileRequest
+    from trainfit.specs.search import LaunchedSearch, SearchRequest
+
+    return {
+        Job: LaunchedJob,
+        FitCheckRequest: LaunchedFitCheck,
+        ReconcileRequest: LaunchedReconcile,
+        SearchRequest: LaunchedSearch,
+    }
 
 
 def job_of(question: LaunchedJob, kind: type[AnyJob]) -> Asked[AnyJob] | Problem:
@@ -91,9 +103,11 @@ def job_from(launch: Launch, prefix: str = "") -> Asked[Job] | Problem:
 def _read(
     launch: Launch, kind: type[AnyJob], beside: dict[str, Any], prefix: str
 ) -> Asked[AnyJob] | Problem:
-    # A command about a job in its own words does without the tables of all formats.
+    from trainfit.launch.errors import LaunchError
     from trainfit.launch.read import read_launch, read_open
     from trainfit.launch.task import task_of
+    from trainfit.specs.policy import FitCheckRequest
+    from trainfit.specs.search import SearchRequest
 
     try:
         reading = read_launch(launch)
@@ -117,6 +131,7 @@ def _read(
 def draft_from(launch: Launch) -> DraftedJob | Problem:
     """What a launch says in words that everyone uses, a part of a job to confirm."""
     from trainfit.launch.common_words import drafted
+    from trainfit.launch.errors import LaunchError
 
     try:
         return drafted(launch)
@@ -130,6 +145,8 @@ def _unreadable(error: LaunchError, launch: Launch, prefix: str) -> Problem:
 
 
 def _finding(complaint: Complaint, launch: Launch, prefix: str) -> Finding:
+    from trainfit.launch.reading import place_in
+
     pointer = prefix + place_in(launch, complaint.file)
     missing = tuple(prefix + each for each in complaint.missing)
     return Finding(pointer, "invalid_launch", complaint.message, (), complaint.line, missing)
