@@ -58,7 +58,9 @@ def _check_renamed(launch: Launch, key: Recognised) -> None:
         after = read(_with_another_name(launch, key))
     except LaunchError:
         return
-    assert key.key + RENAMED in after.unsupported, key.key
+    name = key.key + RENAMED
+    spelled = {name, f"--{name.lstrip('-').replace('-', '_')}"}
+    assert spelled & after.unsupported, key.key
 
 
 def _without(launch: Launch, key: Recognised) -> Launch:
@@ -91,6 +93,7 @@ def _edited(launch: Launch, key: Recognised, name: str, words: list[str] | None)
 
 def _edited_words(words: Sequence[str], key: str, name: str) -> tuple[str, ...]:
     """The command line without an option and its values, or with another name in it."""
+    key = key.lstrip("-").replace("-", "_")
     edited: list[str] = []
     inside = False
     for word in words:

@@ -92,10 +92,18 @@ def test_weights_in_fp32_are_gathered_in_bf16() -> None:
         ("torch_dtype: bf16", "num_hidden_layers: 2", "model.num_hidden_layers"),
         ("optimizer:", "fp8: {enabled: true}\noptimizer:", "fp8.enabled"),
         ("optimizer:", "some_key: 1\noptimizer:", "some_key"),
+        ("lr: 1.0e-5", "lr: 1.0e-5, amsgrad: true", "optimizer.amsgrad"),
+        ("local_batch_size", "micro_batch_size", "step_scheduler.micro_batch_size"),
+        ("optimizer:", "peft: {_target_: own.Dora, dim: 8}\noptimizer:", "peft._target_"),
     ],
 )
 def test_what_is_not_modelled_is_told(old: str, new: str, key: str) -> None:
     assert key in read(old, new).unsupported
+
+
+def test_steps_without_lists_take_one_weight_after_the_other() -> None:
+    found = read("lr: 1.0e-5", "lr: 1.0e-5, foreach: false")
+    assert found.field("/training/optimizer/implementation") == "for-loop"
 
 
 def test_a_smaller_loss_is_bounded() -> None:

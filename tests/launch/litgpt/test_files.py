@@ -93,10 +93,22 @@ def test_a_command_says_over_the_file_what_counts() -> None:
     assert found.field("/training/seq_length") == 1024
 
 
+@pytest.mark.parametrize(
+    ("more", "kernel"),
+    [("fused: true", "fused"), ("foreach: false", "for-loop"), ("eps: 1", "foreach")],
+)
+def test_the_optimizers_arguments_choose_its_kernel(more: str, kernel: str) -> None:
+    found = read(FULL.replace("lr: 0.0002", f"lr: 0.0002, {more}"))
+    assert found.field("/training/optimizer/implementation") == kernel
+    assert not found.unsupported
+
+
 def test_what_is_not_modelled_is_told() -> None:
     assert "quantize" in read(f"{LORA}quantize: bnb.int8-training\n").unsupported
     assert "optimizer.class_path" in read(FULL.replace("AdamW", "SGD")).unsupported
     assert "some_key" in read(f"{FULL}some_key: 1\n").unsupported
+    third = read(FULL.replace("lr: 0.0002", "lr: 0.0002, amsgrad: true"))
+    assert third.unsupported == {"optimizer.init_args.amsgrad"}
     with pytest.raises(LaunchError, match="of precisions"):
         read(FULL.replace("bf16-true", "16-true"))
     with pytest.raises(LaunchError, match="give /training/seq_length in overrides"):

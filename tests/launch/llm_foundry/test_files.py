@@ -117,6 +117,12 @@ def test_a_command_line_counts_over_the_config() -> None:
     assert read(WHOLE, argv=words).field("/training/micro_batch_size") == 2
 
 
+def test_an_algorithm_that_no_list_has_is_told() -> None:
+    more = "algorithms: {gradient_clipping: {clipping_threshold: 1.0}, ema: {half_life: 1ep}}\n"
+    assert "algorithms.ema.half_life" in read(f"{WHOLE}\n{more}").unsupported
+    assert not read(f"{WHOLE}\n{more.replace(', ema: {half_life: 1ep}', '')}").unsupported
+
+
 def test_evaluation_may_take_more_samples() -> None:
     found = read(WHOLE.replace("device_eval_batch_size: 1", "device_eval_batch_size: 8"))
     assert "device_eval_batch_size" in found.bounded

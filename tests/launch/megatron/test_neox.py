@@ -105,6 +105,18 @@ def test_what_is_not_modelled_is_told(more: str, key: str) -> None:
     assert key in of("\n".join(lines).replace("{", "{" + more + ",", 1), SETUP).unsupported
 
 
+def test_gradients_in_fp32_are_those_of_the_engine_without_a_stage() -> None:
+    """As configs/llemma/7B.yml has it: BF16_Optimizer."""
+    wide = LLAMA.replace('"norm":', '"data_types": {"grad_accum_dtype": "fp32"}, "norm":')
+    found = of(wide, SETUP)
+    assert found.field("/training/precision") == "bf16"
+    assert found.field("/parallelism/data_parallel_sharding_strategy") == "optim"
+    assert not found.unsupported
+    assert of(LLAMA, SETUP).field("/training/precision/gradients") == "bf16"
+    second = of(wide.replace('"stage": 1', '"stage": 2'), SETUP)
+    assert second.unsupported == {"data_types.grad_accum_dtype"}
+
+
 def test_activations_are_shared_out_over_ranks_that_share_a_layer() -> None:
     split = LLAMA.replace('"norm":', '"partition_activations": true, "norm":')
     (told,) = of(split, SETUP).account.unsupported

@@ -171,12 +171,16 @@ def _step(reading: Reading, draft: Draft) -> None:
         draft.put("/training/recompute/granularity", "full", again)
     elif again is not None and again.value not in (None, False):
         draft.leave_out(again, "what this recompute keeps is not modelled")
-    step, fused = reading.get("optimizer._target_"), reading.get("optimizer.fused")
+    step, fused, foreach = (
+        reading.get(f"optimizer.{key}") for key in ("_target_", "fused", "foreach")
+    )
     named = "AdamW" if step is None else str(step.value)
     if step is not None and not (named.startswith("torch.") and named.endswith(ADAM)):
         draft.leave_out(step, "the states of this optimizer are not modelled")
     elif fused is not None and fused.value is True:
         draft.put("/training/optimizer/implementation", "fused", fused)
+    elif foreach is not None and foreach.value is False:
+        draft.put("/training/optimizer/implementation", "for-loop", foreach)
     else:
         draft.default("/training/optimizer/implementation", "foreach", "PyTorch")
     loss = reading.get("loss_fn._target_")
@@ -203,8 +207,10 @@ def _adapters(reading: Reading, draft: Draft) -> None:
     told = [each for key, each in reading.settings.items() if key.startswith("peft.")]
     if not told:
         return
-    rank = reading.get("peft.dim")
-    draft.put(f"{PEFT}/method", "lora", rank or told[0])
+    kind = reading.get("peft._target_")
+    draft.put(f"{PEFT}/method", "lora", kind or told[0])
+    if kind is not None and not str(kind.value).endswith("lora.PeftConfig"):
+        draft.leave_out(kind, "of adapters LoRA is modelled")
     if not reading.copy("peft.dim", f"{PEFT}/r"):
         draft.default(f"{PEFT}/r", 8, WHOSE)
     if not reading.copy("peft.dropout", f"{PEFT}/dropout"):

@@ -229,7 +229,13 @@ def _optimizer(reading: Reading, draft: Draft, *, paged: bool) -> None:
         draft.leave_out(setting, "the states of this optimizer are not modelled")
         return
     told = [] if setting is None else [setting]
-    fields: dict[str, Any] = {"name": "adam", "implementation": "fused" if paged else "foreach"}
+    fused, foreach = (reading.get(f"optimizer.init_args.{key}") for key in ("fused", "foreach"))
+    kernel = "fused" if paged else "foreach"
+    if fused is not None and fused.value is True:
+        kernel, told = "fused", [*told, fused]
+    elif foreach is not None and foreach.value is False and not paged:
+        kernel, told = "for-loop", [*told, foreach]
+    fields: dict[str, Any] = {"name": "adam", "implementation": kernel}
     if paged:
         fields |= {"paged": True}
     for field, value in fields.items():

@@ -141,6 +141,10 @@ def _is_split(settings: Mapping[str, Setting]) -> bool:
     return ranks is not None and ranks.value != 1
 
 
+ACCUMULATES = "data_types.grad_accum_dtype"
+"""With fp32 for weights in bf16, the first stage is the engine without one. Source: DeepSpeed's
+runtime/engine.py (_do_optimizer_sanity_check).
+"""
 READ = (
     "pos_emb",
     "norm",
@@ -156,6 +160,7 @@ READ = (
     "gradient_accumulation_steps",
     "tokenizer_type",
     "vocab_file",
+    ACCUMULATES,
     FUSED_SOFTMAX,
     *BIASES,
 )
@@ -324,4 +329,11 @@ def _engine(settings: Mapping[str, Setting], draft: Draft) -> Engine | None:
     offloads = offload if offload and offload.value not in (None, "none", False) else None
     half = draft.get("/training/precision") == "bf16"
     bucket = max(buckets, default=BUCKET)
-    return Engine(as_int(told.value) or 0, told, told, half, bucket, offloads)
+    stage = as_int(told.value) or 0
+    wide = settings.get(ACCUMULATES)
+    if wide is not None and wide.value not in (None, "bf16"):
+        if stage == 1 and half and wide.value == "fp32" and offloads is None:
+            stage = 0
+        elif stage > 0 or not half:
+            draft.leave_out(wide, "gradients that are kept in another type are not modelled")
+    return Engine(stage, told, told, half, bucket, offloads)
