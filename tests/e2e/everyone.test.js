@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import {
   KEY,
+  mapped,
   number,
   open,
   ORIGIN_WITH_KEY,
@@ -10,7 +11,6 @@ import {
   PHONE,
   settled,
   verdict,
-  mapped,
 } from "./browser.js";
 import { PIPELINE } from "./runs.js";
 import { scenario } from "./scenario.js";
@@ -80,11 +80,24 @@ scenario("the report on paper says what was asked", async (page) => {
   await report.waitFor();
   assert.match(await report.innerText(), /Qwen\/Qwen3-30B-A3B[^]*num gpus\s+64[^]*vpp\s+2/);
   assert.equal(await page.locator("form.ask").isVisible(), false);
+  await onTwoSheets(page);
+  await page.emulateMedia({ media: null });
+  await page.selectOption("#preset", "DeepSeek-V3, 1,024 H100");
+  await mapped(page, 30);
+  await page.locator(".suggestions tbody tr").first().waitFor();
+  await page.locator(".time > svg").waitFor();
+  await page.getByText("One step of stage 1").waitFor();
+  await page.locator("#timeline").waitFor();
+  await onTwoSheets(page);
+});
+
+/** @param {import("playwright-core").Page} page */
+async function onTwoSheets(page) {
   const paper = await page.pdf({ format: "A4", printBackground: true });
   assert.ok(paper.length > 20_000);
   const sheets = paper.toString("latin1").match(/\/Type \/Page\b/g)?.length ?? 0;
   assert.ok(sheets === 1 || sheets === 2, `${sheets} sheets`);
-});
+}
 
 /** Buttons that are too small for a finger. @param {import("playwright-core").Page} page */
 function small(page) {
