@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +28,29 @@ def test_the_shell_reads_it(run: Run, shell: str) -> None:
         pytest.skip(f"{shell} IS NOT INSTALLED: its completion was not read")
     script = run(f"completion {shell}").out
     subprocess.run(CHECKS[shell], input=script, text=True, check=True, capture_output=True)
+
+
+def test_the_script_for_zsh_calls_what_it_defines(run: Run) -> None:
+    script = run("completion zsh").out
+    (function,) = re.findall(r"^(\w+)\(\) \{", script, re.MULTILINE)
+    body, _, rest = script.partition("\n}\n")
+    assert function in body
+    assert f'{function} "$@"' in rest
+    assert f"compdef {function} trainfit" in rest
+
+
+def test_zsh_completes_by_a_file_of_fpath_and_by_one_that_is_sourced(
+    run: Run, tmp_path: Path
+) -> None:
+    if shutil.which("zsh") is None:
+        pytest.skip("zsh IS NOT INSTALLED: its completion was not called")
+    (tmp_path / "_trainfit").write_text(run("completion zsh").out)
+    asked = (
+        "_arguments() { print offers }\ncompdef() { print of $2 }\n"
+        f"fpath=({tmp_path})\nautoload -Uz _trainfit\n_trainfit\n. {tmp_path}/_trainfit\n"
+    )
+    done = subprocess.run(["zsh", "-f"], input=asked, text=True, check=True, capture_output=True)
+    assert done.stdout.splitlines() == ["offers", "of trainfit"]
 
 
 @pytest.mark.parametrize(
