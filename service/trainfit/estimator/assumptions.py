@@ -82,6 +82,7 @@ def assumptions_of(
     framework = framework_of(plan)
     of_framework = framework.assumptions(plan)
     calibrated = calibration_of(plan)
+    whys = {default.pointer: default.why for default in plan.defaults}
     holds = {
         **dict.fromkeys(of_framework, True),
         "later-step": "later-step" in of_framework,
@@ -99,11 +100,8 @@ def assumptions_of(
         "no-card": plan.gpu.memory_bytes == 0,
         "calibrated": calibrated is not None,
         "calibration-unused": plan.calibration is not None and calibrated is None,
-        "steady-state": any(
-            default.pointer == "/training/num_microbatches" and "full" in default.why
-            for default in plan.defaults
-        ),
-        "class-sizes": any(each.pointer in SIZES for each in plan.defaults),
+        "steady-state": "full" in whys.get("/training/num_microbatches", ""),
+        "class-sizes": not whys.keys().isdisjoint(SIZES),
         "longer-than-positions": _is_longer_than_positions(plan),
         SEVERAL_RELEASES.id: False,
         BOUNDED_OPTIONS.id: False,

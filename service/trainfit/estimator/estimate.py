@@ -190,7 +190,8 @@ def _stage_needs(
     else:
         slack, basis = replayed.beyond(of_ranks, number), "replayed"
         releases = replayed.reservation.releases
-    slack = overhead.added(slack, rank.pools)
+    if rank.pools is not overhead.NOTHING:
+        slack = overhead.added(slack, rank.pools)
     held = overhead.added(allocated, slack)
     sizes = (*rank.tensors, slack.expected, outside.expected)
     device = overhead.added(held, outside)

@@ -1,6 +1,5 @@
 """Parameters of a model as it is published: no split, no padding, tied weights once."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -39,16 +38,16 @@ def count_parameters(
     """
     kinds = kinds or weights_by_kind(spec)
     outside = tuple(_outside_layers(spec))
-    repeats = Counter(spec.pattern)
-    by_bucket = Counter(_by_bucket(outside))
+    by_bucket = _by_bucket(outside)
     frozen = _frozen(outside)
     inactive = 0
     layer_kinds = tuple(_by_bucket(weights) for weights in kinds)
     for index, counts in enumerate(layer_kinds):
+        repeats = spec.pattern.count(index)
         for bucket, numel in counts.items():
-            by_bucket[bucket] += numel * repeats[index]
-        frozen += _frozen(kinds[index]) * repeats[index]
-        inactive += _inactive(spec.layer_kinds[index], counts) * repeats[index]
+            by_bucket[bucket] = by_bucket.get(bucket, 0) + numel * repeats
+        frozen += _frozen(kinds[index]) * repeats
+        inactive += _inactive(spec.layer_kinds[index], counts) * repeats
     total = sum(by_bucket.values())
     mtp_total = _mtp(spec, kinds)
     if mtp_total:
@@ -57,7 +56,7 @@ def count_parameters(
         total=total,
         active=total - inactive,
         trainable=total - frozen,
-        by_bucket=dict(by_bucket),
+        by_bucket=by_bucket,
         outside_layers=_by_bucket(outside),
         layer_kinds=layer_kinds,
         mtp=mtp_total,

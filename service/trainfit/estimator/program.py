@@ -71,7 +71,7 @@ class Program:
         role: Role | None = None,
     ) -> Tensor:
         """A new storage; its elements are those of an activation unless a width is given."""
-        dropped_by = self._modules + dropped_by
+        dropped_by = self._modules + dropped_by if dropped_by else self._modules
         return Tensor(name, shape, width or self.sizes.bytes, dropped_by, role)
 
     def several(self, name: str, count: int, *shape: int, width: int | Fraction = 0) -> Tensor:

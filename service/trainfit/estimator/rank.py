@@ -38,5 +38,6 @@ class Rank(NamedTuple):
     @property
     def tensors(self) -> tuple[int, ...]:
         """Bytes of each component that PyTorch has allocated at the peak, in their order."""
-        states = [state.bytes for state in self.states]
+        weights, gradients, optimizer = self.states
+        states = weights.bytes, gradients.bytes, optimizer.bytes
         return *states, self.activations, self.workspace, self.framework_buffers

@@ -3,6 +3,7 @@ is first asked.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from trainfit.estimator.frameworks.framework import AnyPlan, Framework
@@ -12,18 +13,21 @@ from trainfit.resolve.plan import Plan
 from trainfit.resolve.pytorch.plan import PytorchPlan
 
 
+@cache
 def _megatron() -> Framework[Any]:
     from trainfit.estimator.frameworks.megatron import framework
 
     return framework
 
 
+@cache
 def _pytorch() -> Framework[Any]:
     from trainfit.estimator.frameworks.pytorch import framework
 
     return framework
 
 
+@cache
 def _nanotron() -> Framework[Any]:
     from trainfit.estimator.frameworks.nanotron import framework
 

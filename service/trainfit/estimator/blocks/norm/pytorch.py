@@ -99,11 +99,11 @@ def _of_squares(step: Modules, x: Tensor, y: Tensor, in_fp32: Tensor, scaled: Te
     raised to the first power, twice that, and their product (derivatives.yaml: pow_backward).
     """
     of_output = step.passed_back(y, "output gradient")
-    of_scaled, of_input = (
+    of_scaled, of_input = [
         step.tensor(name, *x.shape)
         for name in ("gradient of the normalised input", "input gradient")
-    )
-    wide, by_product, by_square, of_mean, power, twice, product, total = (
+    ]
+    wide, by_product, by_square, of_mean, power, twice, product, total = [
         step.tensor(name, *x.shape, width=FP32)
         for name in (
             "gradient in fp32",
@@ -115,7 +115,7 @@ def _of_squares(step: Modules, x: Tensor, y: Tensor, in_fp32: Tensor, scaled: Te
             "gradient by the mean square",
             "gradient of the input in fp32",
         )
-    )
+    ]
     return highest(
         (in_fp32, *scaled, of_output, of_scaled),
         (in_fp32, of_scaled, wide),

@@ -1,5 +1,7 @@
 """Every pipeline rank of a plan under Megatron, at its peak."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from functools import cache, partial, reduce
 from itertools import repeat
@@ -60,22 +62,26 @@ def ranks(
         running = memo(_running, placed, memo(PricedChunks, ledger), pipeline, m, orders)
         highest = [max(pair, key=_total) for pair in zip(running, highest, strict=True)]
     flying = orders.in_flight
-    strays = repeat(_strays_permille(ledger))
-    pools = [ledger.pools(*each) for each in zip(placed.contents, flying, strict=True)]
-    act = ledger.sizes.act if activations else 0
-    received = [_received(contents, act) for contents in placed.contents]
+    strays = repeat(memo(_strays_permille, ledger))
+    pools = memo(_pools, placed, ledger, orders)
+    received = memo(_received, placed, ledger.sizes.act if activations else 0)
     return map(_rank, placed.ranks, held, standing, highest, received, flying, strays, pools)
 
 
 _total = attrgetter("total")
 
 
-def _received(contents: tuple[Content, ...], act: int) -> int:
+def _received(placed: Placed, act: int) -> list[int]:
     """What chunks have between two steps of the last micro-batch: what each has received of another
     one, and the gradient of that, which its layers keep until the next comes in
     (TransformerBlock.set_input_tensor; schedules.py, backward_step).
     """
-    return 2 * act * sum(not each.embedding for each in contents)
+    return [2 * act * sum(not each.embedding for each in rank) for rank in placed.contents]
+
+
+def _pools(placed: Placed, ledger: MegatronLedger, orders: Orders) -> list[Interval]:
+    """What the pools of CUDA graphs hold."""
+    return [ledger.pools(*each) for each in zip(placed.contents, orders.in_flight, strict=True)]
 
 
 class Held(NamedTuple):

@@ -149,16 +149,16 @@ class Step:
             if stretch.again is not None:
                 yield self._again(stretch, saved, gradients, resident + behind.reduce_scatter_kept)
                 saved += stretch.again.layer.saved
-            whole, all_gather = resident + stretch.around.weights, self._prefetched_behind(index)
-            lets_go = self._lets_go(index)
+            whole, lets_go = resident + stretch.around.weights, self._lets_go(index)
+            all_gather = self._prefetched_behind(index) if ends else 0
             if ends and lets_go and stretch.last:
                 copied = whole + unit.while_gathered + behind.reduce_scatter_kept
                 peak = Peak(f"{segment.name}_backward", "all_gather", placed.layer, None)
                 yield Live(gradients, saved, self._act, copied, peak)
             saved -= segment.saved
-            own = unit.weights if lets_go else 0
-            buffers = whole + all_gather + behind.reduce_scatter_kept + own
             if ends:
+                own = unit.weights if lets_go else 0
+                buffers = whole + all_gather + behind.reduce_scatter_kept + own
                 yield _at(
                     placed, segment.backward, "backward", saved, gradients, buffers, all_gather
                 )

@@ -79,10 +79,9 @@ def stretches(ledger: PytorchLedger, shares: Shares, content: Content) -> Stretc
 def within_runs(stretches: Sequence[Stretch]) -> frozenset[int]:
     """Places of the stretches that have two of their kind before them and two behind."""
     kinds = [each.placed.segment for each in stretches]
+    around = zip(kinds, kinds[1:], kinds[2:], kinds[3:], kinds[4:], strict=False)
     return frozenset(
-        place
-        for place in range(2, len(kinds) - 2)
-        if all(kinds[place] is kinds[place + step] for step in (-2, -1, 1, 2))
+        [place for place, (a, b, c, d, e) in enumerate(around, 2) if a is b is c is d is e]
     )
 
 
