@@ -16,12 +16,14 @@ from tools.figures import IMAGES
 
 SCRIPT = IMAGES.parents[1] / "tests" / "e2e" / "pictures.js"
 
+QUIET = {"TRAINFIT_LOG_LEVEL": "error", "TRAINFIT_REQUEST_TIMEOUT_SECONDS": "120"}
+
 
 def main() -> None:
     chromium, node = installed(*CHROMIUM), shutil.which("node")
     if chromium is None or node is None or not (SCRIPT.parent / "node_modules").is_dir():
         sys.exit("pictures need chromium, node and `npm ci --prefix tests/e2e`")
-    with running_service(TRAINFIT_LOG_LEVEL="error") as service:
+    with running_service(**QUIET) as service:
         environment = {**os.environ, "PAGE_ORIGIN": service.url, "CHROMIUM": chromium}
         subprocess.run([node, str(SCRIPT), str(IMAGES)], env=environment, check=True)
 

@@ -20,6 +20,8 @@ async function picture(name, options, prepare) {
   await prepare(page);
   await settled(page);
   await page.locator(".chip.fits, .chip.tight, .chip.does_not_fit").first().waitFor();
+  await page.getByText("Looking for changes").waitFor({ state: "hidden" });
+  await page.waitForFunction(() => !document.querySelector(".stale"));
   await page.evaluate(() => /** @type {HTMLElement | null} */ (document.activeElement)?.blur());
   await page.waitForTimeout(500);
   await page.screenshot({ path: `${folder}/${name}.png` });
@@ -53,7 +55,7 @@ try {
     await settled(page);
     await page.getByRole("button", { name: "micro-batch × sequence" }).click();
     await page.getByText("42 layouts").waitFor();
-    await scrolledTo(page, "What would help");
+    await scrolledTo(page, "Side by side");
   });
   await picture("page-stage", { viewport: DESK, colorScheme: "dark" }, async (page) => {
     await preset(page, "DeepSeek-V3, 1,024 H100");
