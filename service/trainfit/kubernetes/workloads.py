@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
@@ -100,6 +100,9 @@ class Kind(_Camel, ABC):
     @abstractmethod
     def pods(self) -> Iterator[Pods]:
         """Its pods, those that are alike together."""
+
+    starts_ranks: ClassVar[bool] = True
+    """Whether each GPU of its pods has a rank of what they run; Ray's program asks for its own."""
 
     def variables(self) -> Mapping[str, tuple[str, Path]]:
         """What its operator sets in every pod, with the place of what it is set from."""
@@ -257,8 +260,94 @@ class TrainJob(Kind):
         return {"PET_NNODES": (str(trainer.num_nodes), (*at, "numNodes")), **each}
 
 
+class _VolcanoTask(BaseModel):
+    template: _PodTemplate
+    name: str = ""
+    replicas: int = 1
+
+
+class _VolcanoSpec(BaseModel):
+    tasks: tuple[_VolcanoTask, ...]
+    plugins: dict[str, Any] = {}
+
+
+class VolcanoJob(Kind):
+    """Job of batch.volcano.sh: tasks, each in several replicas."""
+
+    spec: _VolcanoSpec
+
+    def pods(self) -> Iterator[Pods]:
+        for index, each in enumerate(self.spec.tasks):
+            at = ("spec", "tasks", index)
+            yield each.template.pods(each.replicas, (*at, "template"), (*at, "replicas"))
+
+    def variables(self) -> Mapping[str, tuple[str, Path]]:
+        """Those of Volcano's plugins svc and pytorch (pkg/controllers/job/plugins): how many pods
+        a task has, and all of them together.
+        """
+        tasks = self.spec.tasks
+        given: dict[str, tuple[str, Path]] = {}
+        for index, each in enumerate(tasks):
+            if "svc" in self.spec.plugins:
+                name = f"VC_{each.name.upper().replace('-', '_')}_NUM"
+                given[name] = (str(each.replicas), ("spec", "tasks", index, "replicas"))
+        if "pytorch" in self.spec.plugins:
+            total = str(sum(each.replicas for each in tasks))
+            given["WORLD_SIZE"] = (total, ("spec", "plugins", "pytorch"))
+        return given
+
+
+class _RayGroup(BaseModel):
+    template: _PodTemplate
+    replicas: int = 1
+
+
+class _RayClusterSpec(_Camel):
+    head_group_spec: _RayGroup
+    worker_group_specs: tuple[_RayGroup, ...] = ()
+    enable_in_tree_autoscaling: bool = False
+
+    def pods(self, at: Path) -> Iterator[Pods]:
+        head = (*at, "headGroupSpec")
+        yield self.head_group_spec.template.pods(1, (*head, "template"), head)
+        for index, each in enumerate(self.worker_group_specs):
+            place = (*at, "workerGroupSpecs", index)
+            pods = each.template.pods(each.replicas, (*place, "template"), (*place, "replicas"))
+            yield replace(pods, count=None) if self.enable_in_tree_autoscaling else pods
+
+
+class RayCluster(Kind):
+    """RayCluster of ray.io: a head and groups of workers."""
+
+    starts_ranks = False
+    spec: _RayClusterSpec
+
+    def pods(self) -> Iterator[Pods]:
+        yield from self.spec.pods(("spec",))
+
+
+class _RayJobSpec(_Camel):
+    ray_cluster_spec: _RayClusterSpec
+    entrypoint: str = ""
+
+
+class RayJob(Kind):
+    """RayJob of ray.io: a cluster, and what a shell starts on its head."""
+
+    starts_ranks = False
+    spec: _RayJobSpec
+
+    def pods(self) -> Iterator[Pods]:
+        shell = Container(command=("bash", "-c", self.spec.entrypoint))
+        for each in self.spec.ray_cluster_spec.pods(("spec", "rayClusterSpec")):
+            yield replace(each, containers={("spec", "entrypoint"): shell})
+
+
 KINDS: Mapping[tuple[str, str], type[Kind]] = {
     ("batch", "Job"): Job,
+    ("batch.volcano.sh", "Job"): VolcanoJob,
+    ("ray.io", "RayCluster"): RayCluster,
+    ("ray.io", "RayJob"): RayJob,
     ("jobset.x-k8s.io", "JobSet"): JobSet,
     ("kubeflow.org", "PyTorchJob"): PyTorchJob,
     ("trainer.kubeflow.org", "TrainJob"): TrainJob,

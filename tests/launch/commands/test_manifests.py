@@ -198,3 +198,53 @@ def test_words_that_compose_puts_variables_into_are_unknown() -> None:
 def test_other_documents_are_left_alone() -> None:
     found = program(config_yaml="base_model: x\nservices: none\n", broken_yaml="a: [")
     assert found.name is None
+
+
+VOLCANO = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: llama}
+spec:
+  plugins: {svc: [], pytorch: ["--master=master", "--worker=worker"]}
+  tasks:
+  - name: master
+    replicas: 1
+    template: &template
+      spec:
+        containers:
+        - command: [bash, -c, "torchrun --nnodes $WORLD_SIZE --nproc_per_node 8 t.py"]
+          resources: {limits: {nvidia.com/gpu: 8}}
+  - name: worker
+    replicas: 3
+    template: *template
+"""
+RAY_JOB = """
+apiVersion: ray.io/v1
+kind: RayJob
+spec:
+  entrypoint: python3 -m own.train nodes=2
+  rayClusterSpec:
+    headGroupSpec:
+      template: {spec: {containers: [{name: head}]}}
+    workerGroupSpecs:
+    - replicas: 2
+      template:
+        spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
+"""
+
+
+def test_tasks_of_volcano_are_pods_of_one_run() -> None:
+    found = program(job_yaml=VOLCANO)
+    assert (command_line(found), num_gpus(found)) == ("t.py", 32)
+    assert found.environment["VC_WORKER_NUM"].value == "3"
+    assert found.environment["WORLD_SIZE"].line == 6
+
+
+def test_a_job_of_ray_starts_its_entrypoint_with_the_ranks_that_it_asks_for() -> None:
+    found = program(job_yaml=RAY_JOB)
+    assert (command_line(found), found.num_gpus) == ("own.train nodes=2", ())
+    nodes, gpus = found.allocation.nodes, found.allocation.gpus_per_node
+    assert nodes is not None
+    assert gpus is not None
+    assert (nodes.value, gpus.value) == (2, 8)
+    assert {each.line for each in found.arguments} == {5}

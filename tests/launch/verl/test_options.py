@@ -233,6 +233,12 @@ def test_an_engine_that_sleeps_holds_at_most_so_much() -> None:
     assert not trained("actor_rollout_ref.rollout.name=sglang").bounded
 
 
+def test_an_engine_that_nothing_is_said_of_sleeps() -> None:
+    words = [each for each in words_of(EXAMPLE) if "gpu_memory_utilization" not in each]
+    found = read(launch_of(argv=[TRAINER, *words]))
+    assert (found.bounded, found.unsupported) == (ENGINE, set())
+
+
 def test_a_critic_of_the_same_model_holds_its_states() -> None:
     """fp32 and two moments of 7.6 billion parameters over 8 ranks, and a hundredth."""
     words = ("algorithm.adv_estimator=gae", "critic.model.path=Qwen/Qwen2-7B-Instruct")

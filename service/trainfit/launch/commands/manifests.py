@@ -65,7 +65,7 @@ class Manifest:
         groups = [each for each in groups if each.gpus] or groups
         program = replace(bare, allocation=self._allocation(groups))
         nodes, gpus = program.allocation.nodes, program.allocation.gpus_per_node
-        if nodes is not None and gpus is not None:
+        if nodes is not None and gpus is not None and kind.starts_ranks:
             program = replace(program, num_gpus=(nodes, gpus))
         irrelevant = tuple(self._others(kind, groups))
         program = replace(program, irrelevant=(*program.irrelevant, *irrelevant))

@@ -10,6 +10,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.models import most_parameters
+from trainfit.launch.settings import Setting
 from trainfit.launch.values import flag, size, word
 from trainfit.launch.verl.keys import ACTOR, MODEL, ROLLOUT, WITHOUT_CRITIC
 
@@ -87,11 +88,12 @@ def _rollout(reading: Reading, draft: Draft) -> None:
             draft.ignore(setting)
         return
     named = reading.value(f"{ROLLOUT}.name", "vllm", word)
-    if not given or named != "vllm" or not reading.value(frees, True, flag):
+    if named != "vllm" or not reading.value(frees, True, flag):
         leave_out(reading, draft, (utilisation, frees), why)
         return
-    draft.leave_out(given[0], asleep("the rollout engine"))
-    for setting in given[1:]:
+    told = given or [Setting(utilisation, None, "verl", None)]
+    draft.leave_out(told[0], asleep("the rollout engine"))
+    for setting in told[1:]:
         draft.recognise(setting)
 
 
