@@ -10,6 +10,7 @@ from trainfit.launch.allocator import grows_segments
 from trainfit.launch.axolotl.experts import put_experts
 from trainfit.launch.axolotl.freezing import put_frozen
 from trainfit.launch.axolotl.keys import FSDP, LAUNCHED, RENAMED
+from trainfit.launch.axolotl.ring import put_ring
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect
@@ -244,6 +245,7 @@ def _put_kernels(run: Run) -> None:
         setting = run.arguments.get(key)
         if setting is not None and run.arguments.is_on(key):
             run.draft.leave_out(setting, "what this kernel of attention keeps is not modelled")
+    put_ring(run)
     plugins = run.arguments.get("plugins")
     listed = [each.rpartition(".")[2] for each in run.arguments.words("plugins")]
     others = sorted(set(listed) - PLUGINS)
