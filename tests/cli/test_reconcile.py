@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,17 @@ def test_what_a_run_took_stands_beside_what_was_expected(run: Run, log: Path) ->
     assert "allocated 0 70.9 52.7" in told
     assert "micro-batches have 2 samples" in told
     assert "ranks seen 1 of 8" in told
+
+
+def test_what_a_full_memory_had_is_not_off_by_what_it_lacked(run: Run, log: Path) -> None:
+    log.write_text(
+        "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 "
+        "has a total capacity of 79.11 GiB of which 1.00 GiB is free. Process 1 has 78.00 GiB "
+        "memory in use. Of the allocated memory 70.00 GiB is allocated by PyTorch, and 6.00 GiB is "
+        "reserved by PyTorch but unallocated.",
+    )
+    told = " ".join(run(f"reconcile {JOB} --micro-batch-size 4 --log {log}").out.split())
+    assert re.search(r"device 0 >= 78\.0 [\d.]+ [\d.]+–[\d.]+ within", told), told
 
 
 def test_json_is_what_http_answers(run: Run, log: Path) -> None:

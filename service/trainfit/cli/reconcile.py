@@ -20,7 +20,7 @@ from trainfit.cli.lookup import looking_up
 from trainfit.cli.refusals import refused
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.decisions.quantities import gib, gib_range, plain, ranges
-from trainfit.decisions.reconcile.comparison import ComparedFigure
+from trainfit.decisions.reconcile.comparison import ComparedFigure, off_bytes
 from trainfit.decisions.reconcile.explanations import Explanation
 from trainfit.decisions.reconcile.snapshot import SnapshotMatch
 from trainfit.documents.document import FileError
@@ -113,9 +113,11 @@ def _compared(found: Sequence[ComparedFigure]) -> Table:
         rows.add_column(name)
     for each in found:
         expected, bounds, off = "", "", ""
-        if each.predicted is not None and each.residual_bytes is not None:
+        if each.predicted is not None:
             expected, bounds = gib(each.predicted.expected), gib_range(each.predicted)
-            off = f"{each.residual_bytes / each.predicted.expected:+.1%}"
+            missed = off_bytes(each) or 0
+            if missed or not each.at_least:
+                off = f"{missed / each.predicted.expected:+.1%}"
         verdict = plain(each.verdict) if each.why is None else f"not comparable: {each.why}"
         rank = "" if each.rank is None else str(each.rank)
         at_least = ">= " * each.at_least

@@ -58,9 +58,16 @@ function Figures({ found: { comparisons } }) {
       ${["low", "expected", "high"].map((bound) => html`<td key=${bound} class="figure">
         ${each.predicted ? gib(each.predicted[/** @type {keyof Bounds} */ (bound)]) : "–"}</td>`)}
       <td class="figure">${each.at_least ? "≥ " : ""}${gib(each.measured_bytes)}</td>
-      <td class="figure">${each.residual_bytes === null ? "–" : signed(each.residual_bytes)}</td>
+      <td class="figure">${off(each)}</td>
       <td class=${`is ${each.verdict}`}>${each.why ?? plain(each.verdict)}</td></tr>`)}
     </tbody></table></${Scroll}>`;
+}
+
+/** What a run needed at least is off only as far as less was expected.
+ * @param {Reconciled["comparisons"][number]} compared
+ */
+function off({ residual_bytes: bytes, at_least }) {
+  return bytes === null || (at_least && bytes < 0) ? "–" : signed(bytes);
 }
 
 /** @param {{explanations: Reconciled["explanations"], apply: import("./ran.js").Apply}} props */
