@@ -198,7 +198,8 @@ scenario("an error of a full memory is put beside the prediction, and explained"
   await ran.getByRole("button", { name: "Apply: micro-batch 2" }).click();
   await page.locator(".verdict:not(.fits)").waitFor();
   await ran.getByRole("button", { name: "Put beside the prediction" }).click();
-  await ran.getByText(/^≥ 77\.9/).locator("xpath=following-sibling::td[1]").getByText("–").waitFor();
+  const had = ran.getByText(/^≥ 77\.9/);
+  await had.locator("xpath=following-sibling::td[1]").getByText("–").waitFor();
 });
 
 scenario("the allocator is replayed where it is asked for", async (page) => {
