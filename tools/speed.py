@@ -43,7 +43,7 @@ def main() -> None:
     errors = held_out(runs, _part, values)
     _write("gpus", "reaches", lambda each: _reached(each, values))
     _write("stacks", "stacks", lambda each: _ran(each, values, runs, errors))
-    _write("clusters", "clusters", lambda each: _said("cluster", "usual", each, values))
+    _write("clusters", "clusters", lambda each: _connected(each, values))
 
 
 def _part(run: Run) -> int:
@@ -60,6 +60,11 @@ def _write(name: str, listed: str, changed: Any) -> None:
     document = json.loads(path.read_text("utf-8"))
     document[listed] = [each | changed(each) for each in document[listed]]
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _connected(facts: Facts, values: Values) -> Facts:
+    own = _said("cluster", facts["name"], facts, values)
+    return _said("cluster", "usual", facts, values) | own
 
 
 def _reached(facts: Facts, values: Values) -> Facts:

@@ -103,9 +103,14 @@ STACK = {
 CLUSTER = {
     "link_efficiency": Known(0.7, 0.15),
     "nic_efficiency": Known(0.75, 0.2),
-    "latency_seconds": Known(3e-5, 0.7),
+    "link_latency_seconds": Known(1e-5, 0.7),
+    "nic_latency_seconds": Known(3e-5, 0.7),
     "jitter_per_doubling": Known(0.006, 0.7),
 }
+NICS = {"omni-path-4x100": Known(0.25, 0.5)}
+"""What collectives reach of NICs that are known to be slow: of four of Omni-Path, 400 Gb/s in all,
+BigScience measured an all-reduce at 15 to 42 Gb/s over 4 nodes of A100, at 44 to 57 over 16 of V100
+and at 30 to 90 over 4 of them, whose bytes pass twice (experiments/bandwidth/README.md)."""
 SHARED = {"B300": "B200", "GB200": "B200"}
 """GPUs of the same chips: what one reaches in fp8, attention and memory is the other's; B300 has
 too few runs for bf16 of its own."""
@@ -139,6 +144,8 @@ def known(constant: Constant) -> Known:
     of, name, field = constant
     if of == "reach" and field == "bf16":
         return REACH[field]._replace(usual=PRODUCTS[name])
+    if field == "nic_efficiency" and name in NICS:
+        return NICS[name]
     return {"reach": REACH, "stack": STACK, "cluster": CLUSTER}[of][field]
 
 
@@ -151,7 +158,12 @@ def constants_of(on: Surroundings) -> Iterator[Constant]:
     for field in STACK:
         yield Constant("stack", on.stack.name, field)
     for field in CLUSTER:
-        yield Constant("cluster", "usual", field)
+        yield Constant("cluster", cluster_of(on.cluster.name, field), field)
+
+
+def cluster_of(name: str, field: str) -> str:
+    """Whose constant a cluster has: NICs are its own, all else is alike."""
+    return name if field == "nic_efficiency" else "usual"
 
 
 def _whose(reach: str, field: str) -> str:

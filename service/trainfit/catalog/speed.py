@@ -91,15 +91,17 @@ class Stack:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cluster:
-    """What collectives reach of links and NICs, the latency of one step of them, and how much the
-    slowest of all ranks adds with every doubling of their number beyond a node. Where its NICs are
-    not the GPU's usual ones, it says how much each GPU has of them.
+    """What collectives reach of links and NICs, how long they take with every doubling of their
+    ranks however little they move, and how much the slowest of all ranks adds with every doubling
+    of their number beyond a node. Where its NICs are not the GPU's usual ones, it says how much
+    each GPU has of them.
     """
 
     name: str
     link_efficiency: float
     nic_efficiency: float
-    latency_seconds: float
+    link_latency_seconds: float
+    nic_latency_seconds: float
     jitter_per_doubling: float
     nic_bytes_per_second: int | None
     sources: tuple[str, ...]

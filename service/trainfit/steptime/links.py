@@ -69,14 +69,14 @@ class Links:
         else:
             each = self._gather(group)
         forward, backward = exchange.forward, exchange.backward
-        steps = self._cluster.latency_seconds * log2(group.size)
+        steps = self._latency(group)
         return each * forward + steps * (forward > 0), each * backward + steps * (backward > 0)
 
     def gather(self, size: float, group: Group) -> float:
         """Seconds in which every rank gets, or adds up, `size` bytes that all have together."""
         if group.size == 1 or not size:
             return 0.0
-        return size * self._gather(group) + self._cluster.latency_seconds * log2(group.size)
+        return size * self._gather(group) + self._latency(group)
 
     def send(self, size: float, *, scattered: bool) -> float:
         """Seconds in which a rank sends bytes to the next stage. Scattered, each of the ranks that
@@ -85,19 +85,29 @@ class Links:
         if scattered:
             tp = self.groups["tp"]
             return self.send(size / tp.size, scattered=False) + self.gather(size, tp)
-        inside = self.stages.stride * self.stages.size <= self.gpu.domain
-        return size / (self._link if inside else self._nic) + self._cluster.latency_seconds
+        bandwidth = self._link if self._inside(self.stages) else self._nic
+        return size / bandwidth + self._latency(self.stages)
+
+    def _inside(self, group: Group) -> bool:
+        """Whether all of a group are in one domain."""
+        return group.size * group.stride <= self.gpu.domain
+
+    def _latency(self, group: Group) -> float:
+        """Seconds of a collective however little it moves."""
+        cluster = self._cluster
+        inside = self._inside(group)
+        step = cluster.link_latency_seconds if inside else cluster.nic_latency_seconds
+        return step * log2(group.size)
 
     def _gather(self, group: Group) -> float:
         """Seconds for each byte of the whole: a ring passes the network by every local member's
         NIC.
         """
         size, stride = group
-        domain = self.gpu.domain
-        if size * stride <= domain:
+        if self._inside(group):
             reached = self._within(size)
         else:
-            local = max(1, min(size, domain // stride))
+            local = max(1, min(size, self.gpu.domain // stride))
             reached = min(self._link, self._nic * local)
         return (size - 1) / size / reached
 
