@@ -1,8 +1,9 @@
 """Published recipes beside the best that a search finds: `python -m tests.accuracy.beside_search
 FILE`.
 
-Both are timed as the service times them. A search has the model, the GPUs, the batch and the
-precision of a recipe of Megatron-Bridge, and all of its layout open. It takes some minutes.
+Both are timed as the service times them under the recipe's release. A search has the model, the
+GPUs, the batch and the precision of a recipe of Megatron-Bridge, and all of its layout open. It
+takes some minutes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def besides(runs: Iterable[Run]) -> Iterator[Beside]:
         if (said := job.model_dump_json(exclude_unset=True)) in seen:
             continue
         seen.add(said)
-        own, found = step_time(run.plan), searched(_opened(job))
+        own, found = step_time(run.plan, on=run.on), searched(_opened(job, run))
         assert isinstance(own, StepTime)
         if not found.best:
             continue
@@ -60,13 +61,14 @@ def besides(runs: Iterable[Run]) -> Iterator[Beside]:
         )
 
 
-def _opened(job: Job) -> SearchRequest:
-    """The search for the layout of a job."""
+def _opened(job: Job, run: Run) -> SearchRequest:
+    """The search for the layout of a job, under the software that ran it."""
     asked: dict[str, Any] = job.model_dump(mode="json", exclude_unset=True)
     asked["parallelism"] = {"num_gpus": asked["parallelism"]["num_gpus"]}
     asked["training"] = {
         name: value for name, value in asked["training"].items() if name not in STEPPED
     }
+    asked["speed"] = {"stack": run.on.stack.name}
     return SearchRequest.model_validate(asked | {"accept": "tight"})
 
 

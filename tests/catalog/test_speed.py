@@ -1,7 +1,11 @@
 """The constants of step time: what they may be, and where they are from."""
 
+from typing import get_args
+
 from trainfit.catalog.gpus import find_gpu
 from trainfit.catalog.speed import clusters, gpu_speeds, stacks
+from trainfit.specs.framework import FrameworkName
+from trainfit.specs.speed import StackName
 
 
 def test_no_gpu_exceeds_its_peaks() -> None:
@@ -22,6 +26,11 @@ def test_products_of_no_stack_exceed_what_was_measured() -> None:
     for stack in stacks().values():
         for name in stack.compared:
             assert gpus[name].reach.bf16 * stack.products <= 0.87, (stack.name, name)
+
+
+def test_a_job_names_every_stack() -> None:
+    assert set(get_args(StackName)) == set(stacks())
+    assert {stack.framework for stack in stacks().values()} == set(get_args(FrameworkName))
 
 
 def test_shares_are_ratios_and_have_sources() -> None:

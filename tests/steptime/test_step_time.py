@@ -29,6 +29,7 @@ def plan(model: Any = None, gpu: str | None = "H100-80GB", **parts: Any) -> Plan
         },
         "framework": {"name": "megatron", **parts.get("framework", {})},
         "gpu": gpu,
+        "speed": parts.get("speed"),
     }
     return plan_of(Job.model_validate(job))
 

@@ -54,19 +54,21 @@ class GpuSpeed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stack:
-    """A framework as it runs. What its products, its grouped products of experts, and its kernels
-    that only move memory reach of what the GPU's best do, and whether its attention is
-    FlashAttention-2; seconds of the host for each operation of a layer, and whether the GPU waits
-    for each launch (CUDA_LAUNCH_BLOCKING); the shares of exchanges that it hides behind arithmetic.
-    Of what data-parallel ranks exchange a `floor` stays exposed, and no more is hidden than that
-    share of the passes beside it: gradients once a step (`data`), weights that are gathered for
-    every pass (`gathered`). Its runs were `compared` on GPUs of these reaches, some with weights
-    gathered for every pass or none (`gathers_compared`), and in 85 of 100 were no further from what
-    is expected than by `spread`, or by `spread_experts` where the model has experts.
+    """A framework as it runs, by name, and what it is. What its products, its grouped products of
+    experts, and its kernels that only move memory reach of what the GPU's best do, and whether its
+    attention is FlashAttention-2; seconds of the host for each operation of a layer, and whether
+    the GPU waits for each launch (CUDA_LAUNCH_BLOCKING); the shares of exchanges that it hides
+    behind arithmetic. Of what data-parallel ranks exchange a `floor` stays exposed, and no more is
+    hidden than that share of the passes beside it: gradients once a step (`data`), weights that are
+    gathered for every pass (`gathered`). Its runs were `compared` on GPUs of these reaches, some
+    with weights gathered for every pass or none (`gathers_compared`), and in 85 of 100 were no
+    further from what is expected than by `spread`, or by `spread_experts` where the model has
+    experts.
     """
 
     name: str
     what: str
+    framework: str
     products: float
     grouped: float
     memory: float

@@ -76,7 +76,9 @@ class Paces(Part):
     another precision say nothing of it, nor do those within the links of a node of those beyond.
     """
 
-    model_digest: Digest = Field(..., description="SHA-256 of the model's dimensions.")
+    model_digest: Digest = Field(
+        ..., description="SHA-256 of the model's dimensions, and of the speed that was given."
+    )
     fp8_recipe: Fp8Recipe | None = Field(..., description="Null: linears were not in fp8.")
     beyond_node: bool = Field(..., description="Whether ranks exchanged over a network.")
     seconds_ratio: Ratios

@@ -1,4 +1,4 @@
-"""A job: the five parts that a caller describes."""
+"""A job: the parts that a caller describes."""
 
 from typing import Annotated
 
@@ -10,6 +10,7 @@ from trainfit.specs.gpu import JobGpu
 from trainfit.specs.model import Model
 from trainfit.specs.parallelism import Parallelism
 from trainfit.specs.part import Part
+from trainfit.specs.speed import Speed
 from trainfit.specs.training import Training
 
 EstimatorVersion = Annotated[
@@ -37,6 +38,11 @@ class Job(Part):
         None,
         description="What runs of this cluster took beyond their tensors. Unset: what "
         "published runs show.",
+    )
+    speed: Speed | None = Field(
+        None,
+        description="What the time of a step rests on. Unset: the framework's current release in a "
+        "usual cluster.",
     )
 
 

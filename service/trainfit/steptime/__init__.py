@@ -1,7 +1,8 @@
 """The time of a step: Plan -> seconds, from the ledger's own operations."""
 
 from trainfit.steptime.results import Seconds, Step, StepParts, StepTime, Untimed
-from trainfit.steptime.step import Surroundings, step_time, surroundings
+from trainfit.steptime.step import step_time
+from trainfit.steptime.surroundings import Surroundings, surroundings
 
 __all__ = [
     "Seconds",

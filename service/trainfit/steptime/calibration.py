@@ -12,6 +12,7 @@ from trainfit.estimator.overhead import calibration_of
 from trainfit.resolve.plan import Plan
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.calibration import Paces
+from trainfit.specs.speed import Speed
 from trainfit.specs.training import Fp8Recipe
 
 
@@ -26,7 +27,7 @@ class Carried(NamedTuple):
 def carried(plan: Plan, gpu: GpuSpeed) -> Carried:
     """Of a plan on GPUs of this kind."""
     recipe = framework_of(plan).execution(plan).fp8
-    return Carried(_digest(plan.model), recipe, plan.layout.num_gpus > gpu.domain)
+    return Carried(_digest(plan.model, plan.speed), recipe, plan.layout.num_gpus > gpu.domain)
 
 
 def paces_of(plan: Plan, gpu: GpuSpeed) -> Paces | None:
@@ -42,6 +43,11 @@ def paces_of(plan: Plan, gpu: GpuSpeed) -> Paces | None:
 
 
 @lru_cache(maxsize=64)
-def _digest(model: ModelSpec) -> str:
-    """SHA-256, in hexadecimal, of a model whatever it is called."""
-    return sha256(model.model_dump_json(exclude={"name"}).encode()).hexdigest()
+def _digest(model: ModelSpec, speed: Speed | None) -> str:
+    """SHA-256, in hexadecimal, of a model whatever it is called, and of what else its times were
+    told by.
+    """
+    said = model.model_dump_json(exclude={"name"})
+    if speed is not None:
+        said += speed.model_dump_json()
+    return sha256(said.encode()).hexdigest()

@@ -4,14 +4,16 @@ A product takes the longer of its arithmetic and its memory; arithmetic reaches 
 where tiles, or the last wave of them, are left half empty.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import NamedTuple
 
 from trainfit.catalog.speed import GpuSpeed, Stack
 from trainfit.estimator.demands import Attention, Product
 from trainfit.estimator.frameworks.framework import Execution
+from trainfit.specs.speed import MeasuredProduct
 from trainfit.specs.training import Fp8Recipe
+from trainfit.steptime.measured import Measured, Measurement
 
 TILES = ((256, 128, 1.0), (128, 256, 1.0), (128, 128, 1.0), (128, 64, 0.75), (64, 64, 0.55))
 """Tiles of an output that a multiprocessor makes at once, and what each reaches of the best. The
@@ -50,7 +52,8 @@ class Rates(NamedTuple):
     """What kernels reach: FLOP per second of products in bf16 and in fp8, where that is another,
     and of attention, bytes per second of memory. Casting an element to fp8 moves `cast` bytes;
     products of experts reach `grouped` of others; where it `adds_apart`, a gradient of a weight is
-    written and read before it is added.
+    written and read before it is added. Of products that were measured it has how much longer they
+    took.
     """
 
     bf16: float
@@ -61,24 +64,43 @@ class Rates(NamedTuple):
     multiprocessors: int
     grouped: float
     adds_apart: bool
+    bf16_measured: Measured
+    fp8_measured: Measured
 
 
-def rates(gpu: GpuSpeed, stack: Stack, execution: Execution) -> Rates:
-    """Those of a GPU under a stack, as a plan's operations run."""
+def rates(
+    gpu: GpuSpeed, stack: Stack, execution: Execution, products: Sequence[MeasuredProduct] = ()
+) -> Rates:
+    """Those of a GPU under a stack, as a plan's operations run, where products were measured."""
     reach, fp8 = gpu.reach, execution.fp8
-    narrow = None
+    bf16, narrow = gpu.bf16_flops * reach.bf16 * stack.products, None
     if fp8 is not None and gpu.fp8_flops is not None and reach.fp8 is not None:
-        narrow = gpu.fp8_flops * reach.fp8 * stack.products
-        narrow *= SCALES.get(fp8, 1.0)
+        narrow = gpu.fp8_flops * reach.fp8 * stack.products * SCALES.get(fp8, 1.0)
+    memory = gpu.memory_bytes_per_second * reach.memory * stack.memory
+
+    def measured(precision: str, peak: float, width: int) -> Measured:
+        """By how much longer each took than tiles or memory do."""
+        unit, units = peak / gpu.multiprocessors, gpu.multiprocessors
+        ratios = []
+        for each in products:
+            m, n, k = each.m, each.n, each.k
+            moved = (width * (m + n) * k + BF16 * m * n) / memory
+            expected = max(tiled_seconds(m, n, k, unit, units), moved)
+            if each.precision == precision:
+                ratios.append(Measurement(m, n, k, each.seconds / expected))
+        return Measured(ratios)
+
     return Rates(
-        gpu.bf16_flops * reach.bf16 * stack.products,
+        bf16,
         narrow,
         0 if fp8 is None else CASTS[fp8],
         gpu.bf16_flops * (reach.flash2 if stack.flash2 else reach.attention),
-        gpu.memory_bytes_per_second * reach.memory * stack.memory,
+        memory,
         gpu.multiprocessors,
         stack.grouped,
         execution.adds_apart,
+        measured("bf16", bf16, BF16),
+        measured("fp8", narrow or bf16, BYTE),
     )
 
 
@@ -89,9 +111,10 @@ def product_seconds(product: Product, rates: Rates, ep: int) -> tuple[float, flo
     rows, inputs, features, experts, _, narrow = product
     matrices = max(1, experts // ep)
     each = rows / matrices
-    peak, width, cast = rates.bf16, BF16, 0.0
+    peak, width, cast, measured = rates.bf16, BF16, 0.0, rates.bf16_measured
     if narrow and rates.fp8 is not None:
         peak, width, cast = rates.fp8, BYTE, rates.cast / rates.memory
+        measured = rates.fp8_measured
     unit = peak * (rates.grouped if experts else 1) / rates.multiprocessors
     waves = rates.multiprocessors / matrices
     forward = tiled_seconds(each, features, inputs, unit, waves)
@@ -102,10 +125,17 @@ def product_seconds(product: Product, rates: Rates, ep: int) -> tuple[float, flo
     back = width * rows * features + BF16 * rows * inputs
     whole = read + width * rows * features + 2 * FP32 * weights
     apart = (2 * BF16 + 2 * FP32) * weights / rates.memory if rates.adds_apart else 0.0
+    forward = max(forward, (read + width * weights + written) / rates.memory)
+    of_input = max(of_input, (back + width * weights) / rates.memory)
+    of_weight = max(of_weight, whole / rates.memory)
+    if not experts:
+        forward *= measured.ratio(rows, features, inputs)
+        of_input *= measured.ratio(rows, inputs, features)
+        of_weight *= measured.ratio(features, inputs, rows)
     return (
-        max(forward, (read + width * weights + written) / rates.memory) + cast * rows * inputs,
-        max(of_input, (back + width * weights) / rates.memory) + cast * rows * features,
-        max(of_weight, whole / rates.memory) + apart,
+        forward + cast * rows * inputs,
+        of_input + cast * rows * features,
+        of_weight + apart,
     )
 
 

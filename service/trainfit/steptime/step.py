@@ -8,16 +8,7 @@ Pure but for the constants, which are the catalogue's.
 
 from dataclasses import fields, replace
 from math import log2
-from typing import NamedTuple
 
-from trainfit.catalog.speed import (
-    Cluster,
-    GpuSpeed,
-    Stack,
-    clusters,
-    gpu_speeds,
-    stacks,
-)
 from trainfit.estimator.frameworks.framework import StateTraffic
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.local_parameters import Local, ParameterTable, parameters_of
@@ -32,6 +23,7 @@ from trainfit.steptime.results import Basis, Seconds, StepParts, StepTime, Untim
 from trainfit.steptime.stages import Stage, Stages
 from trainfit.steptime.states import StateSeconds, exposed_each, exposed_once, state_seconds
 from trainfit.steptime.stretches import Timer
+from trainfit.steptime.surroundings import Surroundings, surroundings
 
 NODE = 8
 """GPUs of a node, whose ranks wait for each other no longer than any did when constants were
@@ -40,14 +32,6 @@ EXTRAPOLATED = 0.31
 """Half the width of the interval where no run of the stack was compared on such a GPU, relative to
 what is expected: nine of ten runs lay within it of a stack that was left out (docs/step-time.md).
 """
-
-
-class Surroundings(NamedTuple):
-    """What a step runs on."""
-
-    gpu: GpuSpeed
-    stack: Stack
-    cluster: Cluster
 
 
 def step_time(
@@ -64,14 +48,6 @@ def step_time(
     return _step_time(plan, memo, on)
 
 
-def surroundings(plan: Plan) -> Surroundings | None:
-    """The plan's GPU and framework in a usual cluster; None where the GPU's speed is not known."""
-    gpu = gpu_speeds().get(plan.gpu.name)
-    if gpu is None:
-        return None
-    return Surroundings(gpu, stacks()[plan.framework.name], clusters()["usual"])
-
-
 class Placed:
     """The chunks of every rank, by what they are made of."""
 
@@ -86,7 +62,7 @@ def _step_time(plan: Plan, memo: Memo, on: Surroundings) -> StepTime:
     links = memo(Links, on.gpu, on.cluster, sizes)
     # Blocks exchange among ranks of one replica, however many of it there are.
     within = memo(Links, on.gpu, on.cluster, sizes._replace(dp=1, expert_dp=1))
-    timer = memo(Timer, on.stack, within, framework.execution(plan))
+    timer = memo(Timer, on.stack, within, framework.execution(plan), on.products)
     ledger = framework.shared_ledger(plan, memo)
     timed = memo(Stages, ledger, plan.model, plan.mtp_layers, timer)
     placed = memo(Placed, layout.pipeline, plan.model.pattern, plan.mtp_layers)

@@ -11,6 +11,7 @@ from trainfit.estimator.frameworks.framework import Execution
 from trainfit.estimator.ledger import Group, Operation
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
+from trainfit.specs.speed import MeasuredProduct
 from trainfit.steptime.kernels import (
     BACKWARD_OF_ATTENTION,
     attention_flops,
@@ -80,8 +81,14 @@ class Stretch(NamedTuple):
 class Timer:
     """Times operations on a GPU, under a stack, over links, as the plan has them run."""
 
-    def __init__(self, stack: Stack, links: Links, execution: Execution) -> None:
-        self._rates = rates(links.gpu, stack, execution)
+    def __init__(
+        self,
+        stack: Stack,
+        links: Links,
+        execution: Execution,
+        products: tuple[MeasuredProduct, ...] = (),
+    ) -> None:
+        self._rates = rates(links.gpu, stack, execution, products)
         self._links = links
         self._ep = links.groups["ep"].size
         self._launch = stack.host_seconds

@@ -70,6 +70,7 @@ def _leaving_layout_open(request: FitCheckRequest) -> SearchRequest:
         framework=request.framework,
         gpu=request.gpu,
         calibration=request.calibration,
+        speed=request.speed,
         policy=request.policy,
         objective="fewest_gpus",
     )

@@ -14,9 +14,9 @@ import { leaves, put } from "./pointer.js";
 
 const PARTS = [
   ...["model", "parallelism", "training", "framework", "gpu"],
-  ...["estimator_version", "calibration"],
+  ...["estimator_version", "calibration", "speed"],
 ];
-const WHOLE = ["/model/hf_config", "/model/spec", "/calibration"];
+const WHOLE = ["/model/hf_config", "/model/spec", "/calibration", "/speed"];
 
 /**
  * @param {State} state

@@ -1,0 +1,47 @@
+"""What a step runs on: its GPU, its software, its network, and what a caller measured of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from trainfit.catalog.speed import Cluster, GpuSpeed, Stack, clusters, gpu_speeds, stacks
+from trainfit.resolve.plan import Plan
+from trainfit.specs.speed import MeasuredProduct, Speed
+
+Measured = tuple[MeasuredProduct, ...]
+
+
+class Surroundings(NamedTuple):
+    """What a step runs on, and products that were measured there."""
+
+    gpu: GpuSpeed
+    stack: Stack
+    cluster: Cluster
+    products: Measured = ()
+
+
+def surroundings(plan: Plan) -> Surroundings | None:
+    """What the plan says of them, else its framework in a usual cluster; None where the GPU's speed
+    is not known.
+    """
+    gpu = gpu_speeds().get(plan.gpu.name)
+    return None if gpu is None else _surroundings(gpu, plan.framework.name, plan.speed or Speed())
+
+
+@lru_cache(maxsize=64)
+def _surroundings(gpu: GpuSpeed, framework: str, speed: Speed) -> Surroundings:
+    """Equal ones are the same, so that what rests on them is remembered."""
+    cluster = clusters()["usual"]
+    if speed.nic_bytes_per_second is not None:
+        cluster = replace(cluster, nic_bytes_per_second=speed.nic_bytes_per_second)
+    if speed.link_bus_bytes_per_second is not None:
+        reached = speed.link_bus_bytes_per_second / gpu.link_bytes_per_second
+        cluster = replace(cluster, link_efficiency=reached)
+    if speed.network_bus_bytes_per_second is not None:
+        # A ring of all GPUs passes the network by the NICs of a whole domain.
+        nic = cluster.nic_bytes_per_second or gpu.nic_bytes_per_second
+        reached = speed.network_bus_bytes_per_second / gpu.domain / nic
+        cluster = replace(cluster, nic_efficiency=reached)
+    return Surroundings(gpu, stacks()[speed.stack or framework], cluster, speed.products)
