@@ -37,6 +37,24 @@ def test_software_of_another_framework_is_refused() -> None:
     assert surroundings(allowed) == surroundings(plan(framework={"name": "torchtitan"}))
 
 
+@pytest.mark.parametrize(
+    ("speed", "words"),
+    [
+        ({"products": [{"m": 8192, "n": 8192, "k": 8192, "seconds": 1e-4}]}, "10,995 TFLOP/s"),
+        ({"link_bus_bytes_per_second": 10**12}, "1,000 GB/s are more"),
+    ],
+)
+def test_what_is_faster_than_the_card_is_refused(speed: dict[str, Any], words: str) -> None:
+    with pytest.raises(TrainfitError, match=words):
+        plan(speed=speed)
+    assert plan(gpu=None, speed=speed).speed is not None
+
+
+def test_switches_that_add_up_pass_what_links_carry() -> None:
+    speed = {"link_bus_bytes_per_second": round(1.1 * H100.link_bytes_per_second)}
+    assert plan(speed=speed).speed is not None
+
+
 def test_half_of_the_nics_take_longer_between_nodes_only() -> None:
     speed = {"nic_bytes_per_second": H100.nic_bytes_per_second // 2}
     slow, usual = (timed(MOE, **FOUR_NODES, speed=each) for each in (speed, None))

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from trainfit.catalog.speed import stacks
 from trainfit.resolve.defaults import learned_positions
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.gpu import NO_GPU
 from trainfit.resolve.not_modelled import refuse_not_modelled
 from trainfit.resolve.plan import Plan, Source, TargetGpu
 from trainfit.resolve.registry import framework_of
+from trainfit.resolve.speed import refuse_impossible
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.job import Job
 
@@ -22,21 +22,11 @@ def resolve(job: Job, model: ModelSpec, source: Source, gpu: TargetGpu = NO_GPU)
     findings = Findings()
     refuse_not_modelled(job, findings)
     job = _within_positions(job, model, findings)
-    _refuse_other_stack(job, findings)
+    refuse_impossible(job, gpu.name, findings)
     plan = framework_of(job).plan(job, model, source, gpu, findings)
     if job.calibration is None and job.speed is None:
         return plan
     return replace(plan, calibration=job.calibration, speed=job.speed)
-
-
-def _refuse_other_stack(job: Job, findings: Findings) -> None:
-    """Software is of one framework."""
-    if job.speed is None or job.speed.stack is None:
-        return
-    name, stack = job.framework.name, stacks()[job.speed.stack]
-    if stack.framework != name:
-        message = f"{stack.what} runs {stack.framework}, the job {name}"
-        findings.add("/speed/stack", "conflict", message, put("/speed/stack", name))
 
 
 def _within_positions(job: Job, model: ModelSpec, findings: Findings) -> Job:
