@@ -55,6 +55,16 @@ def test_a_recipe_is_the_job_that_its_function_makes(name: str) -> None:
     Job.model_validate(found.job)
 
 
+@pytest.mark.parametrize("name", BY_HAND)
+def test_a_model_of_the_hub_drops_nothing_unless_it_is_told_to(name: str) -> None:
+    """gpt_oss_bridge.py, llama_bridge.py: hidden_dropout; the config.json: attention_dropout."""
+    words = ("run_recipe.py", "--recipe", name)
+    for more, dropout in (((), 0.0), (("model.hidden_dropout=0.1",), 0.1)):
+        found = read(launch_of(None, (*words, *more), env=GPUS))
+        assert found.field(f"{TRAINING}/hidden_dropout") == dropout
+        assert found.field(f"{TRAINING}/attention/dropout") == 0.0
+
+
 def test_what_stands_behind_a_recipe_counts_over_it() -> None:
     found = read(launch_of(None, words_of("gpt_oss_pretrain"), env=GPUS))
     assert not found.left_out

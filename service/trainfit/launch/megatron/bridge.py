@@ -26,6 +26,7 @@ from trainfit.launch.megatron.bridge_names import (
     IRRELEVANT_PARTS,
     IRRELEVANT_SECTIONS,
     MODEL_IDS,
+    OF_A_BRIDGE,
     OPTIONS,
     PRECISIONS,
     RECIPE_OPTIONS,
@@ -196,7 +197,8 @@ def _read_container(settings: Mapping[str, Setting], draft: Draft, *, names_reci
     ordered = _precision_last(_in_sync(settings, draft))
     fields = list(without_idle_recompute(_fields(ordered, draft), draft))
     demand_dimensions(fields, draft, "a recipe")
-    bridge = Defaults("Megatron-Bridge", {**defaults.values, **DIFFERING}, None)
+    made = OF_A_BRIDGE if settings.keys() & set(MODEL_IDS) else {}
+    bridge = Defaults("Megatron-Bridge", {**defaults.values, **DIFFERING, **made}, None)
     if settings and SAVED not in settings and not names_recipe:
         _leave_out_recipe(settings, draft)
     read_arguments(reading_of(fields, draft), bridge)

@@ -137,6 +137,13 @@ DIFFERING: Mapping[str, Any] = {
 }
 """Defaults of the dataclasses that differ from those of Megatron-LM's arguments."""
 
+OF_A_BRIDGE: Mapping[str, Any] = {"attention_dropout": 0.0, "hidden_dropout": 0.0}
+"""Defaults of a model that AutoBridge makes of one on the Hub: its bridge, or the provider that it
+fills, drops nothing between layers, and of attention what the config.json says, which is nothing
+of those that recipes name. Source: models/conversion/model_bridge.py (CONFIG_MAPPING), and
+models/*/*_bridge.py.
+"""
+
 OPTIONS = {
     "-cp": "model.context_parallel_size",
     "-ep": "model.expert_model_parallel_size",
