@@ -8,7 +8,7 @@ from trainfit.specs.calibration import Calibration
 from trainfit.specs.framework import Framework
 from trainfit.specs.parallelism import PipelineSchedule, ShardingStrategy
 from trainfit.specs.pipeline_layout import VirtualStage
-from trainfit.specs.speed import Speed
+from trainfit.specs.speed import KnownSpeed
 
 Origin = Literal["user", "config", "framework", "derived"]
 
@@ -110,7 +110,7 @@ class Plan:
     defaults: tuple[Default, ...] = field(compare=False)
     calibration: Calibration | None = None
     """What the caller sends, of this cluster or of another."""
-    speed: Speed | None = None
+    speed: KnownSpeed | None = None
     """What the caller knows that the time of a step rests on."""
     remarks: tuple[str, ...] = field(default=(), compare=False)
     """What the model's config or the job says that the figures do not follow."""

@@ -3,7 +3,7 @@
 from trainfit.catalog.speed import GpuSpeed, gpu_speeds, stacks
 from trainfit.resolve.findings import Findings, put
 from trainfit.specs.job import Job
-from trainfit.specs.speed import Speed
+from trainfit.specs.speed import KnownSpeed
 
 IN_SWITCHES = 2
 """Bus bandwidth of collectives to that of the links, at most: switches that add up (NVLS) halve
@@ -20,7 +20,7 @@ def refuse_impossible(job: Job, gpu_name: str, findings: Findings) -> None:
         _refuse_faster(job.speed, gpu, findings)
 
 
-def _refuse_other_stack(job: Job, speed: Speed, findings: Findings) -> None:
+def _refuse_other_stack(job: Job, speed: KnownSpeed, findings: Findings) -> None:
     if speed.stack is None:
         return
     name, stack = job.framework.name, stacks()[speed.stack]
@@ -29,7 +29,7 @@ def _refuse_other_stack(job: Job, speed: Speed, findings: Findings) -> None:
         findings.add("/speed/stack", "conflict", message, put("/speed/stack", name))
 
 
-def _refuse_faster(speed: Speed, gpu: GpuSpeed, findings: Findings) -> None:
+def _refuse_faster(speed: KnownSpeed, gpu: GpuSpeed, findings: Findings) -> None:
     for place, each in enumerate(speed.products):
         peak = gpu.fp8_flops if each.precision == "fp8" else gpu.bf16_flops
         reached = 2 * each.m * each.n * each.k / each.seconds

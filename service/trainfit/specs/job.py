@@ -10,7 +10,7 @@ from trainfit.specs.gpu import JobGpu
 from trainfit.specs.model import Model
 from trainfit.specs.parallelism import Parallelism
 from trainfit.specs.part import Part
-from trainfit.specs.speed import Speed
+from trainfit.specs.speed import KnownSpeed
 from trainfit.specs.training import Training
 
 EstimatorVersion = Annotated[
@@ -39,7 +39,7 @@ class Job(Part):
         description="What runs of this cluster took beyond their tensors. Unset: what "
         "published runs show.",
     )
-    speed: Speed | None = Field(
+    speed: KnownSpeed | None = Field(
         None,
         description="What the time of a step rests on. Unset: the framework's current release in a "
         "usual cluster.",

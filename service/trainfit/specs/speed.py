@@ -39,7 +39,7 @@ class MeasuredProduct(Part):
     )
 
 
-class Speed(Part):
+class KnownSpeed(Part):
     """What the time of a step rests on, where it is not the usual. No memory follows from it."""
 
     stack: StackName | None = Field(

@@ -12,7 +12,7 @@ from trainfit.estimator.overhead import calibration_of
 from trainfit.resolve.plan import Plan
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.calibration import Paces
-from trainfit.specs.speed import Speed
+from trainfit.specs.speed import KnownSpeed
 from trainfit.specs.training import Fp8Recipe
 
 
@@ -43,7 +43,7 @@ def paces_of(plan: Plan, gpu: GpuSpeed) -> Paces | None:
 
 
 @lru_cache(maxsize=64)
-def _digest(model: ModelSpec, speed: Speed | None) -> str:
+def _digest(model: ModelSpec, speed: KnownSpeed | None) -> str:
     """SHA-256, in hexadecimal, of a model whatever it is called, and of what else its times were
     told by.
     """

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from trainfit.catalog.speed import Cluster, GpuSpeed, Stack, clusters, gpu_speeds, stacks
 from trainfit.resolve.plan import Plan
-from trainfit.specs.speed import MeasuredProduct, Speed
+from trainfit.specs.speed import KnownSpeed, MeasuredProduct
 
 Measured = tuple[MeasuredProduct, ...]
 
@@ -27,11 +27,13 @@ def surroundings(plan: Plan) -> Surroundings | None:
     is not known.
     """
     gpu = gpu_speeds().get(plan.gpu.name)
-    return None if gpu is None else _surroundings(gpu, plan.framework.name, plan.speed or Speed())
+    return (
+        None if gpu is None else _surroundings(gpu, plan.framework.name, plan.speed or KnownSpeed())
+    )
 
 
 @lru_cache(maxsize=64)
-def _surroundings(gpu: GpuSpeed, framework: str, speed: Speed) -> Surroundings:
+def _surroundings(gpu: GpuSpeed, framework: str, speed: KnownSpeed) -> Surroundings:
     """Equal ones are the same, so that what rests on them is remembered."""
     cluster = clusters()["usual"]
     if speed.nic_bytes_per_second is not None:
