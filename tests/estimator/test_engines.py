@@ -155,7 +155,8 @@ def test_nothing_is_kept_where_a_unit_is_trained_or_fsdp2_runs_it() -> None:
     kept = [allocated(LAYERS, reentrant=each, engine="fsdp2") for each in (True, False)]
     assert kept[0] == kept[1]
     kept = [allocated(LAYERS, reentrant=each, lora=False) for each in (True, False)]
-    assert kept[0] <= kept[1]
+    output_and_gradient = 2 * BF16 * SAMPLES * LENGTH * WIDTH
+    assert kept[0] <= kept[1] + output_and_gradient
 
 
 def test_scales_of_quantised_weights_are_whole_on_every_rank() -> None:

@@ -2,8 +2,8 @@
 
 The model is loaded, a first step makes the optimizer's states among what its activations left
 behind, and a later one finds the cache as every one after it does. Between free blocks of one size
-releases of PyTorch decide differently, and which one runs no job says: what the latest reserves is
-expected, and the bounds have them all.
+releases of PyTorch decide differently, and which one runs no job says: what those up to 2.11
+reserve, with which all published runs were made, is expected, and the bounds have them all.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from trainfit.estimator.allocator import (
+    Allocate,
     CachingAllocator,
     Device,
     OutOfMemoryError,
@@ -35,7 +36,7 @@ LOWEST_ADDRESS_FIRST = (2, 11)
 
 
 class Reservation(NamedTuple):
-    """What a rank reserves at most: of the releases of PyTorch the least, that of the latest, and
+    """What a rank reserves at most: of the releases of PyTorch the least, that of the usual, and
     the most; and how often its cache has to go for it.
     """
 
@@ -76,7 +77,7 @@ def reservations(
     reached, releases differ as for the rank that allocates most.
     """
     groups = sorted(groups, key=lambda group: -allocated[group.ranks[0]].expected)
-    latest, *others = ways(plan)
+    usual, *others = ways(plan)
     found: dict[int, list[Asked]] = {}
     asked = 0
     for turn in range(MOST_SHARES):
@@ -86,17 +87,17 @@ def reservations(
             if turn < len(shares) and asked < most_requests:
                 recorded = group.trace(shares[turn])
                 asked += sum(map(len, recorded.steps))
-                found.setdefault(number, []).append(_ask(recorded, latest))
-    strayed = _strayed(groups[0], latest)
+                found.setdefault(number, []).append(_ask(recorded, usual))
+    strayed = _strayed(groups[0], usual)
     result: dict[int, Replayed] = {}
     below = above = 0
     for number, each in found.items():
         asked_most = max(each, key=attrgetter("after_later"))
         if not number or asked < MOST_REQUESTS:
-            most = _reservation(asked_most, plan, (latest, *others))
+            most = _reservation(asked_most, plan, (usual, *others), alone=len(each) == 1)
             below, above = most.expected - most.low, most.high - most.expected
         else:
-            most = _reservation(asked_most, plan, (latest,))
+            most = _reservation(asked_most, plan, (usual,), alone=False)
             low, high = most.expected - below, max(most.high, most.expected + above)
             most = most._replace(low=low, high=high)
         low = min(most.low, *[one.after_later for one in each])
@@ -124,7 +125,7 @@ def _spread(shares: Sequence[int]) -> Sequence[int]:
 
 
 class Asked(NamedTuple):
-    """A trace, and what the latest release reserves at most up to its first step and in all."""
+    """A trace, and what the usual release reserves at most up to its first step and in all."""
 
     recorded: Trace
     after_first: int
@@ -138,29 +139,35 @@ def _ask(recorded: Trace, settings: Settings) -> Asked:
     return Asked(recorded, after_first, allocator.peak_reserved_bytes)
 
 
-def _reservation(asked: Asked, plan: Plan, releases: Sequence[Settings]) -> Reservation:
+def _reservation(
+    asked: Asked, plan: Plan, releases: Sequence[Settings], *, alone: bool
+) -> Reservation:
     """What the requests reserve: as much as the allocator would cache, and on a card that has no
     room for that, what is left of it when it was given back and steps go on.
 
     Other releases are asked where a later step reserves more than the first, which chooses among
-    the blocks of a whole step.
+    the blocks of a whole step. How many places of its largest tensors were given to states, and are
+    needed anew, turns on a few blocks besides: where one was, and these requests `alone` were asked
+    and not those of other shares, the most that is reserved has one place more.
     """
     recorded, after_first, expected = asked
-    latest, *others = releases
-    reserved = [expected]
-    if expected > after_first:
+    usual, *others = releases
+    reserved, place = [expected], 0
+    if expected > after_first and others:
         reserved += [_asked(each, *recorded.steps).peak_reserved_bytes for each in others]
+        place = max(each.nbytes for each in recorded.later if isinstance(each, Allocate))
+    most = max(reserved) + place * (alone and expected - after_first >= place)
     room = room_of(plan)
     if room is not None and recorded.peak_bytes <= room < expected:
         try:
-            steady = [_steady(recorded, each, room) for each in (latest, *others)]
+            steady = [_steady(recorded, each, room) for each in (usual, *others)]
         except OutOfMemoryError:
             pass  # Not even without a cache there is room.
         else:
             (expected, released), *_ = steady
             low = min(nbytes for nbytes, _ in steady)
-            return Reservation(low, expected, max(reserved), released)
-    return Reservation(min(reserved), expected, max(reserved))
+            return Reservation(low, expected, most, released)
+    return Reservation(min(reserved), expected, most)
 
 
 def _steady(recorded: Trace, settings: Settings, room: int) -> tuple[int, CacheReleases]:
@@ -191,7 +198,7 @@ def room_of(plan: Plan) -> int | None:
 
 
 def ways(plan: Plan) -> Iterator[Settings]:
-    """How releases choose between blocks, the latest first. One range of addresses that grows
+    """How releases choose between blocks, the usual first. One range of addresses that grows
     leaves them nothing to choose. On AMD's cards it does not grow before 2.11, nor before ROCm 7
     (c10/cuda/CUDACachingAllocator.cpp).
     """
@@ -201,6 +208,6 @@ def ways(plan: Plan) -> Iterator[Settings]:
     if grows and plan.gpu.vendor != "amd":
         yield growing
         return
-    yield from (latest, before)
+    yield from (before, latest)
     if grows:
         yield growing

@@ -23,9 +23,10 @@ from trainfit.specs.job import Job
 
 
 class Run(NamedTuple):
-    """A run's figures beside their estimates, and its plan."""
+    """A run's figures beside their estimates, and its plan; `complete` where nothing is open."""
 
     name: str
+    complete: bool
     allocated: Memory
     device: Memory
     answered: EstimateAnswer
@@ -48,6 +49,7 @@ def estimated() -> Iterator[Run]:
         assert isinstance(plan, PytorchPlan)
         yield Run(
             row["id"],
+            row["complete"],
             memory(measured["max_allocated_gib"], stage.allocated_bytes),
             memory(measured["device_gib"], stage.device_bytes),
             result,
@@ -70,10 +72,14 @@ def test_a_trace_asks_for_as_much_as_the_ledger_says(runs: list[Run]) -> None:
 
 
 def test_tensors_are_what_was_allocated(runs: list[Run]) -> None:
-    errors = [abs(run.allocated.error_ratio) for run in runs]
-    assert len(errors) == 27
-    assert median(errors) < 0.01
-    assert max(errors) < 0.03
+    """The others have norms and positions fused in a way that no launch of theirs says."""
+    complete = [abs(run.allocated.error_ratio) for run in runs if run.complete]
+    assert len(complete) == 8
+    assert median(complete) < 0.0001
+    assert max(complete) < 0.006
+    others = [abs(run.allocated.error_ratio) for run in runs if not run.complete]
+    assert median(others) < 0.022
+    assert max(others) < 0.04
 
 
 def test_cards_hold_what_is_replayed(runs: list[Run]) -> None:
@@ -81,6 +87,6 @@ def test_cards_hold_what_is_replayed(runs: list[Run]) -> None:
     smallest are the farthest.
     """
     errors = sorted(abs(run.device.error_ratio) for run in runs)
-    assert median(errors) < 0.035
-    assert errors[-1] < 0.12
-    assert sum(not run.device.inside for run in runs) <= 2
+    assert median(errors) < 0.027
+    assert errors[-1] < 0.1
+    assert sum(not run.device.inside for run in runs) <= 1

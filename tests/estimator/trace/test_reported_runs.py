@@ -36,14 +36,17 @@ def runs() -> list[Memory]:
 
 
 def test_cards_hold_what_is_replayed(runs: list[Memory]) -> None:
-    """The farthest are of a release that holds a gigabyte more than is understood."""
+    """The farthest lacks one segment of its logits; others are of a release that holds a gigabyte
+    more than is understood.
+    """
     errors = sorted(abs(each.error_ratio) for each in runs)
     assert len(errors) >= 9
-    assert median(errors) < 0.03
-    assert errors[-1] < 0.07
+    assert median(errors) < 0.015
+    assert errors[-2] < 0.026
+    assert errors[-1] < 0.11
 
 
-def test_the_bounds_are_close_and_all_but_one_is_within(runs: list[Memory]) -> None:
+def test_the_bounds_are_close_and_all_are_within(runs: list[Memory]) -> None:
     widths = [(each.high_bytes - each.low_bytes) / each.measured_bytes for each in runs]
-    assert sum(not each.inside for each in runs) <= 1
+    assert all(each.inside for each in runs)
     assert median(widths) < 0.09

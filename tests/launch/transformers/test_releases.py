@@ -208,8 +208,15 @@ def test_a_switch_that_is_neither_on_nor_off_is_refused() -> None:
         run("sft.py", **keys)
 
 
-@pytest.mark.parametrize(("keys", "reentrant"), [({"fsdp": ""}, None), ({"use_peft": False}, True)])
-def test_how_layers_run_again_is_asked_of_fsdp1_alone(
+@pytest.mark.parametrize(
+    ("keys", "reentrant"),
+    [
+        ({"fsdp": ""}, True),
+        ({"use_peft": False}, True),
+        ({"fsdp": "", "deepspeed": '{"zero_optimization": {"stage": 3}}'}, None),
+    ],
+)
+def test_how_layers_run_again_is_not_asked_of_deepspeed(
     keys: dict[str, Any], reentrant: bool | None
 ) -> None:
     given = FROZEN | keys

@@ -9,6 +9,7 @@ transformers' eager_attention_forward, aten/src/ATen/native (SoftMax.cpp, Dropou
 
 from trainfit.estimator.demands import Attention, Demand, Exchange
 from trainfit.estimator.ledger import Highest, Kind, Tensors
+from trainfit.estimator.operations import rotary
 from trainfit.estimator.operations.pytorch import BYTE, FP32, Modules
 from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Role, Tensor
@@ -23,12 +24,14 @@ def fused(
     v: Tensor,
     *,
     rotated: bool = False,
+    turned: rotary.Projected | None = None,
     masked: bool = False,
     transposed: bool = False,
     window: int | None = None,
 ) -> Tensor:
     """One kernel, which keeps its output and the logsumexp of every row. A mask is kept by each
     layer. Where heads lie before tokens in memory, the output is `transposed` for who reads it.
+    What is `turned` before are queries and keys as they were projected, if that is known.
     """
     n, heads, d = q.shape
     keys, read, d_v = v.shape
@@ -38,8 +41,11 @@ def fused(
     if masked:
         b, s = step.sizes.b, step.sizes.s
         saves.append(step.tensor("mask of the window", b, 1, s, s + step.sizes.prefix))
+    copy = step.tensor("output, tokens before heads", *out.shape)
+    gradients = step.gradient(q), step.gradient(k), step.gradient(v)
     backward = [
-        *map(step.gradient, (q, k, v, out)),
+        step.passed_back(copy if transposed else out, "gradient of output"),
+        *gradients,
         step.tensor("gradient of q in fp32", n, heads, d, width=FP32),
         step.tensor("sums of output and its gradient", heads, n, width=FP32),
     ]
@@ -47,13 +53,18 @@ def fused(
         name = "gradients of repeated keys and values"
         backward.append(step.tensor(name, keys, heads, d + d_v))
     passed, added = _exchanged(step, q, k, v)
-    copy = step.tensor("output, tokens before heads", *out.shape)
+    forward, behind = highest((*_rotation(step, q, rotated=rotated),)), highest(tuple(backward))
+    if turned is not None:
+        kept = tuple(saves)
+        forward = highest(*rotary.turned(step, turned, q, k, v), kept, saved=kept)
+        moments = rotary.turned_back(step, turned, gradients)
+        behind = highest((*kept, *backward), *moments, saved=kept)
     step.operation(
         NAME,
         saves=saves,
         offers=(copy,) if transposed else (),
-        borrows=(*_rotation(step, q, rotated=rotated), *passed),
-        backward=(*backward, *added),
+        borrows=forward.beside(*passed),
+        backward=behind.beside(*added),
         kind=Kind.ATTENTION,
         demands=_attends(step, q, k, v, window),
     )

@@ -83,7 +83,9 @@ def _forward(operation: Operation) -> list[Moment]:
     early = tuple([each for each in reads if each not in operation.forward.saved])
     moments = [(*early, *_storages(moment)) for moment in course]
     made = operation.makes if operation.output is None else (operation.output,)
-    moments.append((*reads, *_storages(course[-1]), *_storages(made)))
+    gone = {each for moment in course for each in moment}.difference(course[-1])
+    still = [each for each in reads if each not in gone]
+    moments.append((*still, *_storages(course[-1]), *_storages(made)))
     return moments
 
 

@@ -257,10 +257,10 @@ REENTRANT = "/training/recompute/use_reentrant"
 
 
 def reentrant_matters(engine: Engine) -> bool:
-    """Whether it matters to memory that layers run again in a backward of their own: FSDP1 does not
-    prefetch them then, and keeps the inputs of frozen ones.
+    """Whether it is told that layers run again in a backward of their own, which holds what was
+    made again: FSDP1 does not prefetch them then, and keeps the inputs of frozen ones.
     """
-    return engine.name == "fsdp1"
+    return engine.name in ("ddp", "fsdp1")
 
 
 def reentrant_is_said(run: Run, key: str = "gradient_checkpointing_kwargs.use_reentrant") -> bool:

@@ -164,6 +164,8 @@ class PytorchStep:
     repeats_kv: bool
     scales_by_sinks: bool
     """The kernel of attention takes no sinks: its output is scaled by what they leave of it."""
+    turns_as_complex: bool
+    """Positions turn queries and keys in one product of complex numbers, in fp32."""
     attention_backend: Literal["flash", "sdpa", "eager"]
     attention_dropout: bool
     hidden_dropout: bool

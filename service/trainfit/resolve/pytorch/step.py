@@ -75,6 +75,7 @@ def resolve_pytorch_step(
         fp8_recipe=fp8_recipe_of(training.precision),
         repeats_kv=training.attention.repeats_kv or _repeats_kv(framework),
         scales_by_sinks=isinstance(framework, Torchtitan),  # models/gpt_oss/model.py
+        turns_as_complex=isinstance(framework, Torchtitan),  # models/common/rope.py
         attention_backend=attention_backend(job, model),
         attention_dropout=_drops(
             training.attention.dropout, framework, declared=model.traits.attention_dropout

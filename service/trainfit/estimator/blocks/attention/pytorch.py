@@ -8,6 +8,7 @@ from trainfit.estimator.blocks.norm.pytorch import norm
 from trainfit.estimator.operations import scaled_dot_product
 from trainfit.estimator.operations.fused_adapters import fused_products
 from trainfit.estimator.operations.pytorch import FP32, Modules
+from trainfit.estimator.operations.rotary import Projected
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Attention, Norm
 
@@ -24,13 +25,16 @@ def attention(step: Modules, x: Tensor, block: Attention) -> None:
     a, g = a // t, max(g // t, 1) if block.owns_kv else 0
     if g and step.plan.step.ulysses and step.sizes.c > g:
         g = step.sizes.c  # a rank has a head of them at least
-    packed = _projections(step, x, block, (a * d, g * d, g * d_v))
+    packed, projected = _projections(step, x, block, (a * d, g * d, g * d_v))
     if block.q_norm is not None:
-        _norm_heads(step, block.q_norm, a, d)
+        of_q = _norm_heads(step, block.q_norm, a, d)
+        projected = projected and projected._replace(q=of_q)
     if block.k_norm is not None and g:
-        _norm_heads(step, block.k_norm, g, d)
+        of_k = _norm_heads(step, block.k_norm, g, d)
+        projected = projected and projected._replace(k=of_k)
     q, k, v = _heads(step, block, packed, (a, g, d, d_v))
-    out = _attend(step, q, k, v, block)
+    turned = projected if block.rope and _writes_turning_out(step) else None
+    out = _attend(step, q, k, v, block, turned)
     if block.sinks and step.plan.step.attention_backend != "eager":
         out = step.scaled_by_sinks(out, a)
     if block.gate_width:
@@ -47,35 +51,44 @@ def attention(step: Modules, x: Tensor, block: Attention) -> None:
 
 def _projections(
     step: Modules, x: Tensor, block: Attention, widths: tuple[int, int, int]
-) -> Tensor | None:
-    """Three products that read the same, or one that is answered. q_proj may make gates besides."""
+) -> tuple[Tensor | None, Projected | None]:
+    """Three products that read the same, or one, which is answered; else what was projected, if it
+    is queries and keys and nothing besides.
+    """
     q, k, v = widths
     bias = block.qkv_bias
     if step.by.packed_qkv:
-        return step.narrowed(step.linear("q_proj", x, q + k + v, bias=bias))
+        return step.narrowed(step.linear("q_proj", x, q + k + v, bias=bias)), None
     gates = block.gate_width // step.sizes.t if step.by.gate_projection == "q_proj" else 0
     products = {"q_proj": q + gates, "k_proj": k}
     if not block.key_is_value:
         products["v_proj"] = v
     if block.owns_kv and step.sizes.fuses("qkv", *products):
         fused_products(step, x, products, bias=bias)
-        return None
-    step.linear("q_proj", x, q + gates, bias=bias, joins=block.owns_kv)
-    if block.owns_kv:
-        step.linear("k_proj", x, k, bias=bias, joins=True)
-        if not block.key_is_value:
-            step.linear("v_proj", x, v, bias=bias)
-    return None
+        return None, None
+    queries = step.linear("q_proj", x, q + gates, bias=bias, joins=block.owns_kv)
+    if not block.owns_kv:
+        return None, None
+    keys = step.linear("k_proj", x, k, bias=bias, joins=True)
+    if not block.key_is_value:
+        step.linear("v_proj", x, v, bias=bias)
+    alone = not gates and queries.width == keys.width == step.sizes.bytes
+    return None, Projected(queries, keys) if alone else None
 
 
-def _norm_heads(step: Modules, each: Norm, heads: int, d: int) -> None:
+def _writes_turning_out(step: Modules) -> bool:
+    """Whether positions turn queries and keys in single operations, on all their dimensions."""
+    one_product = step.plan.step.turns_as_complex or step.sizes.fused
+    return not (one_product or step.by.partial_rotary)
+
+
+def _norm_heads(step: Modules, each: Norm, heads: int, d: int) -> Tensor:
     """A norm of every head by itself, or of all of them together."""
     n = step.sizes.n
     if each.width > d:
-        norm(step, step.tensor("heads", n, each.width), each, "qk_norm", kind=None)
-    else:
-        one = each.model_copy(update={"copies": 1})
-        norm(step, step.tensor("heads", n, heads, d), one, "qk_norm", kind=None)
+        return norm(step, step.tensor("heads", n, each.width), each, "qk_norm", kind=None)
+    one = each.model_copy(update={"copies": 1})
+    return norm(step, step.tensor("heads", n, heads, d), one, "qk_norm", kind=None)
 
 
 def _heads(
@@ -103,7 +116,9 @@ def _heads(
     return q, k, v
 
 
-def _attend(step: Modules, q: Tensor, k: Tensor, v: Tensor, block: Attention) -> Tensor:
+def _attend(
+    step: Modules, q: Tensor, k: Tensor, v: Tensor, block: Attention, turned: Projected | None
+) -> Tensor:
     backend, rotated = step.plan.step.attention_backend, block.rope
     if backend == "eager":
         return scaled_dot_product.eager(
@@ -115,6 +130,7 @@ def _attend(step: Modules, q: Tensor, k: Tensor, v: Tensor, block: Attention) ->
         step,
         *(q, k, v),
         rotated=rotated,
+        turned=turned,
         masked=backend == "sdpa" and _is_masked(step, block),
         transposed=step.by.partial_rotary,
         window=block.window,

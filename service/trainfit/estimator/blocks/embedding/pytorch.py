@@ -40,7 +40,8 @@ def lookup(step: Modules, embedding: Embedding, rotated: int, masks: int) -> Non
     step.operation(
         "embedding",
         saves=saves,
-        borrows=(step.several("embeddings and positions", 2, n, h, width=width),),
+        borrows=(step.several("embeddings and positions", 2, n, h, width=width),)
+        * bool(embedding.position_rows),
         backward=backward,
         leaves=leaves,
     )

@@ -1,7 +1,7 @@
 """Normalisations as modules of PyTorch. Symbols: estimator.legend.
 
 transformers' RMSNorms are written out: a copy of the input in fp32, its product with the root
-mean square narrowed again, and the product of that with the weight; some scale by the weight
+mean square, that narrowed again, and the product of this with the weight; some scale by the weight
 before they narrow. torch.nn.LayerNorm, Liger's norms and compiled ones are one kernel, which keeps
 its input and statistics. Sources: transformers' modeling_llama.py, modeling_gemma.py and the like;
 torch/csrc/autograd (derivatives.yaml: native_layer_norm).
@@ -83,14 +83,17 @@ def _written_out(step: Modules, x: Tensor, y: Tensor, norm: Norm, *, trained: bo
         in_fp32 = step.several("difference to the mean", 2, *x.shape, width=FP32)
         gradients = step.several("gradients in fp32", CENTRED, *x.shape, width=FP32)
         return scaled, (in_fp32, statistics), (squares,), highest((gradients,))
-    in_fp32 = x if x.width == FP32 else step.tensor("norm input in fp32", *x.shape, width=FP32)
-    kept = in_fp32, statistics
-    return (
-        scaled,
-        kept,
-        highest((squares,), scaled, saved=scaled),
-        _of_squares(step, x, y, in_fp32, scaled),
-    )
+    if x.width == FP32:
+        forward = highest((squares,), scaled, saved=scaled)
+        return scaled, (x, statistics), forward, _of_squares(step, x, y, x, scaled)
+    in_fp32, product = [
+        step.tensor(name, *x.shape, width=FP32)
+        for name in ("norm input in fp32", "product in fp32")
+    ]
+    by_weight = (normalised,) if norm.weight else ()
+    steps = (*by_weight, product) if in_full else (product, *by_weight)
+    forward = highest((in_fp32, squares), (in_fp32, steps[0]), steps, saved=(in_fp32, *scaled))
+    return scaled, (in_fp32, statistics), forward, _of_squares(step, x, y, in_fp32, scaled)
 
 
 def _of_squares(step: Modules, x: Tensor, y: Tensor, in_fp32: Tensor, scaled: Tensors) -> Highest:
@@ -116,8 +119,9 @@ def _of_squares(step: Modules, x: Tensor, y: Tensor, in_fp32: Tensor, scaled: Te
             "gradient of the input in fp32",
         )
     ]
+    of_weight = step.tensor("gradient of the weight, token by token", *x.shape)
     return highest(
-        (in_fp32, *scaled, of_output, of_scaled),
+        (in_fp32, *scaled, of_output, of_scaled, *(of_weight,) * bool(scaled)),
         (in_fp32, of_scaled, wide),
         (in_fp32, wide, by_product, by_square),
         (in_fp32, by_product, of_mean, power, twice, product),

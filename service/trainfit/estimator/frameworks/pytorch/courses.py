@@ -45,6 +45,7 @@ class Courses:
     def __init__(self, ledger: PytorchLedger) -> None:
         self._ledger, self._compiled = ledger, ledger.plan.step.compiled
         self._keeps_inputs, self._pass = keeps_inputs(ledger.plan), gradients_pass(ledger.plan)
+        self._reentrant = ledger.plan.step.checkpointing.reentrant
         self._passes: dict[tuple[int, bool, bool], Passes] = {}
 
     def of(self, placed: PlacedGroups, *, passing: bool | None = None) -> Passes:
@@ -121,10 +122,11 @@ class Courses:
             chosen = self._chosen(placed.groups)
             cached = tuple([each for each in kept if each.role is Role.CACHED_BY_AUTOCAST])
             again = [(reads[0], of_made, *moment) for moment in run]
-            whole = turns(again, [reads[0], of_made, *chosen], [reads[0], of_made, *kept])
-            back = [(reads[0], *moment) for moment in back]
+            holds = (made, of_made) if self._reentrant else ()
+            whole = turns(again, [reads[0], of_made, *chosen], [reads[0], of_made, *holds, *kept])
+            back = [(reads[0], *holds, *moment) for moment in back]
             stay = (reads[0], of_made) if self._keeps_inputs else ()
-            behind = turns(back, [*kept, of_made, reads[0]], [*leaves, of_read, *stay])
+            behind = turns(back, [*kept, *holds, of_made, reads[0]], [*leaves, of_read, *stay])
             return Passes(
                 Passage(turns(run, [reads[0]], [reads[0], made, *chosen, *cached])),
                 NOTHING,

@@ -234,7 +234,11 @@ class PytorchLedger:
         return operations[: len(kinds) - 1 - kinds[::-1].index(Kind.PRODUCT)]
 
     def _segment(
-        self, name: SegmentName, groups: tuple[Group, ...], gradient: int | None = None
+        self,
+        name: SegmentName,
+        groups: tuple[Group, ...],
+        gradient: int | None = None,
+        before_last: int = 0,
     ) -> Segment:
         """A stretch through which the gradient of the residual stream flows, unless told else."""
         table = add_up(groups, self.dropped)
@@ -242,11 +246,13 @@ class PytorchLedger:
             table = [[_passing(sums, self._stepped) for sums in group] for group in table]
         if self.plan.step.offload_activations:
             table = [[_offloaded(sums) for sums in group] for group in table]
-        return walk(name, table, self.sizes.act if gradient is None else gradient)
+        return walk(name, table, self.sizes.act if gradient is None else gradient, before_last)
 
     def _layer(self, kind: int, groups: tuple[Group, ...]) -> Segment:
         name: SegmentName = "moe" if self._has_experts(kind) else "dense"
-        segment, ran = self._segment(name, groups), self._layers[kind]
+        ran = self._layers[kind]
+        before_last = sum(ran.counts[:-1]) if len(groups) == sum(ran.counts) else 0
+        segment = self._segment(name, groups, before_last=before_last)
         borrowed = segment.forward.borrowed + ran.held + ran.cached
         forward = segment.forward._replace(borrowed=borrowed)
         return segment._replace(forward=forward, cached=ran.cached)
@@ -279,9 +285,14 @@ class PytorchLedger:
 
     def _run_again(self, kind: int, segment: Segment, groups: tuple[Group, ...]) -> Segment:
         """A checkpointed layer keeps its input [n', h], and what its policy says; autocast keeps
-        its narrow weights until the end of the forward.
+        its narrow weights until the end of the forward. A reentrant one has a backward of its own,
+        whose caller holds what was made again and the gradient that came until it is through
+        (torch/utils/checkpoint.py: CheckpointFunction.backward).
         """
         act, cached, narrowed = self.sizes.act, 0, 0
+        reentrant = self.plan.step.checkpointing.reentrant
+        if reentrant and segment.received is not None:
+            segment = segment._replace(backward=segment.received)
         if self._trains(kind):
             operations = [operation for group in groups for operation in group]
             rows = chain.from_iterable([each.tensors for each in operations])
@@ -295,7 +306,8 @@ class PytorchLedger:
         kept = act + cached
         if _saves_input(groups, act):
             cached += act
-        again = rerun(segment.name, [segment], kept, act, cached=cached)
+        output = act if reentrant else 0
+        again = rerun(segment.name, [segment], kept, act, cached=cached, output=output)
         return again._replace(cached=narrowed)
 
     def _reductions(self, kind: int) -> int:

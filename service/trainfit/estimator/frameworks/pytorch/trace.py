@@ -141,8 +141,6 @@ class _Rank(RecordedRank):
             recorder.run(passes.forward, own)
             stream = own.pop(passes.made) if passes.made is not None else None
         release_cached(recorder, zip(courses, here, strict=True))
-        if workspaces:
-            recorder.make(self._workspace)
         gradient: Held | None = None
         gradients: list[Held] = []
         for placed, passes, own in reversed([*zip(self._placed, courses, here, strict=True)]):
@@ -152,8 +150,11 @@ class _Rank(RecordedRank):
                 continue
             if passes.of_made is not None and gradient is not None:
                 own[passes.of_made] = gradient
-            for passage in (passes.loss, passes.again, passes.backward):
-                recorder.run(passage, own)
+            recorder.run(passes.loss, own)
+            if workspaces and placed is self._placed[-1]:
+                recorder.make(self._workspace)
+            recorder.run(passes.again, own)
+            recorder.run(passes.backward, own)
             gradient = own.pop(passes.of_read, None) if passes.of_read is not None else None
             gradients[:0] = [own[each] for each in left(placed.groups) if each in own]
         if gradient is not None:
