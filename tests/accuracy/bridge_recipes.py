@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,7 @@ FIELDS = {
     "fsdp_double_buffer": "/framework/fsdp_double_buffer",
     "nccl_ub": "/framework/nccl_ub",
     "expandable_segments": "/framework/expandable_segments",
+    "peft": "/training/peft",
 }
 """What a recipe says -> the field of a job that says it."""
 
@@ -118,6 +120,22 @@ Megatron-FSDP's double buffers and a default leave nothing of."""
 
 OPTIMIZERS = {"dist_muon": "muon"}
 """Optimizers whose states are those of another name."""
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _adapters(peft: Row) -> Row:
+    """Bridge's LoRA as a job says it; alpha scales what it adds."""
+    return {"method": "lora", "r": peft["dim"], "target_modules": peft["target_modules"]}
+
+
+SPELLED: dict[str, Callable[[Any], Any]] = {
+    "optimizer": lambda name: OPTIMIZERS.get(name, name),
+    "peft": _adapters,
+}
+"""What a job says otherwise than a recipe."""
 
 ABOUT = frozenset(
     {"model", "task", "gpu", "precision", "releases", "names", "mtp_num_layers"}
@@ -215,8 +233,7 @@ def _job(row: Row, recipe: Row) -> Job:
     chunks = "vpp" if "pipeline_model_parallel_layout" in recipe else None
     for name, pointer in FIELDS.items():
         if name in recipe and name != chunks:
-            value = recipe[name]
-            _put(job, pointer, OPTIMIZERS.get(value, value) if name == "optimizer" else value)
+            _put(job, pointer, SPELLED.get(name, _as_it_is)(recipe[name]))
     try:
         return Job.model_validate(job)
     except ValidationError as error:

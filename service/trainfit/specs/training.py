@@ -12,6 +12,7 @@ from trainfit.specs.honoured import (
     OF_MEGATRON,
     OF_PYTORCH,
     OF_TRANSFORMERS,
+    OUTSIDE_NANOTRON,
     PYTORCH,
     Frameworks,
     OnlyValues,
@@ -374,7 +375,9 @@ class Lora(FrozenBase):
     method: Literal["lora"] = Field(..., description="What is trained in place of the weights.")
     r: Count = Field(8, description="Rank of the adapters.")
     target_modules: Literal["all-linear"] | Names = Field(
-        "all-linear", description="Linears that get an adapter, by name."
+        "all-linear",
+        description="Linears that get an adapter, by name: under Megatron linear_qkv, linear_proj, "
+        "linear_fc1 and linear_fc2, say. Routed experts of a rank share theirs there.",
     )
     modules_to_save: Names = Field((), description="Modules that are trained as a whole, by name.")
     dropout: Probability = Field(0.0, description="Dropout of the adapters' inputs.")
@@ -472,7 +475,7 @@ class Training(Part):
     loss: Loss = Field(default_factory=Loss)
     moe: MoeOptions = Field(default_factory=MoeOptions)
     mtp: MtpOptions | None = Field(None, description="Unset: the depths that the config declares.")
-    peft: Annotated[Peft | None, OF_PYTORCH] = Field(None)
+    peft: Annotated[Peft | None, OUTSIDE_NANOTRON] = Field(None)
     frozen: Annotated[Names, OF_PYTORCH] = Field(
         (),
         description="Outside Megatron: modules that are not trained, by name: embed_tokens, "

@@ -90,10 +90,15 @@ def test_a_model_and_a_mode_name_a_recipe() -> None:
     whole = ("run_recipe.py", "--recipe", "gpt_oss_20b_pretrain_config")
     assert read(launch_of(None, words, env=GPUS)).job == read(launch_of(None, whole, env=GPUS)).job
     found = read(launch_of(None, (*words[:4], "lora"), env=GPUS))
-    (adapters,) = found.account.unsupported
-    assert (adapters.key, adapters.direction) == ("peft", "lowers")
+    assert found.unsupported == set()
+    assert found.field("/training/peft") == {
+        "method": "lora",
+        "r": 32,
+        "dropout": 0.0,
+        "target_modules": ["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"],
+    }
     dropped = read(launch_of(None, (*words[:4], "lora", "peft.dropout=0.1"), env=GPUS))
-    assert {each.direction for each in dropped.account.unsupported} == {"either"}
+    assert dropped.field("/training/peft/dropout") == 0.1
 
 
 def test_a_release_says_what_its_recipe_was() -> None:

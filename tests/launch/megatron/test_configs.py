@@ -327,12 +327,32 @@ def test_overrides_of_a_recipe_that_is_not_known() -> None:
     assert found.field("/parallelism/sequence_parallel") is True
 
 
-def test_adapters_of_a_saved_container_lower_the_peak() -> None:
-    peft = "\npeft:\n  _target_: megatron.bridge.peft.lora.LoRA\n  dim: 8\n  dropout: DROPOUT\n"
-    for dropout, directions in (("0.0", ["lowers"]), ("0.1", ["either"] * 2)):
-        text = CONTAINER + peft.replace("DROPOUT", dropout)
-        left = read(launch_of({"run.yaml": text}, env=GPUS)).account.unsupported
-        assert [each.direction for each in left if each.key.startswith("peft")] == directions
+PEFT = "\npeft:\n  _target_: megatron.bridge.peft.lora.LoRA\n  dim: 16\n  alpha: 32\n  "
+
+
+@pytest.mark.parametrize(
+    ("said", "key", "direction"),
+    [
+        ("sequence_parallel_input_regather: true", "sequence_parallel_input_regather", "lowers"),
+        ("normalize_moe_lora: true", "normalize_moe_lora", "either"),
+        ("target_modules: ['*.layers.0.*.linear_qkv']", "target_modules", "lowers"),
+    ],
+)
+def test_what_of_adapters_is_not_modelled(said: str, key: str, direction: str) -> None:
+    text = CONTAINER + PEFT + said
+    (left,) = read(launch_of({"run.yaml": text}, env=GPUS)).account.unsupported
+    assert (left.key, left.direction) == (f"peft.{key}", direction)
+
+
+def test_adapters_of_a_saved_container() -> None:
+    text = CONTAINER + PEFT + "target_modules:\n  - linear_qkv\n  share_expert_adapters: true\n"
+    found = read(launch_of({"run.yaml": text}, env=GPUS))
+    assert found.unsupported == set()
+    assert found.field("/training/peft/r") == 16
+    assert found.field("/training/peft/target_modules") == ["linear_qkv"]
+    dora = text.replace("lora.LoRA", "dora.DoRA")
+    left = read(launch_of({"run.yaml": dora}, env=GPUS)).account.unsupported
+    assert {each.direction for each in left} == {"either"}
 
 
 def test_what_is_taken_away_is_not_known() -> None:

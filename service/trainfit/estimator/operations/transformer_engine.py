@@ -21,7 +21,8 @@ from trainfit.estimator.operations.context_parallel import (
     of_all_ranks,
     on_stream,
 )
-from trainfit.estimator.program import Program, highest
+from trainfit.estimator.operations.low_rank import Adapted
+from trainfit.estimator.program import highest
 from trainfit.estimator.run import Way
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
@@ -43,11 +44,11 @@ Kept = tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]
 """What is saved, borrowed by forward and borrowed by backward."""
 
 
-class TransformerEngine(Program):
+class TransformerEngine(Adapted):
     """Runs programs as megatron-core does."""
 
     def __init__(self, sizes: Legend, run: Way) -> None:
-        super().__init__(sizes)
+        super().__init__(sizes, run.step.adapters)
         self.run = run
         self._quantised: dict[Tensor, Tensor] = {}
         self._stashed: dict[Tensor, Tensor] = {}
@@ -69,12 +70,18 @@ class TransformerEngine(Program):
         again: tuple[str, ...] = (),
     ) -> None:
         """A norm keeps its input and statistics, and its `output` for whoever reads that, unless
-        nobody's backward does.
+        nobody's backward does. Before frozen linears it is theirs to keep it or not.
         """
         made = () if output is None else (output,)
-        saves = (x, *made, self.statistics(kind, x))
+        kept, passed = ((), made) if self.is_frozen else (made, ())
         incoming = [self.passed_back(each, INPUT_GRADIENT) for each in made]
-        self.operation(name, saves=saves, backward=(*incoming, self.gradient(x)), again=again)
+        self.operation(
+            name,
+            makes=passed,
+            saves=(x, *kept, self.statistics(kind, x)),
+            backward=(*incoming, self.gradient(x)),
+            again=again,
+        )
 
     def statistics(self, kind: NormKind, x: Tensor) -> Tensor:
         """rstd of every row in fp32, and the mean for LayerNorm."""
@@ -87,7 +94,7 @@ class TransformerEngine(Program):
         """A product [n, features] with a matrix whose rows ranks share out, of which `rows` are
         this rank's; where they share out the sequence it is gathered, for either direction.
         """
-        sizes, inputs = self.sizes, x.shape[-1]
+        sizes, inputs, trained = self.sizes, x.shape[-1], not self.is_frozen
         y = self.tensor(output, sizes.n, features)
         gathered, again = [
             self.tensor("gathered input", sizes.n_gathered, inputs) for _ in range(2)
@@ -96,32 +103,39 @@ class TransformerEngine(Program):
         whole = self.tensor("input gradient of all", sizes.n, inputs) if sizes.n_gathered else of_x
         both = (whole, of_x) if sizes.n_gathered else (of_x,)
         weights = self.weight_gradient(rows or features, inputs)
+        before = (*self.input_gradient(name, sizes.n, inputs), of_y, *(again,) * trained)
+        weight = (rows or features, inputs)
         self.operation(
             name,
             makes=(y,),
             saves=self.reads(x),
-            borrows=(gathered,),
-            backward=highest((of_y, again), (of_y, again, whole), (of_y, again, *both, *weights)),
-            weight=(rows or features, inputs),
+            borrows=(*self.waits_for(x), gathered),
+            backward=highest(before, (*before, whole), (*before, *both, *weights)),
+            weight=weight,
             demands=(self.product(sizes.n, inputs, features), *self.into_columns(inputs)),
         )
+        read = gathered if sizes.n_gathered else x
+        self.adapter(name, read, y, of_y, weight, (sizes.t, 1))
         return y
 
     def linear(self, name: str, x: Tensor, features: int, output: str) -> Tensor:
         """A product [n', features] with a matrix that every rank has whole."""
-        y = self.tensor(output, x.shape[0], features)
+        y, weight = self.tensor(output, x.shape[0], features), (features, x.shape[-1])
         self.operation(
             name,
             makes=(y,),
             saves=self.reads(x),
+            borrows=self.waits_for(x),
             backward=(
+                *self.input_gradient(name, *x.shape),
                 self.gradient(x),
                 self.gradient(y),
-                *self.weight_gradient(features, x.shape[-1]),
+                *self.weight_gradient(*weight),
             ),
-            weight=(features, x.shape[-1]),
+            weight=weight,
             demands=(self.product(x.shape[0], x.shape[-1], features),),
         )
+        self.adapter(name, x, y, self.gradient(y), weight, (self.sizes.t, self.sizes.t))
         return y
 
     def row_linear(
@@ -141,31 +155,36 @@ class TransformerEngine(Program):
         y = self.tensor("output before its reduction", sizes.n, features)
         reduced = self.tensor("output", sizes.n_gathered and sizes.n_shard, features)
         gathered = self.tensor("gathered gradient", sizes.n_gathered, features)
-        of_x = self.of_output(x)
+        of_x, weight = self.of_output(x), (features, inputs)
+        beside = (*beside, *self.waits_for(x))
+        before = (*self.input_gradient(name, *x.shape), gathered)
         self.operation(
             name,
             saves=self.reads(x),
             holds=holds,
             borrows=highest((*beside, y), (*beside, y, reduced)),
-            backward=highest(
-                (gathered,), (gathered, of_x, *self.weight_gradient(features, inputs))
-            ),
-            weight=(features, inputs),
+            backward=highest(before, (*before, of_x, *self.weight_gradient(*weight))),
+            weight=weight,
             demands=(self.product(sizes.n, inputs, features), *self.out_of_rows(features)),
         )
+        self.adapter(name, x, y, gathered, weight, (1, sizes.t))
         return y
 
     def product(self, rows: int, inputs: int, features: int, experts: int = 0) -> Product:
         """In fp8 where linears are, unless this layer is wide."""
         narrow = self.run.step.narrow_recipe is not None
-        return Product(rows, inputs, features, experts, narrow=narrow)
+        return Product(rows, inputs, features, experts, 1 + (not self.is_frozen), narrow)
 
     def of_output(self, y: Tensor) -> Tensor:
         """The gradient of what one operation makes and another reads."""
         return self.passed_back(y, f"gradient of {y.name}")
 
     def reads(self, x: Tensor) -> Iterable[Tensor]:
-        """What a linear saves of its input: that, or a copy in fp8, one for all who read it."""
+        """What a linear saves of its input: that, or a copy in fp8, one for all who read it. Frozen
+        it saves nothing.
+        """
+        if self.is_frozen:
+            return ()
         x = self._stashed.get(x, x)
         width = self.sizes.linear_input_bytes
         if width in (self.sizes.bytes, x.width):
@@ -186,7 +205,8 @@ class TransformerEngine(Program):
 
     def weight_gradient(self, *shape: int) -> tuple[Tensor, ...]:
         """A gradient of its own, where it is not added to the main gradient within the GEMM."""
-        return (self.tensor("weight gradient", *shape),) if self._accumulates_apart else ()
+        apart = self._accumulates_apart and not self.is_frozen
+        return (self.tensor("weight gradient", *shape),) if apart else ()
 
     def activation(
         self, name: str, x: Tensor, y: Tensor, *weights: Tensor, gated: bool, clamped: bool
@@ -410,20 +430,22 @@ class TransformerEngine(Program):
         self, name: str, x: Tensor, y: Tensor, experts: int, *borrows: Tensor
     ) -> Tensor:
         """Products of rows [T_r, in] with the matrices of their `experts`."""
-        features = y.shape[-1]
+        features, weight = y.shape[-1], (y.shape[-1], x.shape[-1])
         self.operation(
             name,
             makes=(y,),
             saves=self.reads(x),
-            borrows=(*borrows, *self._beside_stash(x)),
+            borrows=(*borrows, *self.waits_for(x), *self._beside_stash(x)),
             backward=(
+                *self.input_gradient(name, *x.shape),
                 self.gradient(x),
                 self.gradient(y),
-                *self.weight_gradient(experts, features, x.shape[-1]),
+                *self.weight_gradient(experts, *weight),
             ),
-            weight=(features, x.shape[-1]),
+            weight=weight,
             demands=(self.product(x.shape[0], x.shape[-1], features, experts * self.sizes.e),),
         )
+        self.adapter(name, x, y, self.gradient(y), weight)
         return y
 
     def _attends(

@@ -36,6 +36,7 @@ NO_ARGUMENT = unsaid(
         "/framework/deallocate_pipeline_outputs": (True,),
         "/training/loss/shifted": ("labels",),
         "/training/moe/imbalance_factor": (1.0,),
+        "/training/peft": (None,),
     },
     said={"/training/optimizer/momentum"},
 )

@@ -14,7 +14,7 @@ from typing import Any
 from trainfit.launch.documents import document_of
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.megatron import bridge_recipes
+from trainfit.launch.megatron import bridge_adapters, bridge_recipes
 from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.bridge_names import (
     DIFFERING,
@@ -47,7 +47,6 @@ from trainfit.launch.megatron.nemo import is_nemo, read_nemo
 from trainfit.launch.megatron.options import Defaults, Parser
 from trainfit.launch.megatron.programs import read_machine
 from trainfit.launch.megatron.serialised import TARGET, folded
-from trainfit.launch.megatron.swift import ADAPTERS
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.specs.launch import LaunchFile
@@ -196,6 +195,8 @@ def _read_container(settings: Mapping[str, Setting], draft: Draft, *, names_reci
     defaults = Parser(None).defaults()
     ordered = _precision_last(_in_sync(settings, draft))
     fields = list(without_idle_recompute(_fields(ordered, draft), draft))
+    if bridge_adapters.adapts(settings):
+        bridge_adapters.put_adapters(settings, draft)
     demand_dimensions(fields, draft, "a recipe")
     made = OF_A_BRIDGE if settings.keys() & set(MODEL_IDS) else {}
     bridge = Defaults("Megatron-Bridge", {**defaults.values, **DIFFERING, **made}, None)
@@ -248,8 +249,8 @@ def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
             (why for field, why in UNSUPPORTED_FIELDS.items() if key.startswith(field)), None
         ):
             draft.leave_out(setting, why)
-        elif section == "peft" and _has_plain_adapters(settings):
-            _leave_out_adapters(setting, draft)
+        elif section == bridge_adapters.SECTION and bridge_adapters.adapts(settings):
+            continue
         elif _is_irrelevant(key, setting.value):
             draft.ignore(setting)
         elif section in UNSUPPORTED_SECTIONS:
@@ -267,22 +268,6 @@ def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
             yield Field(name, setting, setting.value)
         else:
             draft.leave_out(setting, "no list of this format has this key")
-
-
-def _has_plain_adapters(settings: Mapping[str, Setting]) -> bool:
-    """Whether the adapters are LoRA's, without dropout, which would copy what they read."""
-    said = settings.get(f"peft.{TARGET}") or settings.get("peft")
-    dropout = settings.get("peft.dropout")
-    lora = said is not None and str(said.value).rpartition(".")[2].casefold() == "lora"
-    return lora and (dropout is None or dropout.value in (0, 0.0, None))
-
-
-def _leave_out_adapters(setting: Setting, draft: Draft) -> None:
-    """Once, at what names them."""
-    if setting.key in ("peft", f"peft.{TARGET}"):
-        draft.leave_out(setting, ADAPTERS)
-    else:
-        draft.recognise(setting)
 
 
 def _is_irrelevant(key: str, value: Any) -> bool:

@@ -54,7 +54,7 @@ USUAL_SPECS = (
 )
 """Functions that make the layers of megatron-core with TransformerEngine."""
 UNSUPPORTED_SECTIONS = {
-    "peft": "parameter-efficient fine-tuning under Megatron is not modelled",
+    "peft": "of what is trained in place of the weights, LoRA alone is modelled under Megatron",
     "tensor_inspect": "tensors that are kept for inspection are not modelled",
 }
 FIELDS = {

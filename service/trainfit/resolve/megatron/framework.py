@@ -5,10 +5,11 @@ from typing import Any
 
 from trainfit.resolve.batch import resolve_batch
 from trainfit.resolve.defaults import derived, padded_vocabulary, resolved_defaults
-from trainfit.resolve.findings import Findings
+from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.framework import Conventions
 from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
+from trainfit.resolve.megatron.adapters import adapters_not_modelled
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.resolve.megatron.step import (
     check_interleaving,
@@ -43,6 +44,7 @@ def not_modelled(job: Job) -> Iterator[tuple[str, str]]:
         yield "/training/precision", f"the precision {precision} under Megatron"
     if not OPTIMIZERS[optimizer.name].megatron:
         yield "/training/optimizer/name", f"{optimizer.name} under Megatron"
+    yield from adapters_not_modelled(job)
 
 
 def plan(
@@ -52,6 +54,10 @@ def plan(
     assert isinstance(framework, Megatron)
     own = conventions(job)
     mtp_layers = _mtp_layers(job, model, findings)
+    if mtp_layers and job.training.peft is not None:
+        message = "multi-token prediction beside adapters is not modelled"
+        where = "/training/mtp"
+        findings.add(where, "not_modelled", message, put(where, {"num_layers": 0}))
     layout = resolve_layout(job, model, mtp_layers, own, findings)
     batch = resolve_batch(job, layout, own, findings)
     check_interleaving(layout, batch.num_microbatches, findings)

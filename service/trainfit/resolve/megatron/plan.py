@@ -61,6 +61,17 @@ class RecomputePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class LinearAdapters:
+    """Low-rank adapters, in the type of the weights, of the linears that `targets` names. All else
+    is frozen.
+    """
+
+    rank: int
+    dropout: bool
+    targets: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """How the arithmetic of one step is done."""
 
@@ -80,6 +91,8 @@ class Step:
     attention_dropout: bool
     hidden_dropout: bool
     cross_entropy: Literal["unfused", "native_fused", "te_fused"]
+    adapters: LinearAdapters | None
+    """What is trained, if not all of the model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from math import ceil
 from typing import Literal
 
 from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.megatron.adapters import adapters_of
 from trainfit.resolve.megatron.plan import (
     AttentionBytes,
     RecomputePolicy,
@@ -90,7 +91,14 @@ tensor/float8_blockwise_tensor.py (Float8BlockQuantizer, block_scaling_dim).
 """
 
 
-def state_bytes(precision: Precision, optimizer: Optimizer, gpu: TargetGpu) -> StateBytes:
+def _states(training: Training, gpu: TargetGpu) -> StateBytes:
+    frozen = training.peft is not None
+    return state_bytes(resolve_precision(training), training.optimizer, gpu, frozen=frozen)
+
+
+def state_bytes(
+    precision: Precision, optimizer: Optimizer, gpu: TargetGpu, *, frozen: bool = False
+) -> StateBytes:
     """Bytes per parameter. fp32 weights are their own master, unless they are gathered in fp8 and
     so kept in it; Adam keeps two moments.
 
@@ -114,7 +122,7 @@ def state_bytes(precision: Precision, optimizer: Optimizer, gpu: TargetGpu) -> S
         copies += 4
     return StateBytes(
         weights=BYTES[precision.params],
-        linear_weights=_fp8_weights(precision, gpu),
+        linear_weights=_fp8_weights(precision, gpu, frozen=frozen),
         gradients=gradients,
         master=master,
         linear_master=BYTES[precision.main_params]
@@ -137,13 +145,13 @@ def _holds_master(precision: Precision, optimizer: Optimizer) -> bool:
     return optimizer.precision_aware and own
 
 
-def _fp8_weights(precision: Precision, gpu: TargetGpu) -> Fraction:
+def _fp8_weights(precision: Precision, gpu: TargetGpu, *, frozen: bool) -> Fraction:
     """Bytes of fp8 copies of an element of a linear's weight, with their scales: one copy for the
     forward product, and one laid out for the backward, which the per-tensor recipes do without
     on cards of compute capability 10 and 11. Gathered in fp8, both stand in place of the bf16
-    weight, unless mxfp8 is made of a buffer of bf16 that is gathered. Sources: TransformerEngine's
-    module/base.py (reset_parameters: rowwise and columnwise), tensor/utils.py
-    (post_all_gather_processing), utils.py (is_non_tn_fp8_gemm_supported).
+    weight, unless mxfp8 is made of a buffer of bf16 that is gathered; frozen ones have none.
+    Sources: TransformerEngine's module/base.py (reset_parameters: rowwise and columnwise),
+    tensor/utils.py (post_all_gather_processing), utils.py (is_non_tn_fp8_gemm_supported).
     """
     recipe = narrow_recipe(precision)
     if recipe is None:
@@ -152,7 +160,8 @@ def _fp8_weights(precision: Precision, gpu: TargetGpu) -> Fraction:
     copies = 1 if either and recipe in ("delayed", "tensorwise") else 2
     kept = copies * FP8_WEIGHT[recipe]
     gathered = precision.fp8_param_gather or precision.fp4_param_gather
-    beside = recipe == "mxfp8" and not precision.reuse_grad_buf_for_mxfp8_param_ag
+    buffered = not frozen and not precision.reuse_grad_buf_for_mxfp8_param_ag
+    beside = recipe == "mxfp8" and buffered
     return kept - (BYTES[precision.params] if gathered and not beside else 0)
 
 
@@ -429,7 +438,7 @@ def resolve_step(
     _check_narrow_states(job, layout, findings)
     _check_offloading(job, framework, layout, findings)
     precision = resolve_precision(training)
-    recipe, states = narrow_recipe(precision), state_bytes(precision, training.optimizer, gpu)
+    recipe, states = narrow_recipe(precision), _states(training, gpu)
     cross_entropy = training.loss.cross_entropy
     assert cross_entropy in ("unfused", "native_fused", "te_fused")
     return Step(
@@ -447,6 +456,7 @@ def resolve_step(
         attention_dropout=bool(training.attention.dropout),
         hidden_dropout=bool(training.hidden_dropout),
         cross_entropy=cross_entropy,
+        adapters=adapters_of(job, findings),
     )
 
 

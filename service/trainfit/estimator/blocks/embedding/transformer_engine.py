@@ -18,7 +18,7 @@ ROWS_PER_PARTIAL_SUM = 10
 def lookup(step: TransformerEngine, embedding: Embedding) -> None:
     """The lookup; its output is the first layer's input. Its weight gradient is dense: [V / t, h]
     is made at the end of every backward, from sums of the gradients of equal tokens, whose number
-    is the largest that it can be.
+    is the largest that it can be. Frozen it has none, and keeps nothing.
     """
     sizes = step.sizes
     n, (h,) = sizes.n, step.named(h=embedding.width)
@@ -34,6 +34,9 @@ def lookup(step: TransformerEngine, embedding: Embedding) -> None:
     sums = n // ROWS_PER_PARTIAL_SUM + min(n, sizes.V // sizes.t) if n > FEW_TOKENS else 0
     partial = step.tensor("partial sums", sums, h, width=FP32)
     masked = step.tensor("gradient of own tokens", n if sizes.t > 1 else 0, h)
+    if step.is_frozen:
+        step.operation("embedding", borrows=tuple(borrows), demands=step.out_of_rows(h))
+        return
     step.operation(
         "embedding",
         saves=saves,

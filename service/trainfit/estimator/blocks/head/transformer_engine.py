@@ -27,7 +27,11 @@ def head(step: TransformerEngine) -> None:
         ),
         weight=(sizes.V // sizes.t, sizes.h),
         demands=(
-            Product(sizes.n, sizes.h, sizes.V // sizes.t, narrow=False),
+            Product(
+                *(sizes.n, sizes.h, sizes.V // sizes.t),
+                gradients=1 if step.is_frozen else 2,
+                narrow=False,
+            ),
             *step.into_columns(sizes.h),
         ),
     )

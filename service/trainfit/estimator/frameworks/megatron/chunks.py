@@ -22,6 +22,7 @@ from trainfit.estimator.frameworks.megatron.programs import (
 )
 from trainfit.estimator.ledger import Group, Operation
 from trainfit.estimator.legend import in_symbols, legend_of
+from trainfit.estimator.operations.low_rank import adapter_parameters
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.overhead import NOTHING
 from trainfit.estimator.peak import PlacedSegment
@@ -187,6 +188,10 @@ class MegatronLedger:
         if self._mtp_table is not None and any(content.mtp_layers for content in contents):
             tables.append(self._mtp_table)
         return {sums.weight for table in tables for group in table for sums in group if sums.weight}
+
+    def adapters(self) -> tuple[int, ...]:
+        """Parameters of the adapters of a layer of each kind on one rank."""
+        return tuple([adapter_parameters(table) for table in self._kinds])
 
     def has_experts(self, content: Content) -> bool:
         """Whether any layer of a chunk has."""

@@ -11,6 +11,7 @@ from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
 from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
 from trainfit.estimator.frameworks.megatron.buffers import user_buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
+from trainfit.estimator.frameworks.megatron.ranks import adapters_of
 from trainfit.estimator.frameworks.megatron.ranks import ranks as ranks
 from trainfit.estimator.frameworks.megatron.requests.known import is_traced
 from trainfit.estimator.legend import legend_of
@@ -64,8 +65,12 @@ def shared_ledger(plan: MegatronPlan, memo: Memo) -> MegatronLedger:
 
 
 def state_traffic(plan: MegatronPlan) -> StateTraffic:
-    """Megatron-FSDP gathers weights, and reduces gradients, for every micro-batch."""
+    """Megatron-FSDP gathers weights, and reduces gradients, for every micro-batch. Adapters are too
+    small to count.
+    """
     states, strategy = plan.step.states, plan.layout.sharding
+    if plan.step.adapters is not None:
+        return StateTraffic(0, 0, 0, reduces_each=False, overlapped=True, optimizer=0)
     return StateTraffic(
         gradient=states.gradients,
         weight=0 if strategy == "no_shard" else states.weights,
@@ -101,8 +106,10 @@ def traces(plan: MegatronPlan, memo: Memo) -> Sequence[Alike]:
     return list(Traces(plan, memo).alike())
 
 
-def trained_parameters(plan: MegatronPlan, table: ParameterTable, memo: Memo) -> None:
-    """All are trained that the model would train."""
+def trained_parameters(plan: MegatronPlan, table: ParameterTable, memo: Memo) -> int | None:  # noqa: ARG001
+    """Those of the adapters, if there are any."""
+    adapters = adapters_of(plan, memo)
+    return sum([adapters[kind].whole for kind in plan.model.pattern]) if adapters else None
 
 
 def stray_permille(plan: MegatronPlan) -> int:

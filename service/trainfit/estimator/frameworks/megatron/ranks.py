@@ -16,6 +16,7 @@ from trainfit.estimator.frameworks.megatron.combined import Combined
 from trainfit.estimator.frameworks.megatron.states import (
     StateSharding,
     bucket_padding,
+    frozen_bytes,
     holds_units_whole,
     state_bytes,
     state_sharding,
@@ -54,7 +55,7 @@ def ranks(
     pipeline, m = plan.layout.pipeline, plan.batch.num_microbatches
     ledger = memo(MegatronLedger, with_least_ep(run_of(plan)))
     placed = memo(Placed, pipeline, plan.model.pattern, plan.mtp_layers)
-    held = memo(_held, placed, table, state_sharding(plan))
+    held = memo(_held, placed, table, state_sharding(plan), adapters_of(plan, memo))
     standing = memo(_standing, placed, ledger, plan.gpu.compute_capability, m)
     orders = memo(Orders, pipeline, m)
     highest = [optimizer_step(each.step_bytes) for each in held]
@@ -136,35 +137,61 @@ def _strays_permille(ledger: MegatronLedger) -> int | None:
     return strays_permille(sent, run.routing)
 
 
-def _held(placed: Placed, table: ParameterTable, sharding: StateSharding) -> list[Held]:
+def adapters_of(plan: MegatronPlan, memo: Memo) -> tuple[Local, ...]:
+    """Adapters of a layer of each kind, which no linear reads in fp8; none where the model itself
+    is trained.
+    """
+    if plan.step.adapters is None:
+        return ()
+    run = run_of(plan)
+    alone = run._replace(tp=1, sequence_parallel=False, etp=1)
+    here, whole = (memo(MegatronLedger, each).adapters() for each in (run, alone))
+    return tuple(
+        [
+            Local(count, dense=local, linear=local, wide_linear=local)
+            for count, local in zip(whole, here, strict=True)
+        ]
+    )
+
+
+def _held(
+    placed: Placed, table: ParameterTable, sharding: StateSharding, adapters: tuple[Local, ...]
+) -> list[Held]:
     @cache
     def held(contents: tuple[Content, ...]) -> Held:
         parameters = tuple([table.chunk(content) for content in contents])
-        local = sum((chunk.all for chunk in parameters), Local())
-        here = local.dense + local.expert
+        model = sum((chunk.all for chunk in parameters), Local())
         embedding = max([max(chunk.embedding, chunk.output_layer) for chunk in parameters])
-        sizes = state_bytes(local, sharding, embedding)
+        if adapters:
+            kinds = [kind for content in contents for kind in content.kinds]
+            local, frozen = sum((adapters[kind] for kind in kinds), Local()), model
+        else:
+            local, frozen = model, Local()
+        sizes = state_bytes(local, sharding, 0 if adapters else embedding)
         of_experts = state_bytes(local.of_experts, sharding)
         beside = 0
         if holds_units_whole(sharding):
             units = reduce(Units.and_those, map(table.units, contents))
             beside = unsharded_units(units, sharding)
 
-        def state(name: ComponentName, size: int, of_experts: int) -> Component:
+        def state(name: ComponentName, of: Local, size: int, of_experts: int) -> Component:
+            here = of.dense + of.expert
             each = size / here if here else 0.0
-            return Component(name, size, local.whole, here, each, of_experts)
+            return Component(name, size, of.whole, here, each, of_experts)
 
+        weights = sizes.weights + frozen_bytes(frozen, sharding)
+        expert_weights = of_experts.weights + frozen_bytes(frozen.of_experts, sharding)
         return Held(
             parameters,
             (
-                state("weights", sizes.weights, of_experts.weights),
-                state("gradients", sizes.gradients, of_experts.gradients),
-                state("optimizer_states", sizes.optimizer, of_experts.optimizer),
+                state("weights", local + frozen, weights, expert_weights),
+                state("gradients", local, sizes.gradients, of_experts.gradients),
+                state("optimizer_states", local, sizes.optimizer, of_experts.optimizer),
             ),
             step_bytes=sizes.step,
             beside_bytes=beside,
             padding_bytes=bucket_padding(local, sharding),
-            experts=local.expert > 0,
+            experts=model.expert > 0,
         )
 
     return list(map(held, placed.contents))

@@ -81,11 +81,18 @@ def state_bytes(local: Local, sharding: StateSharding, embedding: int = 0) -> St
     optimizer += states.moments * (parameters - matrices)
     optimizer += states.linear_master * _narrow(sharded)
     return StateBytes(
-        weights=states.weights * (weights.dense + weights.expert)
-        + ceil(states.linear_weights * _narrow(weights)),
+        weights=frozen_bytes(weights, sharding),
         gradients=states.gradients * (gradients.dense + gradients.expert),
         optimizer=round(optimizer * (1 - sharding.offload_ratio)),
         step=states.step * parameters,
+    )
+
+
+def frozen_bytes(local: Local, sharding: StateSharding) -> int:
+    """Weights that are not trained: they have no gradients, no states and no buffer."""
+    states = sharding.each
+    return states.weights * (local.dense + local.expert) + ceil(
+        states.linear_weights * _narrow(local)
     )
 
 

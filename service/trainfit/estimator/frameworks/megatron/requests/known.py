@@ -20,6 +20,7 @@ def is_traced(plan: MegatronPlan) -> bool:
     states = step.states
     return (
         framework.transformer_impl == "transformer_engine"
+        and step.adapters is None
         and layout.pipeline.schedule in ("1f1b", "interleaved")
         and layout.sharding in ("optim", "no_shard")
         and layout.replicas == 1
