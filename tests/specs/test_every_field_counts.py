@@ -124,6 +124,17 @@ DEEPSPEED = {"data_parallel_engine": "deepspeed"}
 SDPA = {"recompute": FULL, "attention": {"backend": "sdpa"}}
 FSDP1 = {"data_parallel_engine": "fsdp1"}
 FETCHING_LITTLE = {"stage3_max_live_parameters": 0, "stage3_prefetch_bucket_size": 10**6}
+TOWER = {"depth": 2, "embed_dim": 64, "hidden_size": 256, "num_heads": 4}
+SEEING = {
+    "model_type": "qwen2_vl",
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 512,
+    "vision_config": TOWER,
+}
 JOBS = [
     megatron(DENSE, {"num_gpus": 32, "pp": 2, "tp": 2, "vpp": 2, "cp": 2}, {"recompute": FULL}),
     megatron(SPARSE, {"num_gpus": 8, "ep": 4, "etp": 1, "pp": 2, "vpp": 2}),
@@ -208,6 +219,10 @@ JOBS = [
     transformers(WIDE, {"num_gpus": 1}, {"recompute": FULL, "num_frozen_layers": 4}),
     transformers(DENSE, ZERO_3, {"peft": LORA, "recompute": FULL}, FSDP1),
     transformers(DENSE | {"ffn_hidden_size": 64}, ZERO_3 | {"cp": 8}, SDPA),
+    *[
+        each(DENSE, {"num_gpus": 1}) | {"model": {"hf_config": SEEING}}
+        for each in (torchtitan, transformers)
+    ],
 ]
 
 

@@ -20,7 +20,7 @@ OF_ANY_FRAMEWORK: Mapping[str, str] = {
     "weights-only-blocks": "Some parts are known by their weights; the activations that they make "
     "are not counted, or are counted as plainer ones.",
     "encoder-on-first-stage": "Vision and audio towers lie whole on the first stage; their "
-    "activations are not counted.",
+    "activations count where training.image_tokens says of how many tokens.",
     "allocator-slack": "Reserved memory exceeds allocated memory as in published runs with fixed "
     "shapes.",
     "allocator-replayed": "Reserved memory is what PyTorch's caching allocator reserves for the "
@@ -116,7 +116,8 @@ def warnings_of(plan: Plan, uncounted: Sequence[str]) -> list[str]:
     """What the caller should know before trusting the figures."""
     found = list(plan.remarks)
     bounded = "encoder-bounded" in framework_of(plan).assumptions(plan)
-    if plan.model.encoder_parameters and not bounded:
+    known = bounded or plan.batch.image_tokens is not None
+    if plan.model.encoder_parameters and not known:
         found.append(
             "This model has a vision or audio tower. Its parameters are counted, the activations "
             "of its tokens are not: expect more than this estimate says."

@@ -5,6 +5,7 @@ from math import ceil
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.framework import Conventions
 from trainfit.resolve.plan import Batch, Layout
+from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.job import Job
 
 
@@ -37,7 +38,23 @@ def resolve_batch(job: Job, layout: Layout, conventions: Conventions, findings: 
     if count is None:
         single = layout.pipeline.pp == 1 and not conventions.accumulates
         count = 1 if single else steady_microbatches(layout)
-    return Batch(size, count, training.seq_length)
+    return Batch(size, count, training.seq_length, training.image_tokens)
+
+
+def check_images(job: Job, model: ModelSpec, findings: Findings, *, followed: bool) -> None:
+    """Images go through a tower whose activations are `followed`, if there are any."""
+    tokens, where = job.training.image_tokens, "/training/image_tokens"
+    if not tokens:
+        return
+    if not model.encoder_parameters:
+        message = "this model has no tower for images"
+        findings.add(where, "conflict", message, put(where, None))
+    elif tokens > job.training.seq_length:
+        message = f"a sample has {job.training.seq_length} tokens"
+        findings.add(where, "conflict", message, put(where, job.training.seq_length))
+    elif model.encoder is None or not followed:
+        message = "the activations of this model's tower are not known, or not of eager attention"
+        findings.add(where, "not_modelled", message, put(where, None))
 
 
 def steady_microbatches(layout: Layout) -> int:

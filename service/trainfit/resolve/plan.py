@@ -76,11 +76,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One step: micro-batches of `micro_batch_size` samples of `seq_length` tokens."""
+    """One step: micro-batches of `micro_batch_size` samples of `seq_length` tokens, of which
+    `image_tokens` stand for images; None where that is not known.
+    """
 
     micro_batch_size: int
     num_microbatches: int
     seq_length: int
+    image_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

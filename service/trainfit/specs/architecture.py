@@ -99,6 +99,16 @@ class Encoder(Part):
     hidden_size: Width
     ffn_hidden_size: Width
     patches_per_token: Count
+    heads: Count
+    norm: Literal["rmsnorm", "layernorm"]
+    gated: bool
+    activation: str
+    """Of its feed-forward networks, by transformers' name."""
+    patch_values: Count
+    """Of a patch, in all its frames and colours."""
+    text_width: Width
+    deep_mergers: Annotated[int, Field(ge=0, le=2048)] = 0
+    """Mergers of layers before the last, whose features enter the text's layers."""
 
 
 class ModelSpec(Part):

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from trainfit.specs.honoured import (
+    FOLLOWED_BY_PYTORCH,
     IGNORED_OUTSIDE_MEGATRON,
     IGNORED_UNDER_MEGATRON,
     MEGATRON,
@@ -430,6 +431,8 @@ class PrefixTuning(FrozenBase):
     )
 
 
+ImageTokens = Annotated[int, Field(ge=0, le=16_777_216)]
+
 Peft = Annotated[Lora | PromptTuning | PTuning | PrefixTuning, Field(discriminator="method")]
 """Parameter-efficient fine-tuning, as PEFT does it."""
 
@@ -475,6 +478,12 @@ class Training(Part):
     loss: Loss = Field(default_factory=Loss)
     moe: MoeOptions = Field(default_factory=MoeOptions)
     mtp: MtpOptions | None = Field(None, description="Unset: the depths that the config declares.")
+    image_tokens: Annotated[ImageTokens | None, FOLLOWED_BY_PYTORCH] = Field(
+        None,
+        description="Tokens of each sample that stand for images, as the text reads them: an image "
+        "of Qwen-VL's makes one of four patches. 0: none. Unset: not known, so that bounds span "
+        "from none to all of a sample, or a warning says that they do not.",
+    )
     peft: Annotated[Peft | None, OUTSIDE_NANOTRON] = Field(None)
     frozen: Annotated[Names, OF_PYTORCH] = Field(
         (),

@@ -30,7 +30,10 @@ def qwen2_vl_vision(config: Config) -> Tower:
         + count(sizes, "depth", 32) * transformer_layer(width, ffn)
         + merger
     )
-    return Tower(text, parameters, merger=merger, encoder=_encoder(sizes, width, ffn))
+    encoder = _encoder(
+        sizes, width, ffn, patch=14, text=text, activation=sizes.str("hidden_act", "quick_gelu")
+    )
+    return Tower(text, parameters, merger=merger, encoder=encoder)
 
 
 def qwen2_5_vl_vision(config: Config) -> Tower:
@@ -55,7 +58,8 @@ def qwen3_vl_vision(config: Config) -> Tower:
     _, text, merged = _qwen3_widths(sizes)
     deep_merger = layer_norm(merged) + mlp(merged, merged, text)
     parameters = _qwen3_tower(sizes) + deep * deep_merger
-    return Tower(text, parameters, merger=_qwen3_merger(sizes), encoder=_qwen3_encoder(sizes))
+    encoder = _qwen3_encoder(sizes, deep)
+    return Tower(text, parameters, merger=_qwen3_merger(sizes), encoder=encoder)
 
 
 def qwen3_5_vision(config: Config) -> Tower:
@@ -77,23 +81,53 @@ def _gated_tower(sizes: Config, attention_parameters: int) -> Tower:
         + count(sizes, "depth", 32) * layer
         + merger
     )
-    return Tower(text, parameters, merger=merger, encoder=_encoder(sizes, width, ffn))
+    activation = sizes.str("hidden_act", "silu")
+    encoder = _encoder(sizes, width, ffn, patch=14, text=text, activation=activation, gated=True)
+    return Tower(text, parameters, merger=merger, encoder=encoder)
 
 
-def _encoder(sizes: Config, width: int, ffn: int) -> Encoder | None:
-    """The tower, if it has a layer at all."""
+def _encoder(
+    sizes: Config,
+    width: int,
+    ffn: int,
+    *,
+    patch: int,
+    text: int,
+    activation: str,
+    gated: bool = False,
+    deep: int = 0,
+) -> Encoder | None:
+    """The tower, if it has a layer at all. Those with gated networks have norms without bias."""
     depth, side = count(sizes, "depth", 32), size(sizes, "spatial_merge_size", 2)
-    return (
-        Encoder(num_layers=depth, hidden_size=width, ffn_hidden_size=ffn, patches_per_token=side**2)
-        if depth
-        else None
+    if not depth:
+        return None
+    return Encoder(
+        num_layers=depth,
+        hidden_size=width,
+        ffn_hidden_size=ffn,
+        patches_per_token=side**2,
+        heads=size(sizes, "num_heads", 16),
+        norm="rmsnorm" if gated else "layernorm",
+        gated=gated,
+        activation=activation,
+        patch_values=frame_pixels(sizes, patch),
+        text_width=text,
+        deep_mergers=deep,
     )
 
 
-def _qwen3_encoder(sizes: Config) -> Encoder | None:
+def _qwen3_encoder(sizes: Config, deep: int = 0) -> Encoder | None:
     depths = sizes.with_defaults({"depth": 27})
-    width, ffn = size(sizes, "hidden_size", 1152), size(sizes, "intermediate_size", 4304)
-    return _encoder(depths, width, ffn)
+    width, text, _ = _qwen3_widths(sizes)
+    return _encoder(
+        depths,
+        width,
+        size(sizes, "intermediate_size", 4304),
+        patch=16,
+        text=text,
+        activation=sizes.str("hidden_act", "gelu_pytorch_tanh"),
+        deep=deep,
+    )
 
 
 def _qwen3_tower(sizes: Config) -> int:

@@ -45,6 +45,7 @@ NO_KEY = unsaid(
         "/training/attention/repeats_kv": (False,),
         "/training/frozen": ((),),
         "/training/hidden_dropout": (None, 0.0),
+        "/training/image_tokens": (None,),
         "/training/loss/cross_entropy": ("unfused", "fused"),
         "/training/loss/logits_to_keep": (None,),
         "/training/loss/num_chunks": (8,),

@@ -48,6 +48,7 @@ NO_ARGUMENT = unsaid(
         "/training/attention/dropout": (None,),
         "/training/attention/repeats_kv": (False,),
         "/training/frozen": ((),),
+        "/training/image_tokens": (None,),
         "/training/hidden_dropout": (None,),
         "/training/loss/logits_to_keep": (None,),
         "/training/loss/shifted": ("labels",),

@@ -5,7 +5,7 @@ job of them.
 from collections.abc import Iterator
 from typing import Any
 
-from trainfit.resolve.batch import resolve_batch
+from trainfit.resolve.batch import check_images, resolve_batch
 from trainfit.resolve.defaults import derived, resolved_defaults
 from trainfit.resolve.findings import Findings
 from trainfit.resolve.framework import Conventions
@@ -78,6 +78,7 @@ def plan(
     batch = resolve_batch(job, layout, own, findings)
     check_pipeline(job, framework, layout, batch.num_microbatches, findings)
     step = resolve_pytorch_step(job, model, layout, findings)
+    check_images(job, model, findings, followed=step.attention_backend != "eager")
     findings.refuse()
     found = derived(job, model, layout, batch, 0)
     return PytorchPlan(

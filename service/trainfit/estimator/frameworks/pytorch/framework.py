@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from trainfit.estimator import timeline as turns
-from trainfit.estimator.blocks.encoder import bounded
+from trainfit.estimator.blocks.tower.bounds import bounded
 from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
 from trainfit.estimator.frameworks.pytorch import timeline as actions
 from trainfit.estimator.frameworks.pytorch.layers import tables_of

@@ -23,6 +23,7 @@ from trainfit.estimator.frameworks.pytorch.layers import (
     tables_of,
 )
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed_share
+from trainfit.estimator.frameworks.pytorch.towers import with_tower
 from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, Row
 from trainfit.estimator.legend import in_symbols, pytorch_legend_of
 from trainfit.estimator.operations.pytorch import Modules
@@ -74,7 +75,9 @@ class PytorchLedger:
         self._final_norm_groups, self._head_groups = self._run_end()
         self._embedding, masks = self._run_embedding()
         self._outside: Mapping[SegmentName, Segment] = {
-            "embedding": self._segment("embedding", self._embedding)._replace(cached=masks),
+            "embedding": with_tower(
+                self._segment("embedding", self._embedding)._replace(cached=masks), sizes, plan
+            ),
             "final_norm": self._segment("final_norm", self.final_norm(), gradient=0),
             "head": self._segment("head", self.head(), gradient=0),
         }

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from trainfit.estimator import cublas
-from trainfit.estimator.blocks import encoder
+from trainfit.estimator.blocks.tower import bounds
 from trainfit.estimator.frameworks.pytorch.caching import cached
 from trainfit.estimator.frameworks.pytorch.engines.engine import Stage
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
@@ -48,8 +48,8 @@ def ranks(
     undivided = undivided_shares(plan, table, memo) if shares.partly else shares
     pipeline = PipelinedRanks(shares, memo) if plan.layout.pipeline.pp > 1 else None
     alike: dict[tuple[Content, ...], Held] = {}
-    tower = encoder.bounded(plan) if activations else None
-    towers = encoder.most_bytes(tower, plan) if tower is not None else 0
+    tower = bounds.bounded(plan) if activations else None
+    towers = bounds.most_bytes(tower, plan) if tower is not None else 0
     for number, placements in enumerate(place(plan)):
         contents = tuple([placement.content for placement in placements])
         if contents not in alike:

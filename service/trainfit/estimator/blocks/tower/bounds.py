@@ -44,5 +44,8 @@ def most_bytes(encoder: Encoder, plan: PytorchPlan) -> int:
 
 
 def bounded(plan: PytorchPlan) -> Encoder | None:
-    """The tower whose activations are bounded: not one whose attention makes all scores."""
-    return None if plan.step.attention_backend == "eager" else plan.model.encoder
+    """The tower whose activations are bounded: not one whose tokens are known, or whose attention
+    makes all scores.
+    """
+    known = plan.batch.image_tokens is not None
+    return None if known or plan.step.attention_backend == "eager" else plan.model.encoder

@@ -1,0 +1,119 @@
+"""A tower of images before the text's embedding, as one stretch with it.
+
+Every rank runs it whole for the images of its samples, whatever it shares of the text.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import repeat
+
+from trainfit.estimator.blocks.tower import pytorch as tower
+from trainfit.estimator.ledger import Group, Lifetime, Operation
+from trainfit.estimator.legend import PytorchLegend
+from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.segment import Moment, Segment, add_up, rerun, walk
+from trainfit.resolve.pytorch.plan import PytorchPlan
+from trainfit.specs.architecture import Encoder, Implementation, ModelSpec, Traits
+
+Program = Callable[[Modules, Encoder], tuple[Group, ...]]
+NOTHING: frozenset[str] = frozenset()
+
+
+def with_tower(embedding: Segment, sizes: PytorchLegend, plan: PytorchPlan) -> Segment:
+    """The embedding behind the tower, where a sample is known to have tokens of images."""
+    encoder, tokens = plan.model.encoder, plan.batch.image_tokens
+    if encoder is None or not tokens:
+        return embedding
+    return one_after_another([*_segments(encoder, tokens, sizes, plan), embedding])
+
+
+def one_after_another(parts: list[Segment]) -> Segment:
+    """Stretches as one: forward each beside what those before it save, backward beside the
+    gradients that those behind it have left.
+    """
+    forward = backward = Moment("", 0, 0)
+    saved = gradients = 0
+    for part in parts:
+        moment = part.forward
+        forward = max(forward, moment._replace(kept=saved + moment.kept), key=_total)
+        saved += part.saved
+    left = saved
+    for part in reversed(parts):
+        left -= part.saved
+        moment = part.backward
+        kept = left + gradients + moment.kept
+        backward = max(backward, moment._replace(kept=kept), key=_total)
+        gradients += part.gradients
+    last = parts[-1]
+    cached = sum(part.cached for part in parts)
+    return Segment(last.name, saved, forward, backward, gradients, cached, last.received)
+
+
+def _total(moment: Moment) -> int:
+    return moment.total
+
+
+def _segments(
+    encoder: Encoder, tokens: int, sizes: PytorchLegend, plan: PytorchPlan
+) -> Iterator[Segment]:
+    """Patches, layers and mergers. Those of earlier layers run beside these, and their features
+    enter the text's layers: they are kept as the last one's are.
+    """
+    own = _sizes(encoder, tokens, sizes)
+    own_plan = replace(plan, model=_as_model(encoder, plan))
+
+    def groups(program: Program, module: str) -> tuple[Group, ...]:
+        trained = sizes.trains(module)
+        made = program(Modules(replace(own, still=not trained), own_plan), encoder)
+        return made if trained or _is_adapted(made) else _without_saved(made)
+
+    def segment(groups: tuple[Group, ...]) -> Segment:
+        return walk("embedding", add_up(groups, NOTHING), own.act)
+
+    layer = segment(groups(tower.layer, "vision_tower"))
+    if plan.step.checkpointing.kind == "layers" and layer.saved:
+        layer = rerun("embedding", [layer], own.act, own.act)
+    merger = segment(groups(tower.merger, "multi_modal_projector"))
+    yield segment(groups(tower.patch_embedding, "vision_tower"))
+    yield from repeat(layer, encoder.num_layers)
+    yield from repeat(merger, 1 + encoder.deep_mergers)
+
+
+def _sizes(encoder: Encoder, tokens: int, sizes: PytorchLegend) -> PytorchLegend:
+    """The legend of a tower: its tokens are patches, and no rank has a part of them."""
+    patches = sizes.b * tokens * encoder.patches_per_token
+    return replace(
+        sizes,
+        h=encoder.hidden_size,
+        b=1,
+        s=patches,
+        n=patches,
+        n_shard=patches,
+        n_gathered=0,
+        t=1,
+        c=1,
+        e=1,
+        x=1,
+        gathers=False,
+        prefix=0,
+    )
+
+
+def _as_model(encoder: Encoder, plan: PytorchPlan) -> ModelSpec:
+    """What programs ask of the model that they are of."""
+    asked = {"traits": Traits(activation=encoder.activation), "implementation": Implementation()}
+    return plan.model.model_copy(update=asked)
+
+
+def _is_adapted(groups: tuple[Group, ...]) -> bool:
+    return any(operation.adapted for group in groups for operation in group)
+
+
+def _without_saved(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """Autograd does not see what is frozen."""
+    return tuple([tuple(map(_unseen, group)) for group in groups])
+
+
+def _unseen(operation: Operation) -> Operation:
+    rows = [row for row in operation.tensors if row.lifetime is not Lifetime.SAVED]
+    return operation._replace(tensors=tuple(rows))
