@@ -1,7 +1,7 @@
 """What Megatron-Bridge's performance recipes say that its tables of throughput leave out.
 
 Source: NVIDIA-NeMo/Megatron-Bridge, scripts/performance/configs and src/megatron/bridge/recipes of
-v0.2.0 to v0.5.1, src/megatron/bridge/perf_recipes of v0.6.0 and of 067f987df03b (`main`), whose
+v0.1.0rc4 to v0.5.1, src/megatron/bridge/perf_recipes of v0.6.0 and of 067f987df03b (`main`), whose
 containers have the release that a table names. `tests/data/bridge_recipes.jsonl` has, of each
 recipe, what decides memory, in Megatron's own names.
 """
@@ -40,8 +40,10 @@ PRECISIONS = {
     r"fp8[-_ ]?(sc|bs)": ("fp8_sc",),
     r"fp8[-_ ]?ds": ("fp8_ds",),
     r"fp8": ("fp8_cs", "fp8_sc"),
+    r"see section": ("fp8_cs",),
 }
-"""What a table calls a precision -> what its recipes do; later releases say FP8 of either."""
+"""What a table calls a precision -> what its recipes do; later releases say FP8 of either. The
+first release's tables give FP8 for all, and in parentheses what other scaling reached."""
 
 LAYOUT = ("tp", "pp", "vpp", "cp", "ep")
 
@@ -81,6 +83,8 @@ FIELDS = {
     "reuse_grad_buf_for_mxfp8_param_ag": "/training/precision/reuse_grad_buf_for_mxfp8_param_ag",
     "fp8_dot_product_attention": "/training/precision/fp8_dot_product_attention",
     "fp8_output_proj": "/training/precision/fp8_output_proj",
+    "moe_expert_capacity_factor": "/training/moe/expert_capacity_factor",
+    "moe_pad_expert_input_to_capacity": "/training/moe/pad_expert_input_to_capacity",
     "moe_deepep_num_sms": "/training/moe/deepep_num_sms",
     "moe_expert_rank_capacity_factor": "/training/moe/expert_rank_capacity_factor",
     "moe_paged_stash": "/training/moe/paged_stash",
