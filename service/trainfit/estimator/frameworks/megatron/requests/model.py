@@ -94,11 +94,12 @@ class Model:
         """A rank's pieces as optimizers step them: dense ones and those of experts, in groups with
         and without weight decay.
         """
+        pieces = [*self._each(share)]
         for expert in (False, True):
             own = [each.vector for each in self.parameters if each.expert == expert]
             vectors = dict.fromkeys(own)
             for vector in vectors:
-                for piece in self._each(share):
+                for piece in pieces:
                     if piece.expert == expert and piece.vector == vector:
                         yield piece
 

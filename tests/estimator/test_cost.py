@@ -1,0 +1,81 @@
+"""What an estimate costs, as calls of the package's functions: a count that no other work moves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tests.layouts import deepseek_v3
+from trainfit.api.examples import LLAMA_8B, LORA_8B, TORCHTITAN_8B
+from trainfit.estimator.estimate import estimate, needs
+from trainfit.estimator.memo import Memo
+from trainfit.questions.estimate import plan_of
+from trainfit.resolve.plan import Plan
+from trainfit.specs.job import Job
+
+WORSE = 1.25
+"""A quarter more than when the count was written down."""
+LAYOUTS = list(deepseek_v3(16, 2))
+JOBS = {"Megatron": LLAMA_8B, "torchtitan": TORCHTITAN_8B, "transformers": LORA_8B}
+
+
+def calls(work: Callable[[], object]) -> int:
+    """Of functions of the package. Comprehensions, which releases of Python run in frames of their
+    own or not, count for none.
+    """
+    count = 0
+
+    def seen(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        if event == "call":
+            named = not frame.f_code.co_name.startswith("<")
+            count += named and str(frame.f_globals.get("__name__")).startswith("trainfit.")
+
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def plan(job: dict[str, Any]) -> Plan:
+    return plan_of(Job.model_validate(job))
+
+
+@pytest.mark.parametrize(
+    ("framework", "counted"), [("Megatron", 3588), ("torchtitan", 1482), ("transformers", 2014)]
+)
+def test_an_estimate_of_which_nothing_is_remembered(framework: str, counted: int) -> None:
+    asked = plan(JOBS[framework])
+    estimate(asked, replay=False)  # whatever is loaded and written down but once
+    assert calls(lambda: estimate(asked, replay=False)) < WORSE * counted
+
+
+def test_an_estimate_of_many_stages() -> None:
+    asked = plan(LAYOUTS[0])
+    estimate(asked, replay=False)
+    assert calls(lambda: estimate(asked, replay=False)) < WORSE * 6186
+
+
+def test_what_decides_of_many_layouts() -> None:
+    """Layouts have most of an estimate in common."""
+    plans, memo = [plan(job) for job in LAYOUTS], Memo()
+
+    def decide() -> None:
+        for each in plans:
+            needs(each, memo, replay=False)
+
+    assert calls(decide) < WORSE * 49_496
+    assert calls(decide) < WORSE * 23_582
+
+
+def test_a_replay() -> None:
+    asked = plan(LORA_8B)
+    estimate(asked)
+    assert calls(lambda: estimate(asked)) < WORSE * 272_745
