@@ -57,7 +57,28 @@ TRAIN_JOB: dict[str, Any] = {
         "trainer": {"numNodes": 1, "resourcesPerNode": {"requests": {"nvidia.com/gpu": GPUS}}},
     },
 }
-OBJECTS: dict[str, Any] = {each["kind"]: each for each in (JOB, JOB_SET, PYTORCH_JOB, TRAIN_JOB)}
+VOLCANO_JOB: dict[str, Any] = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "spec": {"tasks": [{"name": "worker", "replicas": 1, "template": TEMPLATE}]},
+}
+RAY_CLUSTER: dict[str, Any] = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayCluster",
+    "spec": {
+        "headGroupSpec": {"template": {"spec": {"containers": [{"name": "head"}]}}},
+        "workerGroupSpecs": [{"replicas": 1, "template": TEMPLATE}],
+    },
+}
+RAY_JOB: dict[str, Any] = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayJob",
+    "spec": {"entrypoint": "python train.py", "rayClusterSpec": RAY_CLUSTER["spec"]},
+}
+OBJECTS: dict[str, Any] = {
+    f"{each['kind']} of {each['apiVersion'].partition('/')[0]}": each
+    for each in (JOB, JOB_SET, PYTORCH_JOB, TRAIN_JOB, VOLCANO_JOB, RAY_CLUSTER, RAY_JOB)
+}
 
 
 def annotated(base: Mapping[str, Any], job: Any = None, **annotations: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ kinds = st.sampled_from(sorted(OBJECTS))
 
 def decided(kind: str, document: Any) -> Decision:
     group = OBJECTS[kind]["apiVersion"].partition("/")[0]
-    about = {"group": group, "version": "v1", "kind": kind}
+    about = {"group": group, "version": "v1", "kind": OBJECTS[kind]["kind"]}
     asked = {"uid": UID, "kind": about, "object": document}
     request = AdmissionRequest.model_validate(asked)
     asking = asking_of(request)

@@ -176,8 +176,11 @@ def test_the_bounds_span_a_config_of_deepspeed_that_nothing_names(config: str) -
     (told,) = [each for each in beside.account.bounded if each.key == "deepspeed"]
     within = {each.pointer: each.value for each in told.within}
     assert told.direction == "either"
+    pointers = named.fields().keys() | alone.fields().keys()
     assert within == {
-        pointer: value for pointer, value in named.fields().items() if alone.field(pointer) != value
+        pointer: named.field(pointer)
+        for pointer in pointers
+        if alone.field(pointer) != named.field(pointer)
     }
 
 
