@@ -6,16 +6,34 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 # Whatever else the machine does decides how long an example takes.
 settings.register_profile("trainfit", deadline=None)
 settings.load_profile("trainfit")
 
-LONGEST = ("tests/e2e/test_page.py", "tests/contract/test_schemathesis.py", "tests/shell/")
+DIVIDED = (
+    "tests/e2e/test_page.py",
+    "tests/contract/test_schemathesis.py",
+    "tests/shell/test_bash_itself.py",
+)
+"""Files whose tests several processes run, those of a file of scenarios, of an operation or of a
+batch of scripts together.
+"""
+LONGEST = (
+    *DIVIDED,
+    "tests/contract/test_generators.py",
+    "tests/test_docs.py",
+    "tests/questions/",
+    "tests/decisions/",
+    "tests/deploy/",
+)
 """What is begun first where several processes run tests, so that none is waited for at the end."""
 FOREIGN_PREFIXES = ("HF_", "TRAINFIT_", "TRANSFORMERS_")
 
@@ -31,18 +49,29 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep the tests of a file in one process unless they say otherwise, as what they share is made
-    for each process. xdist reads the groups before this file's other hooks see the items.
-    """
-    if item.get_closest_marker("xdist_group") is None:
-        item.add_marker(pytest.mark.xdist_group(item.location[0]))
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort the longest first."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep tests that are `together` in one process. (`--dist loadgroup` of xdist 3.8 sees no
+    groups under pytest 9.2.)
+    """
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = together
+    return scheduler
+
+
+def together(nodeid: str) -> str:
+    """What tests of one process have in common, as what they share is made for each process: their
+    file, and of one that is divided how their parameters begin.
+    """
+    path, _, test = nodeid.partition("::")
+    first = re.search(r"\[([^:\]]+)", test)
+    return f"{path} {first[1]}" if path in DIVIDED and first else path
 
 
 @pytest.fixture(scope="session", autouse=True)

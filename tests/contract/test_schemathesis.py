@@ -45,10 +45,7 @@ def service() -> Iterator[Service]:
         yield service
 
 
-@pytest.mark.parametrize(
-    "operation",
-    [pytest.param(each, marks=pytest.mark.xdist_group(each)) for each in OPERATIONS],
-)
+@pytest.mark.parametrize("operation", OPERATIONS)
 def test_nothing_is_answered_with_a_fault_or_an_undocumented_status(
     service: Service, operation: str, tmp_path: Path
 ) -> None:

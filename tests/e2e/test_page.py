@@ -93,15 +93,10 @@ def outcomes(
     return outcomes
 
 
-def together(file: str) -> pytest.MarkDecorator:
-    """A browser runs the scenarios of a file in one process of the tests."""
-    return pytest.mark.xdist_group(file)
-
-
 @pytest.mark.parametrize(
     ("file", "scenario"),
     [
-        pytest.param(file, name, id=name, marks=together(file))
+        pytest.param(file, name, id=f"{file}: {name}")
         for file, names in FILES.items()
         for name in names
     ],
@@ -110,7 +105,7 @@ def test_scenario(outcomes: Callable[[str], dict[str, str]], file: str, scenario
     assert outcomes(file)[scenario] == ""
 
 
-@pytest.mark.parametrize("file", [pytest.param(file, marks=together(file)) for file in FILES])
+@pytest.mark.parametrize("file", FILES)
 def test_every_scenario_is_known_by_its_name(
     outcomes: Callable[[str], dict[str, str]], file: str
 ) -> None:

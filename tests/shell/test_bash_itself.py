@@ -60,13 +60,7 @@ def test_public_scripts_come_out_as_bash_runs_them(path: Path) -> None:
 
 
 @needs_bash
-@pytest.mark.parametrize(
-    "start",
-    [
-        pytest.param(start, marks=pytest.mark.xdist_group(f"scripts {start}"))
-        for start in range(0, SCRIPTS, BATCH)
-    ],
-)
+@pytest.mark.parametrize("start", range(0, SCRIPTS, BATCH))
 def test_scripts_of_any_make_come_out_as_bash_runs_them(start: int) -> None:
     scripts = [script(seed) for seed in range(start, start + BATCH)]
     files = {"sourced.sh": SOURCED}
