@@ -101,13 +101,13 @@ scenario("the framework stands first, and what it does not honour is hidden", as
   assert.equal(await first.innerText(), "Framework");
   await more(page, "Step").click();
   const modules = page.locator('[data-pointer="/training/recompute/modules"]');
-  const peft = page.locator('[data-pointer="/training/peft"]');
+  const frozen = page.locator('[data-pointer="/training/frozen"]');
   const method = page.locator('[data-pointer="/training/recompute/method"] option');
   await modules.waitFor();
-  assert.equal(await peft.count(), 0);
+  assert.equal(await frozen.count(), 0);
   assert.ok((await method.allInnerTexts()).includes("block"));
   await page.getByRole("combobox", { name: "Framework" }).selectOption("transformers");
-  await peft.waitFor();
+  await frozen.waitFor();
   assert.equal(await modules.count(), 0);
   assert.equal((await method.allInnerTexts()).includes("block"), false);
   await page.evaluate(() => (location.hash += "&training.recompute.modules=[\"mlp\"]"));

@@ -43,8 +43,11 @@ function samples(form, pointer) {
   }
 }
 
+const PRODUCT = { m: 4096, n: 8192, k: 1024, precision: "bf16", seconds: 0.0001 };
+
 /** @param {Form | undefined} items @returns {Json[]} */
 function list(items) {
+  if (items?.kind === "object") return [PRODUCT];
   return items?.kind === "integer" ? [1, 1] : ["q_proj", "v_proj"];
 }
 
@@ -123,7 +126,8 @@ async function at(page, address) {
 
 /** What a control shows of a value. @param {string} pointer @param {Json} value */
 function written(pointer, value) {
-  if (Array.isArray(value)) return value.join(", ");
+  if (Array.isArray(value))
+    return value.some(isObject) ? JSON.stringify(value) : value.join(", ");
   return String(pointer.endsWith("_bytes") ? Number(value) / 2 ** 30 : value);
 }
 
@@ -234,7 +238,8 @@ function stepsTo(pointer, value, job) {
   if (counted) return [...before, [pointer, "select", String(value)]];
   const form = formName(value, own);
   if (own.length > 1) before.push([pointer, "select", form]);
-  return [...before, [pointer, "input", written(pointer, value)]];
+  const kind = own[0]?.items?.kind === "object" ? "textarea" : "input";
+  return [...before, [pointer, kind, written(pointer, value)]];
 }
 
 const FIELDS = "field by field";

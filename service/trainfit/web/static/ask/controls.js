@@ -61,7 +61,14 @@ export const FRAMEWORK = {
   parts: ["/framework", "/estimator_version"],
 };
 
-export const SECTIONS = [FRAMEWORK, LAYOUT, STEP];
+/** @type {Section} */
+export const SPEED = {
+  title: "Speed",
+  controls: [{ pointer: "/speed/stack", label: "Software" }],
+  parts: ["/speed"],
+};
+
+export const SECTIONS = [FRAMEWORK, LAYOUT, STEP, SPEED];
 
 /** The names of fields on the form, by their pointers. */
 export const LABELS = new Map([

@@ -1,7 +1,7 @@
 /** The sections of the form: the fields that most ask for, and on request all others. */
 
 import { html, useState } from "../vendor/htm-preact.js";
-import { FRAMEWORK, LAYOUT, SECTIONS, STEP } from "./controls.js";
+import { FRAMEWORK, LAYOUT, SECTIONS, SPEED, STEP } from "./controls.js";
 import { Derived } from "./derived.js";
 import { belongsTo, Findings } from "./field.js";
 import { LeftOut } from "./framework.js";
@@ -22,7 +22,8 @@ export function Form({ context, estimate }) {
   return html`<${Findings} ...${{ findings: elsewhere, id: "job-wrong", context }} />
     <${Fields} ...${{ section: LAYOUT, context }}>
       <${Derived} ...${{ context, estimate }} /></${Fields}>
-    <${Fields} ...${{ section: STEP, context }} />`;
+    <${Fields} ...${{ section: STEP, context }} />
+    <${Fields} ...${{ section: SPEED, context }} />`;
 }
 
 /** Whose conventions hold, and which fields there are. @param {{context: Context}} props */

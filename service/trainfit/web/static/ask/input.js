@@ -48,7 +48,8 @@ function Open(props) {
   const { kind, items } = props.form;
   if (kind === "list" && items?.values.length) return html`<${Several} ...${props} />`;
   if (kind === "integer" || kind === "number") return html`<${NumberInput} ...${props} />`;
-  if (kind === "list" || kind === "string") return html`<${TextInput} ...${props} />`;
+  const words = kind === "string" || (kind === "list" && items?.kind !== "object");
+  if (words) return html`<${TextInput} ...${props} />`;
   return html`<${JsonInput} ...${props} />`;
 }
 

@@ -16,7 +16,7 @@ const PARTS = [
   ...["model", "parallelism", "training", "framework", "gpu"],
   ...["estimator_version", "calibration", "speed"],
 ];
-const WHOLE = ["/model/hf_config", "/model/spec", "/calibration", "/speed"];
+const WHOLE = ["/model/hf_config", "/model/spec", "/calibration"];
 
 /**
  * @param {State} state

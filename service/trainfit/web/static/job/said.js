@@ -113,10 +113,8 @@ function said(pointer, value) {
   if (pointer === "/training/optimizer/cpu_offload_fraction" && value === 1)
     return "the optimizer on the host";
   if (typeof value === "boolean") return value ? nameOf(pointer) : `no ${nameOf(pointer)}`;
-  const text = Array.isArray(value)
-    ? value.join(", ")
-    : typeof value === "object" && value
-      ? "…"
-      : String(value);
+  const listed = Array.isArray(value) ? value : [value];
+  const nested = listed.some((each) => typeof each === "object" && each);
+  const text = nested ? "…" : listed.map(String).join(", ");
   return `${nameOf(pointer)} ${text}`.trim();
 }
