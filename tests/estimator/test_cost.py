@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import pytest
 
+from tests import counting
 from tests.layouts import deepseek_v3
 from trainfit.api.examples import LLAMA_8B, LORA_8B, TORCHTITAN_8B
 from trainfit.estimator.estimate import estimate, needs
@@ -27,21 +27,12 @@ def calls(work: Callable[[], object]) -> int:
     """Of functions of the package. Comprehensions, which releases of Python run in frames of their
     own or not, count for none.
     """
-    count = 0
 
-    def seen(frame: FrameType, event: str, _: object) -> None:
-        nonlocal count
-        if event == "call":
-            named = not frame.f_code.co_name.startswith("<")
-            count += named and str(frame.f_globals.get("__name__")).startswith("trainfit.")
+    def of_package(frame: FrameType, event: str) -> bool:
+        named = event == "call" and not frame.f_code.co_name.startswith("<")
+        return named and str(frame.f_globals.get("__name__")).startswith("trainfit.")
 
-    before = sys.getprofile()
-    sys.setprofile(seen)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
+    return counting.calls(work, of_package)
 
 
 def plan(job: dict[str, Any]) -> Plan:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tests import counting
 from tests.estimator.jobs import jobs
 from tests.layouts import DEEPSEEK_V3, deepseek_v3, layout
 from trainfit.api.strict_json import parse_json
@@ -217,16 +216,4 @@ def _compare(jobs: list[dict[str, Any]]) -> bytes:
 def calls(work: Callable[[], object]) -> int:
     """How many functions the work calls once everything is loaded."""
     work()
-    count = 0
-
-    def tell(_: FrameType, event: str, __: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(tell)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
+    return counting.calls(work, lambda *_: True)
