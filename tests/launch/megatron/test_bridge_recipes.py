@@ -198,5 +198,5 @@ def test_what_every_run_of_a_script_lacks_is_asked_for() -> None:
         read(launch_of({"run.sh": f"{train}1\n{train}2\n"}))
     step = "swift sft --model Qwen/Qwen3-8B --torch_dtype bfloat16 --deepspeed zero3 --tuner_type "
     launch = {"files": [{"path": "run.sh", "content": f"{step}full\n{step}lora\n"}]}
-    with pytest.raises(QuestionError, match="nothing says on how many GPUs"):
+    with pytest.raises(QuestionError, match="nothing says how long a sample is"):
         fit_check({"launch": {**launch, "gpu": "H100-80GB"}}, suggest=False)

@@ -30,6 +30,7 @@ def test_a_job_derived_by_hand_from_its_source() -> None:
         "/model": {"hf_id": "Qwen/Qwen2.5-7B"},
         "/parallelism/num_gpus": 8,
         "/parallelism/tp": 2,
+        "/parallelism/etp": 1,
         "/parallelism/sequence_parallel": True,
         "/parallelism/data_parallel_sharding_strategy": "no_shard",
         "/training/micro_batch_size": 16,
@@ -73,3 +74,19 @@ def test_another_type_than_the_models() -> None:
 
 def test_what_no_list_has_is_unsupported() -> None:
     assert read("--freeze_llm true --some_option 1").unsupported == {"freeze_llm", "some_option"}
+
+
+def test_experts_are_not_divided_unless_it_is_told_so() -> None:
+    layout = "--tensor_model_parallel_size 4 --expert_model_parallel_size 2"
+    assert read(layout).field("/parallelism/etp") == 1
+    told = read(f"{layout} --expert_tensor_parallel_size 4")
+    assert told.field("/parallelism/etp") == 4
+
+
+def test_a_tower_is_frozen_unless_it_is_told_otherwise() -> None:
+    sees = "--model Qwen/Qwen2.5-VL-7B-Instruct --cross_entropy_loss_fusion true"
+    for words in (sees, f"{sees} --freeze_vit true", f"{sees} --freeze_vit false"):
+        (told,) = read(words).account.unsupported
+        assert (told.key, told.direction) == ("model", "lowers")
+    assert not read(f"{sees} --freeze_vit false --freeze_aligner false").left_out
+    assert not read("--freeze_vit true --cross_entropy_loss_fusion true").left_out

@@ -354,7 +354,7 @@ def test_what_superoffload_keeps_on_the_card_is_at_most_all() -> None:
     [
         ("open-instruct, adapters", "--reduce_loss sum", "reduce_loss"),
         ("qlora", "--bits 3", "bits"),
-        ("ms-swift", "--freeze_vit false", "freeze_vit"),
+        ("ms-swift", "--quant_method hqq", "quant_method"),
         ("ms-swift, whole", "--tuner_type adalora", "tuner_type"),
         ("FastChat, quantised", "--magic 1", "magic"),
     ],

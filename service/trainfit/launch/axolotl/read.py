@@ -11,6 +11,7 @@ from trainfit.launch.axolotl.experts import put_experts
 from trainfit.launch.axolotl.freezing import put_frozen
 from trainfit.launch.axolotl.keys import FSDP, LAUNCHED, RENAMED
 from trainfit.launch.axolotl.ring import put_ring
+from trainfit.launch.deepspeed.beside import configs_of
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect
@@ -78,7 +79,9 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     """Read a run. A version without a name is that of axolotl."""
     named = named_releases(version, "axolotl")
     trainer = Trainer("trainer")
-    run = _launched(gathered(program, draft, named, RENAMED, trainer, pinned=True))
+    beside = configs_of(WHOSE)
+    run = gathered(program, draft, named, RENAMED, trainer, pinned=True, beside=beside)
+    run = _launched(run)
     draft.default("/framework/name", "transformers", "the format of the launch")
     put_named_model(run)
     engine, num_gpus = put_layout(run, filled=True)

@@ -98,7 +98,8 @@ SLURM = Interface(
         "container_env container_id container_image container_mounts container_name "
         "container_remap_root container_save container_workdir core_spec cores_per_socket "
         "cpu_bind cpu_freq cpus_per_gpu cpus_per_task d deadline delay_boot dependency "
-        "distribution e epilog error excluded_nodes export extra extra_node_info gid gpu_bind "
+        "distribution e environment epilog error excluded_nodes export extra extra_node_info gid "
+        "gpu_bind "
         "gpu_freq gpus gpus_per_node gpus_per_socket gpus_per_task gres gres_flags het_group hint "
         "i input job_name jobid licenses m mail_type mail_user max_threads mcs_label mem mem_bind "
         "mem_per_cpu mem_per_gpu mincpus mpi msg_timeout multi_prog n network nice nodefile "
@@ -125,7 +126,7 @@ SLURM = Interface(
     },
     abbreviated=True,
 )
-"""srun, sbatch and salloc of Slurm 25.05, and the container options of Pyxis."""
+"""srun, sbatch and salloc of Slurm 25.05, and the container options of Pyxis and of CSCS."""
 
 MPIRUN = Interface(
     valued=names(

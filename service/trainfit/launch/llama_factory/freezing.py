@@ -12,31 +12,18 @@ from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.run import Run
 from trainfit.launch.transformers.source import as_int
+from trainfit.launch.transformers.towers import FROZEN, UNLIKE, put_towers
 
-FROZEN = "/training/frozen"
-TOWERS = ("vision_tower", "multi_modal_projector")
-TOLD_APART = (
-    "gemma3",
-    "internvl",
-    "llava",
-    "mistral3",
-    "qwen2_5_vl",
-    "qwen2_vl",
-    "qwen3_vl",
-    "qwen3_vl_moe",
-)
-"""model_types whose projector is known apart from the tower."""
 OUTSIDE_LAYERS = {"embed_tokens": "embed_tokens", "lm_head": "lm_head", "norm": "final_norm"}
 """Modules that freeze_extra_modules may name, and what a job calls them."""
 LAYERS_BY_DEFAULT = 2
-UNLIKE = "frozen weights in the checkpoint's type beside trained ones in fp32 are not modelled"
 
 
 def put_frozen(run: Run, engine: Engine, kind: str) -> None:
     """Set what is frozen in a `kind` of tuning: lora, full or freeze. Under DeepSpeed, or where
     training is purely bf16, it is in the same type as what is trained.
     """
-    towers = _put_towers(run, engine, kind)
+    towers = put_towers(run, kind, alike=_is_alike(run, engine), whose="LLaMA-Factory")
     if kind != "freeze":
         return
     asked = run.arguments.get("finetuning_type")
@@ -45,45 +32,6 @@ def put_frozen(run: Run, engine: Engine, kind: str) -> None:
         run.draft.leave_out(asked, UNLIKE)
     else:
         _put_layers(run, asked, towers)
-
-
-def _put_towers(run: Run, engine: Engine, kind: str) -> tuple[str, ...]:
-    """Set what is frozen of a model with a tower, and tell it: tower and projector unless told
-    otherwise. Without a tower, what is said of one changes nothing.
-    """
-    arguments, draft = run.arguments, run.draft
-    keys = {"freeze_vision_tower": True, "freeze_multi_modal_projector": True}
-    keys["freeze_language_model"] = False
-    given = [each for key in keys if (each := arguments.get(key)) is not None]
-    config = config_of(draft)
-    if config is not None and not {"vision_config", "audio_config"} & config.keys():
-        return ()
-    tower, projector, language = (
-        arguments.is_on(key) if arguments.get(key) else usual for key, usual in keys.items()
-    )
-    model = arguments.get("model_name_or_path")
-    asked = given or ([model] if model is not None and config is not None else [])
-    usual = (tower, projector, language) == tuple(keys.values())
-    if kind == "lora" and usual and config is not None:
-        return ()
-    apart = tower != projector and (config or {}).get("model_type") not in TOLD_APART
-    nothing = tower and projector and language
-    if config is None or kind == "lora" or apart or nothing:
-        for setting in asked:
-            draft.leave_out(setting, "what is frozen of this vision model is not modelled")
-        return ()
-    frozen = dict(zip((*TOWERS, "language_model"), (tower, projector, language), strict=True))
-    names = tuple([name for name, is_frozen in frozen.items() if is_frozen])
-    if not names or kind == "freeze":
-        return names
-    if not _is_alike(run, engine):
-        for setting in asked:
-            draft.leave_out(setting, UNLIKE)
-    elif given:
-        draft.put(FROZEN, list(names), *given)
-    else:
-        draft.default(FROZEN, list(names), "LLaMA-Factory")
-    return names
 
 
 def _is_alike(run: Run, engine: Engine) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainfit.launch.allocator import grows_segments
+from trainfit.launch.deepspeed.beside import configs_of
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect, preference
@@ -64,7 +65,9 @@ def recognises(program: Program) -> bool:
 def read(program: Program, draft: Draft, version: str | None) -> None:
     """Read a run. A version without a name is that of LLaMA-Factory."""
     named = named_releases(version, "llamafactory")
-    run = gathered(program, draft, named, RENAMED, Trainer("trainer"), dotlist=True)
+    beside = configs_of(WHOSE)
+    trainer = Trainer("trainer")
+    run = gathered(program, draft, named, RENAMED, trainer, dotlist=True, beside=beside)
     draft.default("/framework/name", "transformers", "the format of the launch")
     put_named_model(run)
     settle_releases(run)

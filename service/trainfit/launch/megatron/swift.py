@@ -35,12 +35,14 @@ DEFAULTS: Mapping[str, Any] = {
     "moe_token_dispatcher_type": "alltoall",
     "attention_dropout": 0.0,
     "hidden_dropout": 0.0,
+    "expert_tensor_parallel_size": 1,
 }
 """What Megatron-LM has otherwise; the dropout is that of the models of the Hub."""
 HALVES = {"bfloat16": "bf16", "float16": "fp16"}
 LENGTHS = ("packing_length", "max_length", "seq_length")
 """How long a sample is, the one that counts first."""
 FUSED = "cross_entropy_loss_fusion"
+OF_TOWERS = ("freeze_vit", "freeze_aligner")
 
 
 def recognises(program: Program) -> bool:
@@ -56,7 +58,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     if (model := given.pop("model", None)) is not None:
         put_model(draft, program, model)
     draft.require("/model", "names no model; give --model, or /model in overrides")
-    _put_adapters(given, draft)
+    _put_frozen(given, draft, model)
     told = set(given)
     fields = [*_own(given, draft), *_fields(given, draft)]
     for name, value in DEFAULTS.items():
@@ -81,8 +83,23 @@ ADAPTERS = Effect(
 )
 
 
-def _put_adapters(given: dict[str, Setting], draft: Draft) -> None:
-    """Weights that are frozen have no gradients and no states."""
+TOWER = Effect(
+    "what is frozen of this vision model is priced as trained: its tower and projector are frozen "
+    "unless freeze_vit and freeze_aligner say otherwise",
+    "lowers",
+    "modelscope/ms-swift swift/megatron/arguments/megatron_args.py (_init_multimodal_full)",
+)
+
+
+def _put_frozen(given: dict[str, Setting], draft: Draft, model: Setting | None) -> None:
+    """Weights that are frozen have no gradients and no states: all below adapters, else a tower."""
+    said = [given.pop(name) for name in OF_TOWERS if name in given]
+    trained = [each for each in said if as_bool(each.value) is False]
+    sees = "vision_config" in (config_of(draft) or {})
+    for setting in said:
+        (draft.recognise if sees else draft.ignore)(setting)
+    if sees and model is not None and len(trained) < len(OF_TOWERS):
+        draft.leave_out(model, TOWER)
     for name in ("tuner_type", "train_type"):
         setting = given.pop(name, None)
         if setting is not None and setting.unknown is None and setting.value != "full":

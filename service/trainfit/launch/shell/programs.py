@@ -76,25 +76,31 @@ def _seq(script: Script, words: Words, place: Piece) -> Status | None:
 
 
 def _expr(script: Script, words: Words, place: Piece) -> Status | None:
-    """expr of two whole numbers; its status says whether the result is one other than zero."""
+    """expr of whole numbers and operators between them; its status says whether the result is one
+    other than zero.
+    """
     given = [text.known() for text in words]
-    if len(given) != 3 or not all(_INTEGER.fullmatch(each) for each in (given[0], given[2])):
+    operators, numbers = given[1::2], given[::2]
+    if len(given) % 2 == 0 or not all(map(_INTEGER.fullmatch, numbers)) or not operators:
         return None
-    left, right = int(given[0]), int(given[2])
-    if given[1] in ("/", "%") and right == 0:
-        return None
-    quotient = abs(left) // abs(right or 1) * (1 if (left < 0) == (right < 0) else -1)
-    results = {
-        "+": left + right,
-        "-": left - right,
-        "*": left * right,
-        "/": quotient,
-        "%": left - quotient * right,
-    }
-    if given[1] not in results:
-        return None
-    script.emit(Text.at(place, f"{results[given[1]]}\n"))
-    return 0 if results[given[1]] else 1
+    terms = [int(numbers[0])]
+    for operator, number in zip(operators, map(int, numbers[1:]), strict=True):
+        if operator in ("+", "-"):
+            terms.append(number if operator == "+" else -number)
+        elif operator == "*":
+            terms[-1] *= number
+        elif operator in ("/", "%") and number != 0:
+            quotient = _divided(terms[-1], number)
+            terms[-1] = quotient if operator == "/" else terms[-1] - quotient * number
+        else:
+            return None
+    script.emit(Text.at(place, f"{sum(terms)}\n"))
+    return 0 if sum(terms) else 1
+
+
+def _divided(left: int, right: int) -> int:
+    """A quotient that is cut towards zero, as in C."""
+    return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
 
 
 def _basename(script: Script, words: Words, place: Piece) -> Status | None:

@@ -157,6 +157,8 @@ def mixed_precision(run: Run) -> tuple[str, Setting | None]:
     for name in ("bf16", "fp16"):
         if run.arguments.is_on(name):
             return name, run.arguments.get(name)
+    if run.arguments.is_on("mixes_as_declared"):
+        return ("bf16" if checkpoint_dtype(run) in ("bf16", None) else "fp16"), None
     off = run.arguments.get("bf16")
     launched = run.accelerate.get("mixed_precision") or run.program.environment.get(
         "ACCELERATE_MIXED_PRECISION"

@@ -9,6 +9,7 @@ from trainfit.launch.accelerate.config import MARKS as ACCELERATES
 from trainfit.launch.accelerate.config import launched
 from trainfit.launch.accelerate.keys import DECIDING as LAUNCHERS
 from trainfit.launch.allocator import grows_segments
+from trainfit.launch.deepspeed.beside import Beside, config_beside
 from trainfit.launch.deepspeed.tensor_parallel import put_tensor_parallel
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
@@ -46,11 +47,13 @@ from trainfit.launch.transformers.keys import RENAMED
 from trainfit.launch.transformers.precision import put_precision
 from trainfit.launch.transformers.releases import Releases
 from trainfit.launch.transformers.run import Run, Trainer, need, of_trl
-from trainfit.launch.transformers.scripts import config_beside, script_of, translated
+from trainfit.launch.transformers.scripts import alone, script_of, translated
 from trainfit.launch.transformers.source import Source
 from trainfit.launch.transformers.step import RECOMPUTE, put_step
+from trainfit.launch.transformers.towers import has_switches, put_towers
 from trainfit.launch.transformers.trainers import check_trainer, keys_of_trainer, trainer_of
 
+OF_SCRIPT = "the script"
 MODEL = ("model_name_or_path", "model_id", "config_name")
 """Arguments that name the model, the one that counts first."""
 
@@ -132,11 +135,12 @@ def gathered(
     *,
     dotlist: bool = False,
     pinned: bool = False,
+    beside: Beside | None = None,
 ) -> Run:
     """The sources of a run: those that the command names, else every file by what it is. `renamed`
     are arguments that have another name here, and that name; `dotlist` says that key=value sets
     one over a file. `known` are releases that are named; those that a tool has `pinned` follow
-    from no key.
+    from no key. `beside` are DeepSpeed's configs that come with a tool.
     """
     arguments = arguments_of(program, draft, dotlist=dotlist)
     script = script_of(program, arguments)
@@ -145,6 +149,7 @@ def gathered(
         told = arguments.get(script.loop or "", program_itself)
         arguments = translated(script, arguments, draft)
         trainer = Trainer(script.kind, told)
+        program, beside = alone(script, program, draft), script.beside
     accelerate = launched(program, draft)
     for key in [key for key in arguments if key.startswith(LAUNCHER)]:
         accelerate[key.removeprefix(LAUNCHER)] = arguments.pop(key)
@@ -165,9 +170,12 @@ def gathered(
     if copied is not None and copied.unknown is not None and STEPS in arguments:
         draft.ignore(accelerate.pop(STEPS))
     inline = {key: arguments.pop(key) for key in [*arguments] if key.startswith(INLINE)}
-    config = accelerate.get(DEEPSPEED_FILE)
-    beside = config_beside(script, program, config) if script and config else None
-    deepspeed = beside or _deepspeeds(program, arguments, accelerate, inline) or deepspeed
+    named_one = _named_config(arguments, accelerate)
+    known_one = config_beside(beside, program, named_one, draft) if beside and named_one else None
+    if known_one is None and named_one is not None:
+        known_one = settings_in(sent(program, named_one))
+    within = {key.removeprefix(INLINE): each for key, each in inline.items()}
+    deepspeed = known_one or within or deepspeed
     leave_out_unnamed(
         program,
         draft,
@@ -200,6 +208,9 @@ def put_run(run: Run) -> None:
     put_step(run, engine, num_gpus)
     put_precision(run, engine, adapters=adapters)
     put_adapters(run, engine)
+    if has_switches(run):
+        kind = "lora" if has_adapters(run) else "full"
+        put_towers(run, kind, alike=not engine.name.startswith("fsdp"), whose=OF_SCRIPT)
     if engine.name == "deepspeed":
         put_zero(run)
     check_trainer(run, adapters=has_adapters(run))
@@ -312,21 +323,13 @@ def _names_file(setting: Setting) -> bool:
     return value.endswith(DOCUMENTS) or anything
 
 
-def _deepspeeds(
-    program: Program,
-    arguments: Mapping[str, Setting],
-    accelerate: Mapping[str, Setting],
-    inline: Mapping[str, Setting],
-) -> dict[str, Setting] | None:
-    """DeepSpeed's config: in a file that either of the others names, or `inline`, within the
-    arguments.
-    """
+def _named_config(
+    arguments: Mapping[str, Setting], accelerate: Mapping[str, Setting]
+) -> Setting | None:
+    """What names a file of DeepSpeed's config, if anything does."""
     naming = (
         arguments.get("deepspeed_config"),
         arguments.get("deepspeed"),
         accelerate.get(DEEPSPEED_FILE),
     )
-    for setting in naming:
-        if setting is not None and _names_file(setting):
-            return settings_in(sent(program, setting))
-    return {key.removeprefix(INLINE): each for key, each in inline.items()} or None
+    return next((each for each in naming if each is not None and _names_file(each)), None)

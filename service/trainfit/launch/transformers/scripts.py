@@ -6,8 +6,9 @@ that stand for others at each value, `sums` those that are added up, `none` thos
 memory, `defaults` the values of what is not given, `effects` what is bounded of what one does
 besides, `kind` its loop, where that is not Trainer's, and `loop` the argument that says which.
 `configs` are DeepSpeed's that come with it,
-by their paths. `variants` are other scripts with the same arguments, by what differs. An argument
-that begins with `accelerate.` is one of accelerate's launcher.
+by their paths. `alone` is the variable without which one process runs, which lays its model over
+all cards that it sees. `variants` are other scripts with the same arguments, by what differs. An
+argument that begins with `accelerate.` is one of accelerate's launcher.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from trainfit.launch.deepspeed.beside import Beside
 from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect
 from trainfit.launch.program import Program
@@ -52,6 +54,12 @@ class Script:
     configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     when: Mapping[str, str] = field(default_factory=dict)
     loop: str | None = None
+    alone: str | None = None
+
+    @property
+    def beside(self) -> Beside:
+        """DeepSpeed's configs that come with it."""
+        return Beside(self.source, self.configs, {})
 
     def is_run_by(self, program: Program, arguments: Collection[str]) -> bool:
         """Whether a program with these arguments is this script."""
@@ -79,18 +87,26 @@ def is_script(program: Program, names: Iterable[str]) -> bool:
     return any(each.is_run_by(program, frozenset(names)) for each in _scripts())
 
 
-def config_beside(script: Script, program: Program, named: Setting) -> Arguments | None:
-    """DeepSpeed's config as it comes with a script, where a setting names it that was not sent."""
-    path = str(named.value)
-    if named.unknown is not None or program.file(path) is not None:
-        return None
-    found = next((each for each in script.configs if f"/{path}".endswith(f"/{each}")), None)
-    if found is None:
-        return None
-    return {
-        key: Setting(key, value, script.source, None, whose=f"{script.source}, {found}")
-        for key, value in script.configs[found].items()
-    }
+LAID_OVER = (
+    "one process lays the layers of the model over all cards that it sees (device_map auto), as {} "
+    "is not set: at most what one card alone needs"
+)
+
+
+def alone(script: Script, program: Program, draft: Draft) -> Program:
+    """The program on one card, where its script starts one process."""
+    if script.alone is None or program.num_gpus:
+        return program
+    nodes = program.environment.get("NNODES")
+    if script.alone in program.environment or nodes is not None:
+        return program
+    one = Setting(script.alone, 1, "env", None, whose=script.source)
+    visible = program.environment.get("CUDA_VISIBLE_DEVICES")
+    cards = str(visible.value).split(",") if visible is not None else []
+    if visible is None or visible.unknown is not None or len(cards) > 1:
+        effect = Effect(LAID_OVER.format(script.alone), "lowers", script.source)
+        draft.leave_out(visible or replace(one, value=None, whose=None), effect)
+    return replace(program, num_gpus=(one,))
 
 
 def translated(script: Script, arguments: Arguments, draft: Draft) -> Arguments:
