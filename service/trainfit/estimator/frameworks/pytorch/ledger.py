@@ -197,8 +197,9 @@ class PytorchLedger:
         gradient of the input, with adapters nothing before the first one of a block.
         """
         layer = self.plan.model.layer_kinds[kind]
-        first, *others = layer.sublayers
-        inputs, *blocks = self.sublayer(first)
+        first = layer.sublayers[0]
+        end = self._layers[kind].counts[0]
+        inputs, *blocks = self.kinds[kind][:end]
         if self.sizes.adapters is None:
             groups = [_without_input_gradient(inputs), *blocks]
         else:
@@ -207,7 +208,7 @@ class PytorchLedger:
             if not any(each.adapted for group in inside for each in group):
                 behind = [_without_saved(group) for group in behind]
             groups = [_without_saved(inputs), *map(self._from_first_adapter, inside), *behind]
-        return (*groups, *(group for each in others for group in self.sublayer(each)))
+        return (*groups, *self.kinds[kind][end:])
 
     def _from_first_adapter(self, group: Group) -> Group:
         """Trained keys and values join in attention."""
