@@ -10,12 +10,20 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.estimator.jobs import plans
 from trainfit.estimator.arithmetic import Course, Number, Written, course
+from trainfit.estimator.compiled import Compiled, compiled
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.layers import sublayer_groups
-from trainfit.estimator.frameworks.megatron.programs import compiled
-from trainfit.estimator.run import run_of
+from trainfit.estimator.frameworks.megatron.programs import added_up
+from trainfit.estimator.frameworks.pytorch.begun import Begun
+from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
+from trainfit.estimator.frameworks.pytorch.tables import end_tables, layer_table
+from trainfit.estimator.legend import PytorchLegend, pytorch_legend_of
+from trainfit.estimator.run import pytorch_way_of, run_of
 from trainfit.estimator.segment import add_up
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.megatron.plan import MegatronPlan
+from trainfit.resolve.pytorch.plan import PytorchPlan
+from trainfit.specs.job import Job
 
 
 def written(a: int, b: int) -> tuple[Written, Number, Number]:
@@ -73,5 +81,62 @@ def test_a_compiled_program_comes_to_what_it_leaves_behind(plan: MegatronPlan) -
     ledger = MegatronLedger(run_of(plan))
     for layer in plan.model.layer_kinds:
         for each in layer.sublayers:
-            found = compiled(ledger.way, sublayer_groups, each).table(ledger.sizes)
+            found = compiled(added_up, ledger.way, sublayer_groups, each)(ledger.sizes)
             assert found == add_up(ledger.sublayer(each), ledger.dropped)
+
+
+MODELS = ("google/gemma-3-12b-pt", "gpt2", "Qwen/Qwen3-30B-A3B", "deepseek-ai/DeepSeek-V2-Lite")
+LORA = {"method": "lora", "r": 8}
+TRAININGS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("transformers", {"precision": "bf16-pure", "peft": LORA}),
+    (
+        "transformers",
+        {"precision": "autocast-bf16", "peft": LORA | {"dropout": 0.1, "quantization": "nf4"}},
+    ),
+    ("transformers", {"attention": {"backend": "eager"}, "loss": {"cross_entropy": "liger"}}),
+    ("torchtitan", {"recompute": {"granularity": "selective"}}),
+)
+SIZES = [(512, 1), (1024, 1), (1024, 3), (256, 1), (700, 2)]
+"""Tokens of a sample, and samples: with a window that is shorter, and one that is not."""
+
+
+def asked(
+    model: str, framework: str, seq_length: int, samples: int, **training: Any
+) -> PytorchPlan:
+    plan = plan_of(
+        Job.model_validate(
+            {
+                "model": {"hf_id": model},
+                "parallelism": {"num_gpus": 1},
+                "training": {"seq_length": seq_length, "micro_batch_size": samples, **training},
+                "framework": {"name": framework},
+            }
+        )
+    )
+    assert isinstance(plan, PytorchPlan)
+    return plan
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("framework", "training"), TRAININGS)
+def test_compiled_modules_come_to_what_they_leave_behind(
+    model: str, framework: str, training: dict[str, Any]
+) -> None:
+    """Whatever sizes they were compiled for, and where gradients begin within them or before."""
+    plans = [asked(model, framework, *sizes, **training) for sizes in SIZES]
+    way, conventions, spec = pytorch_way_of(plans[0]), conventions_of(plans[0]), plans[0].model
+    assert {pytorch_way_of(each) for each in plans} == {way}
+    begun: tuple[Begun, ...] = ("before", "within", "behind")
+    works: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        (layer_table, (conventions.experts, layer, each))
+        for layer in spec.layer_kinds
+        for each in begun
+    ]
+    works.append((end_tables, (spec.final_norms, conventions.loss_in_forward)))
+    for work, given_ in works:
+        made: Compiled[PytorchLegend, Any] = compiled(work, way, *given_)
+        for plan in plans:
+            sizes = pytorch_legend_of(plan)
+            for _ in range(2):  # one is written down when it is asked for twice
+                assert made(sizes) == work(sizes, way, *given_)
+        assert made._courses

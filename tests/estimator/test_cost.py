@@ -39,19 +39,25 @@ def plan(job: dict[str, Any]) -> Plan:
     return plan_of(Job.model_validate(job))
 
 
+def write_down(asked: Plan) -> None:
+    """Whatever is loaded but once, and written down when it is asked for twice."""
+    estimate(asked, replay=False)
+    estimate(asked, replay=False)
+
+
 @pytest.mark.parametrize(
-    ("framework", "counted"), [("Megatron", 3588), ("torchtitan", 1482), ("transformers", 2014)]
+    ("framework", "counted"), [("Megatron", 640), ("torchtitan", 1028), ("transformers", 1227)]
 )
 def test_an_estimate_of_which_nothing_is_remembered(framework: str, counted: int) -> None:
     asked = plan(JOBS[framework])
-    estimate(asked, replay=False)  # whatever is loaded and written down but once
+    write_down(asked)
     assert calls(lambda: estimate(asked, replay=False)) < WORSE * counted
 
 
 def test_an_estimate_of_many_stages() -> None:
     asked = plan(LAYOUTS[0])
-    estimate(asked, replay=False)
-    assert calls(lambda: estimate(asked, replay=False)) < WORSE * 6186
+    write_down(asked)
+    assert calls(lambda: estimate(asked, replay=False)) < WORSE * 1652
 
 
 def test_what_decides_of_many_layouts() -> None:

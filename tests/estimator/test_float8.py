@@ -14,6 +14,7 @@ from trainfit.estimator.legend import pytorch_legend_of
 from trainfit.estimator.local_parameters import ParameterTable, divided_model
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.run import pytorch_way_of
 from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.pytorch.plan import PytorchPlan
@@ -44,7 +45,7 @@ def plan(precision: dict[str, Any], **framework: Any) -> PytorchPlan:
 
 def borrowed(precision: dict[str, Any], lifetime: Lifetime, **framework: Any) -> int:
     resolved = plan(precision, **framework)
-    step = Modules(pytorch_legend_of(resolved), resolved)
+    step = Modules(pytorch_legend_of(resolved), pytorch_way_of(resolved))
     step.linear("up_proj", step.tensor("x", ROWS, INPUTS), OUTPUTS)
     (product,) = step.group()
     return sum(tensor.bytes for tensor in product.tensors if tensor.lifetime is lifetime)

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from trainfit.estimator.estimate import estimate
+from trainfit.estimator.frameworks.pytorch.begun import seen
 from trainfit.estimator.frameworks.pytorch.framework import trace
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.ledger import Lifetime, Row
 from trainfit.estimator.memo import Memo
+from trainfit.estimator.segment import add_up
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.job import Job
@@ -77,7 +79,8 @@ def test_bytes_are_shape_times_width(hf_id: str, training: dict[str, Any]) -> No
 @pytest.mark.parametrize("framework", ["transformers", "torchtitan"])
 def test_symbols_change_no_byte(framework: str) -> None:
     in_symbols = ledger("Qwen/Qwen3-30B-A3B", framework, precision="bf16")
-    assert PytorchLedger(in_symbols.plan).layer_segments == in_symbols.layer_segments
+    for groups, found in zip(in_symbols.kinds, in_symbols.layer_tables, strict=True):
+        assert add_up(groups, in_symbols.dropped) == found.table
     (q,) = {row.formula for row in rows(in_symbols) if row.name == "q"}
     assert q == "q [n, a / t, d]"
 
@@ -105,7 +108,7 @@ def test_a_layer_holds_a_stream_that_its_norm_only_copies() -> None:
     the two blocks (modeling_olmo.py).
     """
     of = ledger("allenai/OLMo-1B-hf", precision="bf16-pure")
-    alone = of._segment("dense", of.kinds[0])
+    alone = of._segment("dense", of.layer_tables[0].table)
     assert of.layer_segments[0].forward.total - alone.forward.total == 2 * of.sizes.act
 
 
@@ -114,7 +117,8 @@ def test_norms_behind_an_adapter_of_the_first_layer_keep_what_they_read() -> Non
     of = ledger(
         "google/gemma-2-2b", precision="bf16-pure", peft=LORA | {"target_modules": ["q_proj"]}
     )
-    behind = [each for each in of._before_gradients(0)[2] if each.name == "norm"]
+    groups = seen(of._ran[0], of.plan.model.layer_kinds[0], of.sizes, "within")
+    behind = [each for each in groups[2] if each.name == "norm"]
     assert all(saved_of(each.tensors) for each in behind)
     assert behind
 

@@ -1,6 +1,5 @@
 """Towers of images, against transformers' classes and by hand."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,9 +67,8 @@ def groups_of(program: towers.Program, encoder: Encoder) -> tuple[Group, ...]:
     """Of as many patches as `PATCHES`, in bf16 throughout."""
     plan = plan_of(asked(PATCHES // 4))
     assert isinstance(plan, PytorchPlan)
-    own = replace(plan, model=towers._as_model(encoder, plan))
     sizes = towers._sizes(encoder, PATCHES // 4, pytorch_legend_of(plan))
-    return program(Modules(sizes, own), encoder)
+    return program(Modules(sizes, towers.way_of(encoder, plan)), encoder)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ which one would fall otherwise are found out.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from fractions import Fraction
 from math import ceil
 from typing import Any, NamedTuple
@@ -21,28 +21,31 @@ def _ceil(a: Any, _: Any) -> Any:
     return ceil(a)
 
 
+def _bit_length(a: Any, _: Any) -> Any:
+    return a.bit_length()
+
+
 class Written:
     """Steps of arithmetic over some inputs, each once, and what was decided by them."""
 
     def __init__(self) -> None:
         self.made: list[tuple[Work, int, int] | None] = []
         """How each number is made of two before it; None of inputs and constants."""
-        self.constants: dict[int, Plain] = {}
+        self.constants: dict[int, Hashable] = {}
         self.decided: dict[int, bool] = {}
         """By its number, whether it is one that counts as true."""
         self._known: dict[tuple[Work, int, int], Number] = {}
-        self._places: dict[tuple[type, Plain], int] = {}
+        self._places: dict[tuple[type, Hashable], int] = {}
 
     def input(self, value: int) -> Number:
         """One that is above zero."""
         self.made.append(None)
         return Number(self, len(self.made) - 1, value, positive=True)
 
-    def place(self, number: Number | Plain) -> int:
-        """Where a number stands."""
-        if type(number) is Number:
+    def place(self, number: Number | Hashable) -> int:
+        """Where a number stands, or anything that is the same for all numbers."""
+        if isinstance(number, Number):
             return number.place
-        assert not isinstance(number, Number)
         key = type(number), number
         if key not in self._places:
             self._places[key] = len(self.made)
@@ -127,6 +130,12 @@ class Number:
     def __ceil__(self) -> Number:
         return self.written.work(_ceil, self, 0, positive=self.positive)
 
+    def __rlshift__(self, other: Plain) -> Number:
+        return self.written.work(operator.lshift, other, self)
+
+    def bit_length(self) -> Number:
+        return self.written.work(_bit_length, self, 0)
+
     def __bool__(self) -> bool:
         if self.positive:
             return True
@@ -161,7 +170,7 @@ class Course(NamedTuple):
     steps that lead to decisions, what was decided, and all other steps.
     """
 
-    constants: tuple[Plain, ...]
+    constants: tuple[Hashable, ...]
     deciding: tuple[tuple[Work, int, int], ...]
     decided: tuple[tuple[int, bool], ...]
     steps: tuple[tuple[Work, int, int], ...]
@@ -180,7 +189,7 @@ class Course(NamedTuple):
 
 
 def course(
-    written: Written, inputs: int, results: Iterable[Number | Plain]
+    written: Written, inputs: int, results: Iterable[Number | Hashable]
 ) -> tuple[Course, list[int]]:
     """What leads to these results, and where each of them then stands."""
     wanted = [written.place(each) for each in results]

@@ -8,7 +8,7 @@ t tensor, p pipeline, c context, e expert, x expert-tensor parallel size, n toke
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Size
@@ -19,6 +19,21 @@ from trainfit.specs.training import AdaptedPart
 @dataclass(frozen=True, slots=True)
 class Legend:
     """Sizes that every table of operations shares. All are counts unless they end in `bytes`."""
+
+    NUMBERS: ClassVar[tuple[str, ...]] = (
+        "h",
+        "b",
+        "s",
+        "V",
+        "t",
+        "c",
+        "e",
+        "x",
+        "n",
+        "n_shard",
+        "streams",
+    )
+    """Those that programs work with as numbers, all above zero. `n_gathered` is n or 0."""
 
     h: int
     """Hidden size."""
@@ -123,6 +138,8 @@ OTHER_NAMES = {
 class PytorchLegend(Legend):
     """The legend of modules of PyTorch, and what decides which of their tensors are saved."""
 
+    NUMBERS: ClassVar[tuple[str, ...]] = (*Legend.NUMBERS, "shards")
+
     residual_bytes: int
     """Bytes of an element of the residual stream."""
     gradient_bytes: int
@@ -144,6 +161,8 @@ class PytorchLegend(Legend):
     """Trained keys and values of every layer before those of a sample, by their tokens."""
     still: bool = False
     """The weights of the layer that runs are not trained."""
+    shards: int = 1
+    """Data-parallel ranks that share out the optimizer's states."""
 
     @property
     def act(self) -> int:
@@ -252,4 +271,5 @@ def pytorch_legend_of(plan: PytorchPlan) -> PytorchLegend:
         float8_casts=(1 if step.compiled else 2) * step.float8,
         float8_weights=step.states.gathered_matrices < step.states.gathered,
         prefix=virtual.count if virtual is not None and virtual.in_attention else 0,
+        shards=layout.optimizer_shards,
     )

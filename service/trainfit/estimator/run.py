@@ -1,15 +1,16 @@
-"""What the programs of blocks are run with under Megatron."""
+"""What the programs of blocks are run with."""
 
 from typing import Literal, NamedTuple
 
 from trainfit.resolve.megatron.plan import MegatronPlan, Routing, Step
-from trainfit.specs.architecture import ModelSpec
+from trainfit.resolve.pytorch.plan import PytorchPlan, PytorchStep
+from trainfit.specs.architecture import Implementation, ModelSpec, OutputLayer, Traits
 from trainfit.specs.framework import Megatron
 
 
 class Way(NamedTuple):
-    """How a step runs, whatever its sizes. Keys and values go round rings of `cp_ring`
-    context-parallel ranks.
+    """How a step runs under Megatron, whatever its sizes. Keys and values go round rings of
+    `cp_ring` context-parallel ranks.
     """
 
     cp_comm_type: Literal["p2p", "all_gather", "a2a", "a2a+p2p"]
@@ -61,4 +62,32 @@ def run_of(plan: MegatronPlan) -> MegatronRun:
         step=plan.step,
         routing=plan.routing,
         framework=plan.framework,
+    )
+
+
+class PytorchWay(NamedTuple):
+    """How modules of PyTorch run, whatever their sizes: all else that programs read of a plan."""
+
+    step: PytorchStep
+    implementation: Implementation
+    traits: Traits
+    output_layer: OutputLayer
+    num_layers: int
+    divides_embedding: bool
+    """Tensor-parallel ranks share out the rows of the vocabulary."""
+    shards_parameters: bool
+    pipelined: bool
+
+
+def pytorch_way_of(plan: PytorchPlan) -> PytorchWay:
+    model, layout = plan.model, plan.layout
+    return PytorchWay(
+        step=plan.step,
+        implementation=model.implementation,
+        traits=model.traits,
+        output_layer=model.output_layer,
+        num_layers=model.num_layers,
+        divides_embedding=layout.divides_embedding,
+        shards_parameters=layout.sharding == "optim_grads_params",
+        pipelined=layout.pipeline.pp > 1,
     )

@@ -60,12 +60,9 @@ class Sums(NamedTuple):
     dropped: int
     dropped_by: str
     kind: Kind | None
-    weight: tuple[int, int] | None
-    """The (out, in) shape of the one that it multiplies with on one rank."""
-
-    @property
-    def bytes(self) -> tuple[int, ...]:
-        return self[1:7]
+    outputs: int
+    inputs: int
+    """The (out, in) shape of the weight that it multiplies with on one rank; 0 where none."""
 
 
 Table = list[list[Sums]]
@@ -114,7 +111,7 @@ def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
             held += size
     forward, backward = forward - operation.forward.absent, backward - operation.backward.absent
     bytes_ = (saved, held, forward, backward, gradient, dropped)
-    return Sums(operation.name, *bytes_, dropper, operation.kind, operation.gemm)
+    return Sums(operation.name, *bytes_, dropper, operation.kind, *(operation.gemm or (0, 0)))
 
 
 def _first_of(names: tuple[str, ...], modules: frozenset[str]) -> str:

@@ -6,8 +6,6 @@ layernorm_linear.py, grouped_linear.py), which keep no input of a weight that is
 megatron/core/tensor_parallel/layers.py (linear_with_frozen_weight).
 """
 
-from math import prod
-
 from trainfit.estimator.demands import Product
 from trainfit.estimator.ledger import Kind, Tensors
 from trainfit.estimator.legend import Legend
@@ -26,7 +24,7 @@ CALLED = {
 def adapter_parameters(table: Table) -> int:
     """Parameters of all adapters of a stretch on one rank."""
     flat = [sums for group in table for sums in group]
-    return sum([prod(sums.weight or ()) for sums in flat if sums.kind is Kind.ADAPTER])
+    return sum([sums.outputs * sums.inputs for sums in flat if sums.kind is Kind.ADAPTER])
 
 
 class Adapted(Program):

@@ -15,8 +15,9 @@ from trainfit.estimator.demands import Demand, Exchange, Product
 from trainfit.estimator.ledger import Kind, Tensors
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.program import Program, highest
+from trainfit.estimator.run import PytorchWay
 from trainfit.estimator.tensors import Role, Tensor
-from trainfit.resolve.pytorch.plan import Adapters, PytorchPlan
+from trainfit.resolve.pytorch.plan import Adapters
 
 FP32 = 4
 """Bytes of an element; likewise below."""
@@ -55,11 +56,11 @@ class Modules(Program):
 
     sizes: PytorchLegend
 
-    def __init__(self, sizes: PytorchLegend, plan: PytorchPlan) -> None:
+    def __init__(self, sizes: PytorchLegend, way: PytorchWay) -> None:
         super().__init__(sizes)
         self.sizes = sizes
-        self.plan = plan
-        self.by = plan.model.implementation
+        self.way = way
+        self.by = way.implementation
         self.cached = 0
         """Bytes that the forward of the whole model holds beside what is saved."""
         self._gathered: set[Tensor] = set()
@@ -300,7 +301,7 @@ class Modules(Program):
         output: torch.compile makes nothing again that a product in backward has to read from
         memory.
         """
-        kind = kind or self.plan.model.traits.activation
+        kind = kind or self.way.traits.activation
         y = self.tensor("activation output", *x.shape, width=x.width)
         beside = 0 if self.sizes.fused else BESIDE_INPUT.get(kind, 0)
         saves: Tensors = (x,)
@@ -332,7 +333,7 @@ class Modules(Program):
         """Attention's output [n, a d_v / t] by what sinks leave of each head's, where the kernel
         takes none.
         """
-        if not self.plan.step.scales_by_sinks:
+        if not self.way.step.scales_by_sinks:
             return out
         scaled = self.tensor("scaled output", *out.shape)
         scale = self.tensor("scale of every head", out.shape[0], heads)
@@ -345,7 +346,7 @@ class Modules(Program):
         """Whether an activation is a kernel of its own, which runs before the other factor is made
         and keeps no more than its input.
         """
-        return not (self.sizes.fused or self.plan.model.traits.activation in BESIDE_INPUT)
+        return not (self.sizes.fused or self.way.traits.activation in BESIDE_INPUT)
 
     def activated(self, x: Tensor) -> Tensor:
         """act(x), kept for the gradient of what it is multiplied with."""

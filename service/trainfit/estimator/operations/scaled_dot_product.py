@@ -146,7 +146,7 @@ def _scores_as_read(step: Modules, shape: tuple[int, ...], *, sinks: bool) -> Sc
     copied, and the copy less its maxima is what the softmax reads (modeling_gpt_oss.py).
     """
     kept = [step.tensor("softmax", *shape)]
-    if step.plan.step.attention_dropout:
+    if step.way.step.attention_dropout:
         kept.append(step.tensor("dropout mask", *shape, width=BYTE))
         kept.append(step.tensor("dropped scores", *shape))
     gradients = step.several("gradients of the scores", 2, *shape)
@@ -172,9 +172,9 @@ def _scores_in_full(step: Modules, shape: tuple[int, ...], *, sinks: bool) -> Sc
     The softmax reads bf16 scores from a copy in fp32, on CUDA as on a CPU, and its backward makes
     their gradient in fp32 first. CUDA's kernel alone reads and makes fp16 as it is (half_to_float).
     """
-    sizes, drops = step.sizes, step.plan.step.attention_dropout
+    sizes, drops = step.sizes, step.way.step.attention_dropout
     narrows = sizes.bytes < FP32
-    as_it_is = narrows and step.plan.step.half
+    as_it_is = narrows and step.way.step.half
     wide = max(sizes.bytes, sizes.residual_bytes)
     scores, narrowed, dropped = (
         step.tensor(name, *shape) for name in ("scores", "softmax, narrowed", "dropped scores")
@@ -211,7 +211,7 @@ def _scores_in_full(step: Modules, shape: tuple[int, ...], *, sinks: bool) -> Sc
         forward.append((softmax, mask, as_dropped, *copy))
         backward.append((softmax, mask, of_dropped))
     saved = kept
-    if step.plan.model.traits.attention_softcap:
+    if step.way.traits.attention_softcap:
         kept += (step.tensor("capped scores", *shape),)
     return kept, highest(*forward, saved=saved), highest(*backward, saved=saved)
 
@@ -231,7 +231,7 @@ def _exchanged(step: Modules, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensors,
     c = step.sizes.c
     if c == 1:
         return (), ()
-    if step.plan.step.ulysses:
+    if step.way.step.ulysses:
         sent = step.several("queries, sent and received", 2, *q.shape)
         return (sent,), (sent,)
     (keys, heads, d), d_v = k.shape, v.shape[-1]

@@ -23,7 +23,7 @@ def attention(step: Modules, x: Tensor, block: Attention) -> None:
     a, g, d = step.named(a=block.heads, g=block.kv_heads, d=block.head_dim)
     (d_v,) = step.named(d_v=block.v_head_dim) if block.v_head_dim else (d,)
     a, g = a // t, max(g // t, 1) if block.owns_kv else 0
-    if g and step.plan.step.ulysses and step.sizes.c > g:
+    if g and step.way.step.ulysses and step.sizes.c > g:
         g = step.sizes.c  # a rank has a head of them at least
     packed, projected = _projections(step, x, block, (a * d, g * d, g * d_v))
     if block.q_norm is not None:
@@ -35,7 +35,7 @@ def attention(step: Modules, x: Tensor, block: Attention) -> None:
     q, k, v = _heads(step, block, packed, (a, g, d, d_v))
     turned = projected if block.rope and _writes_turning_out(step) else None
     out = _attend(step, q, k, v, block, turned)
-    if block.sinks and step.plan.step.attention_backend != "eager":
+    if block.sinks and step.way.step.attention_backend != "eager":
         out = step.scaled_by_sinks(out, a)
     if block.gate_width:
         module, gates = step.by.gate_projection, block.gate_width // t
@@ -78,7 +78,7 @@ def _projections(
 
 def _writes_turning_out(step: Modules) -> bool:
     """Whether positions turn queries and keys in single operations, on all their dimensions."""
-    one_product = step.plan.step.turns_as_complex or step.sizes.fused
+    one_product = step.way.step.turns_as_complex or step.sizes.fused
     return not (one_product or step.by.partial_rotary)
 
 
@@ -119,7 +119,7 @@ def _heads(
 def _attend(
     step: Modules, q: Tensor, k: Tensor, v: Tensor, block: Attention, turned: Projected | None
 ) -> Tensor:
-    backend, rotated = step.plan.step.attention_backend, block.rope
+    backend, rotated = step.way.step.attention_backend, block.rope
     if backend == "eager":
         return scaled_dot_product.eager(
             step, q, k, v, rotated=rotated, sinks=block.sinks, window=block.window
@@ -143,9 +143,9 @@ def _is_repeated(step: Modules, block: Attention, a: int, g: int) -> bool:
     """
     if _is_unfused(step, block):
         return True
-    backend = step.plan.step.attention_backend
+    backend = step.way.step.attention_backend
     masked = backend == "sdpa" and _is_masked(step, block)
-    return 1 < g < a and (step.plan.step.repeats_kv or backend == "eager" or masked)
+    return 1 < g < a and (step.way.step.repeats_kv or backend == "eager" or masked)
 
 
 def _is_masked(step: Modules, block: Attention) -> bool:
@@ -162,7 +162,7 @@ def _is_unfused(step: Modules, block: Attention) -> bool:
     falcon always sends, the one that there is takes as many keys as queries. Before a prefix keys
     are copied to every query. Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp.
     """
-    if step.plan.step.attention_backend != "sdpa" or block.kv_heads == block.heads:
+    if step.way.step.attention_backend != "sdpa" or block.kv_heads == block.heads:
         return False
     masked = step.by.always_masks and block.kv_heads == 1
-    return masked or (step.plan.step.activation_bytes == FP32 and not step.sizes.prefix)
+    return masked or (step.way.step.activation_bytes == FP32 and not step.sizes.prefix)

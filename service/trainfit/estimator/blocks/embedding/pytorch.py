@@ -6,7 +6,7 @@ Symbols: estimator.legend. Source: torch.nn.functional.embedding, transformers' 
 
 from trainfit.estimator.operations.pytorch import BYTE, INT64, Modules
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.pytorch.plan import PytorchPlan
+from trainfit.resolve.pytorch.plan import PytorchStep
 from trainfit.specs.architecture import Embedding
 
 
@@ -14,20 +14,20 @@ def lookup(step: Modules, embedding: Embedding, rotated: int, masks: int) -> Non
     """The lookup [n, h]. `rotated` are the dimensions of a head that turn by position, `masks` are
     those [b, 1, s, s] that attention adds to its scores: checkpointed layers keep them.
     """
-    sizes, plan = step.sizes, step.plan
+    sizes, way = step.sizes, step.way
     n, (h, d), width = sizes.n, step.named(h=embedding.width, d=rotated), sizes.residual_bytes
     saves = [
         step.tensor("token ids", n, width=INT64),
         step.several("cos and sin", 2, sizes.s, d, width=width),
     ]
-    if plan.model.traits.embedding_dropout and plan.step.hidden_dropout:
+    if way.traits.embedding_dropout and way.step.hidden_dropout:
         saves.append(step.tensor("dropout mask", n, h, width=BYTE))
     joined = sizes.adapters is not None and sizes.adapters.virtual is not None
-    if joined and takes_gradient(plan):
+    if joined and takes_gradient(way.step):
         saves.append(step.tensor("embeddings that take a gradient", n, h, width=width))
     keys = sizes.c * (sizes.s + sizes.prefix)
     mask = step.tensor("masks of attention", masks, sizes.b, 1, sizes.s, keys, width=width)
-    if plan.step.checkpointing.kind == "none":
+    if way.step.checkpointing.kind == "none":
         step.cache(mask)
     else:
         saves.append(mask)
@@ -52,24 +52,24 @@ def _gradients(step: Modules, h: int) -> tuple[tuple[Tensor, ...], tuple[Tensor,
     ranks it is made whole, [V, h], and a rank's share stays a part of that unless FSDP copies it. A
     tied matrix has the head's gradient waiting: the new one and their sum are there beside it.
     """
-    plan, rows, width = step.plan, step.sizes.V, step.sizes.gradient_bytes
-    ranks = step.sizes.t if plan.layout.divides_embedding else 1
+    way, rows, width = step.way, step.sizes.V, step.sizes.gradient_bytes
+    ranks = step.sizes.t if way.divides_embedding else 1
     whole = step.tensor("gradient of the whole matrix", rows, h, width=width)
     share = step.tensor("weight gradient", rows // ranks, h, width=width)
-    copied = ranks > 1 and plan.layout.sharding == "optim_grads_params"
+    copied = ranks > 1 and way.shards_parameters
     borrowed = (whole,) if copied else ()
-    if plan.model.output_layer.tied:
+    if way.output_layer.tied:
         both = step.several("new gradient and sum", 2, *share.shape, width=width)
         return (*borrowed, both), ()
     return borrowed, (share if copied else whole,)
 
 
-def takes_gradient(plan: PytorchPlan) -> bool:
+def takes_gradient(step: PytorchStep) -> bool:
     """Whether frozen embeddings take a gradient, and so are kept: transformers' own checkpointing
     has them (gradient_checkpointing_enable), not that by which accelerate wraps layers under FSDP,
     nor LLaMA-Factory's. Reentrant layers have a backward only where their input takes one.
     """
-    wrapped = plan.step.data_parallelism.engine in ("fsdp1", "fsdp2")
-    policy = plan.step.checkpointing
+    wrapped = step.data_parallelism.engine in ("fsdp1", "fsdp2")
+    policy = step.checkpointing
     its_own = policy.reentrant or (policy.frozen and not wrapped)
     return policy.kind != "none" and its_own

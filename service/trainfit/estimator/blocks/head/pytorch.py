@@ -20,9 +20,9 @@ def head(step: Modules, x: Tensor, gathered: Tensor, *, in_forward: bool = False
     reads `gathered` from the tensor-parallel ranks [n, h]. The loss is computed in the model's
     forward, or outside.
     """
-    kept = step.plan.step.logits_kept
-    n = kept * step.sizes.b // step.plan.layout.cp if kept else step.sizes.n
-    match step.plan.step.cross_entropy:
+    kept = step.way.step.logits_kept
+    n = kept * step.sizes.b // step.sizes.c if kept else step.sizes.n
+    match step.way.step.cross_entropy:
         case "with_head":
             _with_head(step, x, n)
         case "cut":
@@ -45,21 +45,21 @@ def _output_layer(step: Modules, x: Tensor, gathered: Tensor, n: int) -> Tensor:
     Where only the last tokens have logits, the gradient of the others is filled with zeros.
     DeepSpeed divides a matrix that is not tied, and gathers its logits.
     """
-    sizes, plan, parts = step.sizes, step.plan, Parts()
-    ranks = 1 if plan.model.output_layer.tied and not plan.layout.divides_embedding else sizes.t
+    sizes, way, parts = step.sizes, step.way, Parts()
+    ranks = 1 if way.output_layer.tied and not way.divides_embedding else sizes.t
     features = sizes.V // ranks
-    if plan.model.traits.logits_softcap:
+    if way.traits.logits_softcap:
         parts.saves.append(step.tensor("capped logits", n, features))
-    if ranks > 1 and not plan.layout.divides_embedding:
+    if ranks > 1 and not way.divides_embedding:
         name = "logits of all ranks, as gathered and in order"
         parts.borrows.append(step.several(name, 2, n, sizes.V))
     if n < sizes.n:
         name = "gradient of all tokens"
         parts.backward.append(step.tensor(name, *x.shape, width=x.width))
     step.receives("norm_output", gathered)
-    bias = plan.model.output_layer.bias
+    bias = way.output_layer.bias
     logits = step.linear("lm_head", gathered, features, rows=n, beside=parts, bias=bias)
-    return _scaled(step, logits) if plan.model.traits.logits_scaled else logits
+    return _scaled(step, logits) if way.traits.logits_scaled else logits
 
 
 def _scaled(step: Modules, logits: Tensor) -> Tensor:
@@ -87,8 +87,8 @@ def _cross_entropy(step: Modules, n: int, made: Tensor, held: Tensors) -> None:
     this lets go of the narrow ones (transformers 4.45's modeling_llama.py). A loss that the
     model's forward computes has what the head has read `held` beside it.
     """
-    sizes, shifted = step.sizes, step.plan.step.shifted
-    shared = step.plan.step.loss_parallel and sizes.t > 1
+    sizes, shifted = step.sizes, step.way.step.shifted
+    shared = step.way.step.loss_parallel and sizes.t > 1
     shape = (n, _rows(step) if shared else sizes.V)
     as_made = made if made.shape == shape else step.tensor("logits", *shape)
     names = "logits in fp32", "shifted logits", "log-probabilities"
@@ -124,7 +124,7 @@ def _fused(step: Modules, n: int) -> None:
     labels = step.tensor("labels", n, width=INT64)
     step.operation(
         "loss",
-        saves=(logsumexp, labels, *((logits,) if step.plan.layout.pipeline.pp == 1 else ())),
+        saves=(logsumexp, labels, *((logits,) if not step.way.pipelined else ())),
         backward=(step.gradient(logits),),
         kind=Kind.LOSS,
     )
@@ -135,18 +135,17 @@ def _chunked(step: Modules, x: Tensor, n: int) -> None:
     at once. The gradient of the hidden state adds up in fp32 and waits in the narrow type, that of
     the head adds up whole: under FSDP in the type in which it is reduced, at the end.
     """
-    sizes, plan, states = step.sizes, step.plan, step.plan.step.states
-    chunk, rows = ceil(n / plan.step.loss_chunks), _rows(step)
+    sizes, way, states = step.sizes, step.way, step.way.step.states
+    chunk, rows = ceil(n / way.step.loss_chunks), _rows(step)
     logits = step.tensor("logits of a chunk", chunk, rows)
     in_fp32 = step.several("logits in fp32, their softmax and gradient", 3, chunk, rows, width=FP32)
     gradient = step.tensor("gradient of the hidden state", *x.shape, width=x.width)
     adding = step.tensor("gradient of the hidden state in fp32", n, sizes.h, width=FP32)
     new = step.tensor("weight gradient", rows, sizes.h, width=sizes.gradient_bytes)
     trained = sizes.trains("lm_head")
-    apart = trained and plan.layout.sharding == "optim_grads_params"
+    apart = trained and way.shards_parameters
     whole = step.tensor("weight gradient, whole", rows, sizes.h, width=states.reduced)
-    shards = plan.layout.optimizer_shards
-    left = step.tensor("reduced", rows * sizes.h // shards, width=states.gradients)
+    left = step.tensor("reduced", rows * sizes.h // sizes.shards, width=states.gradients)
     input_of_it = step.tensor("reduce-scatter input", rows, sizes.h, width=states.reduced)
     step.operation(
         "loss",
@@ -170,7 +169,7 @@ def _checkpointed(step: Modules, x: Tensor, n: int) -> None:
     sizes, h = step.sizes, step.sizes.h
     stored = sizes.residual_bytes if sizes.autocast else sizes.bytes
     read = sizes.bytes if sizes.autocast else FP32
-    chunk = ceil(n / step.plan.step.loss_chunks)
+    chunk = ceil(n / step.way.step.loss_chunks)
 
     def matrix(name: str, width: int) -> Tensor:
         return step.tensor(name, sizes.V, h, width=width)

@@ -27,7 +27,7 @@ def mixture_of_experts(step: Modules, x: Tensor, block: Experts) -> None:
     experts are narrowed where FSDP gathers these by themselves in a narrower type: else weights of
     rows that are fp32 make their products so.
     """
-    states = step.plan.step.states
+    states = step.way.step.states
     narrowed = step.sizes.e > 1 and states.gathered < states.parameters
     width = FP32 if step.by.router_dtype == "fp32" and not narrowed else step.sizes.bytes
     _router(step, x, block)

@@ -70,7 +70,7 @@ def _attention(step: Modules, x: Tensor, encoder: Encoder) -> None:
     q, k = step.tensor("q", *head), step.tensor("k", *head)
     v = step.part(packed, "v", *head)
     out = scaled_dot_product.fused(step, q, k, v, rotated=True)
-    if step.plan.step.attention_backend == "sdpa":
+    if step.way.step.attention_backend == "sdpa":
         joined = step.tensor("outputs of all images", *out.shape)
         step.operation("join", borrows=(out, joined))
         out = joined

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.operations.pytorch import Modules
-from trainfit.resolve.pytorch.plan import PytorchPlan, VirtualTokens
+from trainfit.estimator.run import PytorchWay
+from trainfit.resolve.pytorch.plan import PytorchPlan, PytorchStep, VirtualTokens
 
 GATES = 4
 """Of an LSTM: input, forget, cell and output."""
@@ -33,10 +34,10 @@ class Encoder(NamedTuple):
         return self.linears[-1][1] if self.linears else self.width
 
 
-def encoder_of(tokens: VirtualTokens, plan: PytorchPlan) -> Encoder:
+def encoder_of(tokens: VirtualTokens, num_layers: int) -> Encoder:
     """What makes the tokens, by the kind of them."""
     w, e = tokens.width, tokens.encoder_width
-    keys_and_values = 2 * plan.model.num_layers * w
+    keys_and_values = 2 * num_layers * w
     match tokens.kind:
         case "embeddings":
             return Encoder(w)
@@ -60,25 +61,25 @@ def _lstm(inputs: int, width: int, layers: int) -> int:
 
 def elements(plan: PytorchPlan) -> int:
     """How many are trained for the virtual tokens of a plan; 0 where there are none."""
-    tokens = _tokens(plan)
+    tokens = _tokens(plan.step)
     if tokens is None:
         return 0
-    encoder = encoder_of(tokens, plan)
+    encoder = encoder_of(tokens, plan.model.num_layers)
     of_linears = sum((inputs + 1) * outputs for inputs, outputs in encoder.linears)
     return tokens.count * encoder.width + encoder.lstm + of_linears
 
 
-def _tokens(plan: PytorchPlan) -> VirtualTokens | None:
-    return plan.step.adapters.virtual if plan.step.adapters is not None else None
+def _tokens(step: PytorchStep) -> VirtualTokens | None:
+    return step.adapters.virtual if step.adapters is not None else None
 
 
-def virtual_tokens(sizes: PytorchLegend, plan: PytorchPlan) -> Group:
+def virtual_tokens(sizes: PytorchLegend, way: PytorchWay) -> Group:
     """Table, encoder, and the copies by which the tokens join a sample or a cache."""
-    tokens = _tokens(plan)
+    tokens = _tokens(way.step)
     if tokens is None:
         return ()
-    step = Modules(_sizes_of_encoder(sizes), plan)
-    encoder = encoder_of(tokens, plan)
+    step = Modules(_sizes_of_encoder(sizes), way)
+    encoder = encoder_of(tokens, way.num_layers)
     (p,) = step.named(p=tokens.count)
     rows = p * step.sizes.b if tokens.in_attention else p
     _lookup(step, p, rows, encoder.width)

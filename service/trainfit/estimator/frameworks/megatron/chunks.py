@@ -11,10 +11,11 @@ from typing import TypeVarTuple
 from trainfit.estimator.blocks.embedding import transformer_engine as embedding
 from trainfit.estimator.blocks.head import transformer_engine as head
 from trainfit.estimator.blocks.mtp import transformer_engine as mtp
+from trainfit.estimator.compiled import compiled
 from trainfit.estimator.frameworks.megatron.buffers import attention_mask, shared_buffers
 from trainfit.estimator.frameworks.megatron.layers import TABLES, is_captured, sublayer_groups
 from trainfit.estimator.frameworks.megatron.programs import (
-    compiled,
+    added_up,
     embed,
     norms,
     output,
@@ -187,7 +188,8 @@ class MegatronLedger:
         tables = [self._kinds[kind] for kind in kinds]
         if self._mtp_table is not None and any(content.mtp_layers for content in contents):
             tables.append(self._mtp_table)
-        return {sums.weight for table in tables for group in table for sums in group if sums.weight}
+        flat = [sums for table in tables for group in table for sums in group]
+        return {(sums.outputs, sums.inputs) for sums in flat if sums.outputs}
 
     def adapters(self) -> tuple[int, ...]:
         """Parameters of the adapters of a layer of each kind on one rank."""
@@ -211,7 +213,8 @@ class MegatronLedger:
         self, program: Callable[[TransformerEngine, *Given], Iterator[Group]], *given: *Given
     ) -> Table:
         """The bytes of its operations."""
-        return compiled(self.way, program, *given).table(self.numbers)
+        table: Table = compiled(added_up, self.way, program, *given)(self.numbers)
+        return table
 
     def _layer_table(self, kind: Layer) -> Table:
         for each in kind.sublayers:

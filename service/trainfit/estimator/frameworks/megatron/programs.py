@@ -1,35 +1,32 @@
-"""Every program of Megatron: what stands before the layers, the layers, what stands behind them.
+"""Every program of Megatron: what stands before the layers, the layers, what stands behind them."""
 
-Each is compiled once for a way of running, whatever the sizes.
-"""
-
-from collections.abc import Callable, Hashable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from typing import TypeVarTuple
 
 from trainfit.estimator.blocks.embedding import transformer_engine as embedding
 from trainfit.estimator.blocks.head import transformer_engine as head
 from trainfit.estimator.blocks.mtp import transformer_engine as mtp
 from trainfit.estimator.blocks.norm import transformer_engine as norm
-from trainfit.estimator.compiled import Compiled
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.run import Way
+from trainfit.estimator.segment import Table, add_up
 from trainfit.specs.architecture import Embedding, MultiTokenPrediction
 from trainfit.specs.blocks import Norm
 
-MAX_COMPILED = 256
-"""Some 30 kB each: those of every block of a few models in the ways that a search tries."""
+Given = TypeVarTuple("Given")
+"""What a program is given besides the step that it is of."""
 
 
-@lru_cache(maxsize=MAX_COMPILED)
-def compiled(way: Way, program: Callable[..., Iterator[Group]], *given: Hashable) -> Compiled:
-    """A program of what is given. What a step reads besides its sizes is the way it runs."""
-
-    def run(sizes: Legend) -> Iterator[Group]:
-        return program(TransformerEngine(sizes, way), *given)
-
-    return Compiled(run, way.step.recompute.dropped)
+def added_up(
+    sizes: Legend,
+    way: Way,
+    program: Callable[[TransformerEngine, *Given], Iterator[Group]],
+    *given: *Given,
+) -> Table:
+    """The bytes of a program's operations. It reads the way that a step runs besides its sizes."""
+    return add_up(tuple(program(TransformerEngine(sizes, way), *given)), way.step.recompute.dropped)
 
 
 def embed(step: TransformerEngine, block: Embedding) -> Iterator[Group]:

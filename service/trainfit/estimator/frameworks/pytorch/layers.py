@@ -14,6 +14,7 @@ from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.operations.pytorch import BYTE, Modules
+from trainfit.estimator.run import PytorchWay
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import (
@@ -64,9 +65,9 @@ class Ran(NamedTuple):
         return sum(self.stream) + self.inputs
 
 
-def run_layer(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> Ran:
+def run_layer(layer: Layer, sizes: PytorchLegend, way: PytorchWay, experts: ModuleType) -> Ran:
     """The sublayers of one layer in forward order."""
-    ran = [run_sublayer(sublayer, sizes, plan) for sublayer in layer.sublayers]
+    ran = [run_sublayer(sublayer, sizes, way, experts) for sublayer in layer.sublayers]
     return Ran(
         tuple([group for each in ran for group in each.groups]),
         tuple([bytes_ for each in ran for bytes_ in each.stream]),
@@ -76,11 +77,13 @@ def run_layer(layer: Layer, sizes: PytorchLegend, plan: PytorchPlan) -> Ran:
     )
 
 
-def run_sublayer(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) -> Ran:
-    """Norms, blocks, norms behind them, residual addition."""
+def run_sublayer(
+    sublayer: Sublayer, sizes: PytorchLegend, way: PytorchWay, experts: ModuleType
+) -> Ran:
+    """Norms, blocks, norms behind them, residual addition. `experts` has the program of theirs."""
     if not sublayer.trainable:
         sizes = replace(sizes, still=True)
-    step = Modules(sizes, plan)
+    step = Modules(sizes, way)
     width = sublayer.norms[0].width if sublayer.norms else sizes.h
     x = step.tensor(
         "input of the blocks",
@@ -90,7 +93,7 @@ def run_sublayer(sublayer: Sublayer, sizes: PytorchLegend, plan: PytorchPlan) ->
     )
     inputs = _inputs(step, x, sublayer)
     for each, block in zip(inputs, sublayer.blocks, strict=True):
-        _run(step, each, block)
+        _run(step, each, block, experts)
         step.end_group()
     _behind(step, sublayer)
     normed = bool(sublayer.norms)
@@ -127,14 +130,14 @@ def _behind(step: Modules, sublayer: Sublayer) -> None:
             "output of the blocks", sizes.n_shard, each.width, width=sizes.residual_bytes
         )
         norms.norm(step, y, each)
-    if step.plan.step.hidden_dropout:
+    if step.way.step.hidden_dropout:
         shape = (len(sublayer.blocks), sizes.n_shard, sizes.h)
         step.operation("dropout", saves=(step.tensor("dropout mask", *shape, width=BYTE),))
-    if sublayer.post_norms or step.plan.step.hidden_dropout:
+    if sublayer.post_norms or step.way.step.hidden_dropout:
         step.end_group()
 
 
-def _run(step: Modules, x: Tensor, block: Block) -> None:
+def _run(step: Modules, x: Tensor, block: Block, experts: ModuleType) -> None:
     """Runs one block's program. A block known by its weights alone keeps its input."""
     match block:
         case Attention():
@@ -144,7 +147,7 @@ def _run(step: Modules, x: Tensor, block: Block) -> None:
         case Mlp():
             mlp.mlp(step, x, block)
         case Experts():
-            conventions_of(step.plan).experts.mixture_of_experts(step, x, block)
+            experts.mixture_of_experts(step, x, block)
         case Recurrence():
             recurrence.recurrence(step, x, block)
         case Opaque():

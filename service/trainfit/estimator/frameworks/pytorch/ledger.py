@@ -3,56 +3,77 @@
 Each kind of layer is estimated once per plan, whatever the number of layers that are of it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from itertools import accumulate, chain, pairwise
+from functools import cached_property
+from itertools import accumulate, pairwise
 from math import ceil
 from types import ModuleType
 from typing import NamedTuple
 
 from trainfit.estimator.blocks.embedding import pytorch as embedding
 from trainfit.estimator.blocks.head import pytorch as head
-from trainfit.estimator.blocks.moe.grouped import ROUTED
-from trainfit.estimator.blocks.norm import pytorch as norms
-from trainfit.estimator.blocks.virtual_tokens.pytorch import virtual_tokens
-from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs, remade
+from trainfit.estimator.compiled import compiled
+from trainfit.estimator.frameworks.pytorch import ends
+from trainfit.estimator.frameworks.pytorch.begun import Begun, seen
+from trainfit.estimator.frameworks.pytorch.checkpointing import remade
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.frameworks.pytorch.layers import (
+    Ran,
     run_layer,
     run_sublayer,
     tables_of,
 )
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed_share
+from trainfit.estimator.frameworks.pytorch.tables import (
+    DROPPED,
+    LayerTable,
+    embedding_table,
+    end_tables,
+    layer_table,
+)
 from trainfit.estimator.frameworks.pytorch.towers import with_tower
-from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, Row
+from trainfit.estimator.ledger import Group, Kind, Operation
 from trainfit.estimator.legend import in_symbols, pytorch_legend_of
-from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
-from trainfit.estimator.segment import Segment, SegmentName, Sums, add_up, rerun, walk
-from trainfit.estimator.tensors import Role
+from trainfit.estimator.run import pytorch_way_of
+from trainfit.estimator.segment import Segment, SegmentName, Sums, Table, rerun, walk
 from trainfit.resolve.pytorch.plan import PytorchPlan
-from trainfit.specs.blocks import Attention, Experts, LatentAttention, Sublayer
+from trainfit.specs.blocks import Experts, Sublayer
 
 
-class PlacedGroups(NamedTuple):
-    """The operations of a stretch. Of a layer its position in the chunk, its kind, and whether it
-    runs `again` in backward. No backward runs through what stands before all that is trained.
+class Place(NamedTuple):
+    """Where a stretch stands: of a layer its position in the chunk, its kind, and whether it runs
+    `again` in backward. No backward runs through what stands before all that is trained.
     """
 
     name: SegmentName
-    groups: tuple[Group, ...]
     layer: int | None = None
     kind: int | None = None
+    begun: Begun = "behind"
     again: bool = False
-    runs_backward: bool = True
+
+    @property
+    def runs_backward(self) -> bool:
+        return self.begun != "before"
+
+
+class PlacedGroups(NamedTuple):
+    """The operations of a stretch, and where it stands."""
+
+    name: SegmentName
+    groups: tuple[Group, ...]
+    layer: int | None
+    kind: int | None
+    again: bool
+    runs_backward: bool
 
 
 class PytorchLedger:
     """segments of every stretch of the plan's model."""
 
-    dropped: frozenset[str] = frozenset()
-    """No module drops tensors by itself: layers are checkpointed as a whole."""
+    dropped = DROPPED
 
     def __init__(self, plan: PytorchPlan, *, symbolic: bool = False) -> None:
         self.plan = plan
@@ -61,29 +82,63 @@ class PytorchLedger:
             "embedding": embedding,
             "head": head,
         }
-        sizes = pytorch_legend_of(plan)
-        self.sizes = in_symbols(sizes) if symbolic else sizes
+        self.numbers = pytorch_legend_of(plan)
+        self.sizes = in_symbols(self.numbers) if symbolic else self.numbers
+        self._way, self._conventions = pytorch_way_of(plan), conventions_of(plan)
         self._passing = gradients_pass(plan)
         self._stepped = borrowed_share(plan) if plan.step.optimizer.in_backward else 0
-        self._layers = [run_layer(kind, self.sizes, plan) for kind in plan.model.layer_kinds]
-        self.kinds = [layer.groups for layer in self._layers]
-        kinds = range(len(self.kinds))
-        self.layer_segments = [self._layer(kind, self.kinds[kind]) for kind in kinds]
-        self.checkpointed_segments = [
-            self._run_again(kind, self.layer_segments[kind], self.kinds[kind]) for kind in kinds
-        ]
-        self._final_norm_groups, self._head_groups = self._run_end()
-        self._embedding, masks = self._run_embedding()
-        self._outside: Mapping[SegmentName, Segment] = {
-            "embedding": with_tower(
-                self._segment("embedding", self._embedding)._replace(cached=masks), sizes, plan
-            ),
-            "final_norm": self._segment("final_norm", self.final_norm(), gradient=0),
-            "head": self._segment("head", self.head(), gradient=0),
+        self._begun: dict[tuple[int, Begun, bool], Segment] = {}
+        self._seen: dict[tuple[int, Begun], tuple[Group, ...]] = {}
+        kinds = range(len(plan.model.layer_kinds))
+        self.layer_tables = [self._layer_table(kind, "behind") for kind in kinds]
+        self.layer_segments = [self._layer(kind, self.layer_tables[kind]) for kind in kinds]
+        self._outside, self._logits = self._priced_ends()
+
+    def _layer_table(self, kind: int, begun: Begun) -> LayerTable:
+        layer = self.plan.model.layer_kinds[kind]
+        made = compiled(layer_table, self._way, self._conventions.experts, layer, begun)
+        table: LayerTable = made(self.numbers)
+        return table
+
+    @cached_property
+    def checkpointed_segments(self) -> list[Segment]:
+        """Layers of each kind that run again in backward."""
+        tables = enumerate(self.layer_tables)
+        return [self._run_again(kind, self.layer_segments[kind], table) for kind, table in tables]
+
+    def _priced_ends(self) -> tuple[Mapping[SegmentName, Segment], int]:
+        """What stands outside the layers, and the bytes of the logits."""
+        model, plan = self.plan.model, self.plan
+        in_forward = self._conventions.loss_in_forward
+        norm, last, logits = compiled(end_tables, self._way, model.final_norms, in_forward)(
+            self.numbers
+        )
+        rotated, masks = ends.rotated(plan), ends.masks(plan)
+        first, cached = compiled(embedding_table, self._way, model.embedding, rotated, masks)(
+            self.numbers
+        )
+        looked_up = self._segment("embedding", first)._replace(cached=cached)
+        segments: Mapping[SegmentName, Segment] = {
+            "embedding": with_tower(looked_up, self.numbers, plan),
+            "final_norm": self._segment("final_norm", norm, gradient=0),
+            "head": self._segment("head", last, gradient=0),
         }
+        return segments, logits
+
+    @cached_property
+    def _ran(self) -> list[Ran]:
+        """The programs of each kind of layer."""
+        experts = self._conventions.experts
+        kinds = self.plan.model.layer_kinds
+        return [run_layer(kind, self.sizes, self._way, experts) for kind in kinds]
+
+    @property
+    def kinds(self) -> list[tuple[Group, ...]]:
+        """What they leave behind."""
+        return [ran.groups for ran in self._ran]
 
     def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
-        return run_sublayer(sublayer, self.sizes, self.plan).groups
+        return run_sublayer(sublayer, self.sizes, self._way, self._conventions.experts).groups
 
     recomputes_mtp = False
 
@@ -92,87 +147,81 @@ class PytorchLedger:
         return ()
 
     def embedding(self) -> tuple[Group, ...]:
-        return self._embedding
-
-    def _run_embedding(self) -> tuple[tuple[Group, ...], int]:
-        """The embedding, and what the forward of the whole model holds beside what is saved."""
-        step = Modules(self.sizes, self.plan)
-        embedding.lookup(step, self.plan.model.embedding, self.rotated, self._masks)
-        return ((*virtual_tokens(self.sizes, self.plan), *step.group()),), step.cached
-
-    @property
-    def _masks(self) -> int:
-        """Masks that eager attention reads: of all earlier tokens, of those in a window."""
-        if self.plan.step.attention_backend != "eager":
-            return 0
-        return len({block.window is None for block in _attention_blocks(self.plan)})
-
-    @property
-    def rotated(self) -> int:
-        """Dimensions of a head that positions rotate; 0 where none are."""
-        return max(map(_rotated, _attention_blocks(self.plan)), default=0)
-
-    def _run_end(self) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-        """The norm before the head, and the head."""
-        sizes, step = self.sizes, Modules(self.sizes, self.plan)
-        shape, width = (sizes.n_shard, sizes.h), sizes.residual_bytes
-        for each in self.plan.model.final_norms:
-            x = step.tensor("norm input", *shape, width=width, role=Role.BLOCK_INPUT)
-            norms.norm(step, x, each, module="final_norm")
-        x = step.tensor("norm output", *shape, width=width)
-        step.end_group()
-        in_forward = conventions_of(self.plan).loss_in_forward
-        head.head(step, x, step.gathered(x), in_forward=in_forward)
-        step.end_group()
-        final_norm, last = step.groups()
-        return (final_norm,), (last,)
+        return self._ends["embedding"]
 
     def final_norm(self) -> tuple[Group, ...]:
-        return self._final_norm_groups
+        return self._ends["final_norm"]
 
     def head(self) -> tuple[Group, ...]:
-        return self._head_groups
+        return self._ends["head"]
+
+    @cached_property
+    def _ends(self) -> Mapping[SegmentName, tuple[Group, ...]]:
+        """What programs outside the layers leave behind."""
+        sizes, way, model = self.sizes, self._way, self.plan.model
+        rotated, masks = ends.rotated(self.plan), ends.masks(self.plan)
+        first, _ = ends.embedding(sizes, way, model.embedding, rotated, masks)
+        in_forward = self._conventions.loss_in_forward
+        norm, last = ends.norm_and_head(sizes, way, model.final_norms, in_forward=in_forward)
+        return {"embedding": (first,), "final_norm": (norm,), "head": (last,)}
 
     def segments(self, content: Content) -> Iterator[PlacedSegment]:
         """The chunk in forward order."""
-        for name, groups, layer, kind, again, runs_backward in self.placed(content):
-            if kind is None:
-                segment = self._outside[name]
-            elif groups is self.kinds[kind]:
-                segments = self.checkpointed_segments if again else self.layer_segments
-                segment = segments[kind]
-            else:
-                segment = self._layer(kind, groups)
-                segment = self._run_again(kind, segment, groups) if again else segment
-            yield PlacedSegment(segment, layer, kind, runs_backward)
+        for place in self._places(content):
+            yield PlacedSegment(
+                self._segment_of(place), place.layer, place.kind, place.runs_backward
+            )
 
     def placed(self, content: Content) -> Iterator[PlacedGroups]:
         """The operations of the chunk in forward order."""
+        for place in self._places(content):
+            name, layer, kind, begun, again = place
+            groups = self._ends[name] if kind is None else self._groups(kind, begun)
+            yield PlacedGroups(name, groups, layer, kind, again, place.runs_backward)
+
+    def _places(self, content: Content) -> Iterator[Place]:
         begun = not content.embedding or self._embedding_has_gradient
         if content.embedding:
             trained = begun or self.sizes.prefix > 0
-            yield PlacedGroups("embedding", self._embedding, runs_backward=trained)
+            yield Place("embedding", begun="behind" if trained else "before")
         for position, kind in enumerate(content.kinds):
-            again, groups = self.is_recomputed(position, kind), self.kinds[kind]
-            if not begun:
-                begun = self._trains(kind)
-                groups = self._before_gradients(kind) if begun else self._alone(kind)
-                again = again and begun
-            name: SegmentName = "moe" if self._has_experts(kind) else "dense"
-            yield PlacedGroups(name, groups, position, kind, again, begun)
+            stands: Begun = "behind" if begun else "before"
+            if not begun and self._trains(kind):
+                begun, stands = True, "within"
+            again = self.is_recomputed(position, kind) and begun
+            yield Place(self._name(kind), position, kind, stands, again)
         if content.final_norm:
-            yield PlacedGroups("final_norm", self._final_norm_groups)
+            yield Place("final_norm")
         if content.output_layer:
-            yield PlacedGroups("head", self._head_groups)
+            yield Place("head")
 
-    def _has_experts(self, kind: int) -> bool:
-        return self.plan.model.layer_kinds[kind].has_experts
+    def _segment_of(self, place: Place) -> Segment:
+        name, _, kind, begun, again = place
+        if kind is None:
+            return self._outside[name]
+        if begun == "behind":
+            return (self.checkpointed_segments if again else self.layer_segments)[kind]
+        if (kind, begun, again) not in self._begun:
+            table = self._layer_table(kind, begun)
+            segment = self._layer(kind, table)
+            segment = self._run_again(kind, segment, table) if again else segment
+            self._begun[kind, begun, again] = segment
+        return self._begun[kind, begun, again]
+
+    def _groups(self, kind: int, begun: Begun) -> tuple[Group, ...]:
+        if (kind, begun) not in self._seen:
+            layer = self.plan.model.layer_kinds[kind]
+            self._seen[kind, begun] = seen(self._ran[kind], layer, self.sizes, begun)
+        return self._seen[kind, begun]
+
+    def _name(self, kind: int) -> SegmentName:
+        return "moe" if self.plan.model.layer_kinds[kind].has_experts else "dense"
 
     def sublayers(self, placed: PlacedGroups) -> list[tuple[Group, ...]]:
         """The groups of a layer by sublayer."""
         assert placed.kind is not None
-        ends = list(accumulate(self._layers[placed.kind].counts, initial=0))
-        return [placed.groups[start:end] for start, end in pairwise(ends)]
+        ends_ = list(accumulate(self._ran[placed.kind].counts, initial=0))
+        return [placed.groups[start:end] for start, end in pairwise(ends_)]
 
     @property
     def _embedding_has_gradient(self) -> bool:
@@ -181,41 +230,12 @@ class PytorchLedger:
         towers = any(map(self.sizes.trains, ("vision_tower", "multi_modal_projector")))
         reached = self.plan.model.encoder_parameters > 0 and towers
         trained = self.sizes.trains("embed_tokens") or joined or reached
-        return trained or embedding.takes_gradient(self.plan)
+        return trained or embedding.takes_gradient(self.plan.step)
 
     def _trains(self, kind: int) -> bool:
         """Whether gradients begin in a layer of this kind at the latest."""
         layer = self.plan.model.layer_kinds[kind]
         return any(sublayer.trainable for sublayer in layer.sublayers)
-
-    def _alone(self, kind: int) -> tuple[Group, ...]:
-        """A layer before all that is trained: autograd does not see it, and nothing is saved."""
-        return tuple([_without_saved(group) for group in self.kinds[kind]])
-
-    def _before_gradients(self, kind: int) -> tuple[Group, ...]:
-        """The first layer that is trained, before which no gradient flows. Nothing is saved for a
-        gradient of the input, with adapters nothing before the first one of a block.
-        """
-        layer = self.plan.model.layer_kinds[kind]
-        first = layer.sublayers[0]
-        end = self._layers[kind].counts[0]
-        inputs, *blocks = self.kinds[kind][:end]
-        if self.sizes.adapters is None:
-            groups = [_without_input_gradient(inputs), *blocks]
-        else:
-            count = len(first.blocks)
-            inside, behind = blocks[:count], blocks[count:]
-            if not any(each.adapted for group in inside for each in group):
-                behind = [_without_saved(group) for group in behind]
-            groups = [_without_saved(inputs), *map(self._from_first_adapter, inside), *behind]
-        return (*groups, *self.kinds[kind][end:])
-
-    def _from_first_adapter(self, group: Group) -> Group:
-        """Trained keys and values join in attention."""
-        joins = Kind.ATTENTION if self.sizes.prefix else None
-        adapted = [each.adapted or (joins is not None and each.kind is joins) for each in group]
-        first = adapted.index(True) if True in adapted else len(group)
-        return (*_without_saved(group[:first]), *group[first:])
 
     def is_recomputed(self, position: int, kind: int) -> bool:
         """Whether the layer at this position of a chunk runs again in backward."""
@@ -238,81 +258,63 @@ class PytorchLedger:
         return operations[: len(kinds) - 1 - kinds[::-1].index(Kind.PRODUCT)]
 
     def _segment(
-        self,
-        name: SegmentName,
-        groups: tuple[Group, ...],
-        gradient: int | None = None,
-        before_last: int = 0,
+        self, name: SegmentName, table: Table, gradient: int | None = None, before_last: int = 0
     ) -> Segment:
         """A stretch through which the gradient of the residual stream flows, unless told else."""
-        table = add_up(groups, self.dropped)
         if self._passing and not (name == "head" and self.plan.model.output_layer.tied):
             table = [[_passing(sums, self._stepped) for sums in group] for group in table]
         if self.plan.step.offload_activations:
             table = [[_offloaded(sums) for sums in group] for group in table]
-        return walk(name, table, self.sizes.act if gradient is None else gradient, before_last)
+        return walk(name, table, self.numbers.act if gradient is None else gradient, before_last)
 
-    def _layer(self, kind: int, groups: tuple[Group, ...]) -> Segment:
-        name: SegmentName = "moe" if self._has_experts(kind) else "dense"
-        ran = self._layers[kind]
-        before_last = sum(ran.counts[:-1]) if len(groups) == sum(ran.counts) else 0
-        segment = self._segment(name, groups, before_last=before_last)
-        borrowed = segment.forward.borrowed + ran.held + ran.cached
+    def _layer(self, kind: int, table: LayerTable) -> Segment:
+        return self._framed(kind, table, table.table, table.before_last)
+
+    def _framed(self, kind: int, of: LayerTable, table: Table, before_last: int = 0) -> Segment:
+        """A layer, or a part of one, within its frame."""
+        segment = self._segment(self._name(kind), table, before_last=before_last)
+        borrowed = segment.forward.borrowed + of.held + of.cached
         forward = segment.forward._replace(borrowed=borrowed)
-        return segment._replace(forward=forward, cached=ran.cached)
+        return segment._replace(forward=forward, cached=of.cached)
 
     def around_experts(self, kind: int) -> tuple[Segment, Segment, Segment]:
         """What runs in a layer before its experts, the experts with the exchange of their rows, and
         what runs behind them.
         """
-        operations = self._operations(kind)
-        routed = [ROUTED in operation.modules for operation in operations]
-        start, end = routed.index(True), len(routed) - routed[::-1].index(True)
+        of = self.layer_tables[kind]
+        operations, (start, end) = of.operations, of.experts
         parts = operations[:start], operations[start:end], operations[end:]
-        before, experts, behind = (self._layer(kind, (part,)) for part in parts)
+        before, experts, behind = (self._framed(kind, of, [part]) for part in parts)
         return before, experts, behind
 
     def until_saved(self, kind: int) -> Segment:
         """The layer up to the last operation that saves anything, a product its weight at least:
         when it runs again, it stops there (torch/utils/checkpoint.py: early_stop).
         """
-        operations = self._operations(kind)
-        saves = [
-            each.kind is Kind.PRODUCT or any(t.lifetime is Lifetime.SAVED for t in each.tensors)
-            for each in operations
-        ]
-        end = len(saves) - saves[::-1].index(True)
-        return self._layer(kind, (operations[:end],))
+        of = self.layer_tables[kind]
+        return self._framed(kind, of, [of.operations[: of.saving]])
 
-    def _operations(self, kind: int) -> tuple[Operation, ...]:
-        return tuple([operation for group in self.kinds[kind] for operation in group])
-
-    def _run_again(self, kind: int, segment: Segment, groups: tuple[Group, ...]) -> Segment:
+    def _run_again(self, kind: int, segment: Segment, table: LayerTable) -> Segment:
         """A checkpointed layer keeps its input [n', h], and what its policy says; autocast keeps
         its narrow weights until the end of the forward. A reentrant one has a backward of its own,
         whose caller holds what was made again and the gradient that came until it is through
         (torch/utils/checkpoint.py: CheckpointFunction.backward).
         """
-        act, cached, narrowed = self.sizes.act, 0, 0
+        act, cached = self.numbers.act, 0
         reentrant = self.plan.step.checkpointing.reentrant
         if reentrant and segment.received is not None:
             segment = segment._replace(backward=segment.received)
-        if self._trains(kind):
-            operations = [operation for group in groups for operation in group]
-            rows = chain.from_iterable([each.tensors for each in operations])
-            narrowed = sum([row.bytes for row in rows if row.role is Role.CACHED_BY_AUTOCAST])
-        if self._layers[kind].stream[0]:
+        if table.holds_input:
             forward = segment.forward._replace(borrowed=segment.forward.borrowed - act)
             segment = segment._replace(forward=forward)
         if self.plan.step.checkpointing.kind == "operations":
-            cached = kept_outputs(groups, compiled=self.plan.step.compiled)
-            cached += self._reductions(kind) * act
+            cached = table.chosen + self._reductions(kind) * act
         kept = act + cached
-        if _saves_input(groups, act):
+        if table.saves_input:
             cached += act
         output = act if reentrant else 0
         again = rerun(segment.name, [segment], kept, act, cached=cached, output=output)
-        return again._replace(cached=narrowed)
+        return again._replace(cached=table.narrowed if self._trains(kind) else 0)
 
     def _reductions(self, kind: int) -> int:
         """Tensors [n', h] of a layer that tensor-parallel ranks reduce, one behind each block, and
@@ -347,42 +349,11 @@ class PytorchLedger:
     @property
     def logits(self) -> int:
         """Bytes of the logits that the last stage makes of one micro-batch."""
-        (operations,) = self.head()
-        share = sum([each.output_bytes for each in operations if each.kind is Kind.PRODUCT])
-        return share if self.plan.step.loss_parallel else share * self.sizes.t
+        return self._logits if self.plan.step.loss_parallel else self._logits * self.sizes.t
 
     def batch_bytes(self, content: Content) -> int:  # noqa: ARG002
         """Masks are kept by the layers that read them."""
         return 0
-
-
-def _saves_input(groups: tuple[Group, ...], act: int) -> bool:
-    """Whether a layer saves what it reads of the residual stream as it is, which a checkpoint of
-    the layer keeps already.
-    """
-    return any(
-        row.lifetime is Lifetime.SAVED and row.tensor.role is Role.BLOCK_INPUT and row.bytes == act
-        for operation in groups[0]
-        for row in operation.tensors
-    )
-
-
-def _without_saved(group: Group) -> Group:
-    return _without(group, lambda row: row.lifetime is Lifetime.SAVED)
-
-
-def _without_input_gradient(group: Group) -> Group:
-    return _without(group, lambda row: row.role is Role.FOR_INPUT_GRADIENT)
-
-
-def _without(group: Group, dropped: Callable[[Row], bool]) -> Group:
-    """The operations without some of their tensors."""
-    return tuple(
-        [
-            each._replace(tensors=tuple([row for row in each.tensors if not dropped(row)]))
-            for each in group
-        ]
-    )
 
 
 def gradients_pass(plan: PytorchPlan) -> bool:
@@ -409,16 +380,3 @@ def _offloaded(sums: Sums) -> Sums:
     """An operation whose saved tensors are on the host but for its own forward and backward."""
     forward, backward = sums.forward + sums.saved, sums.backward + sums.saved
     return sums._replace(saved=0, forward=forward, backward=backward)
-
-
-def _attention_blocks(plan: PytorchPlan) -> Iterator[Attention | LatentAttention]:
-    for block in plan.model.blocks:
-        if isinstance(block, Attention | LatentAttention):
-            yield block
-
-
-def _rotated(block: Attention | LatentAttention) -> int:
-    """Dimensions of a head that carry a rotary position."""
-    if isinstance(block, LatentAttention):
-        return block.qk_rope_head_dim
-    return block.head_dim if block.rope else 0

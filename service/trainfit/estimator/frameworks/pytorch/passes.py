@@ -21,7 +21,6 @@ from trainfit.estimator.frameworks.pytorch.schedules import (
 from trainfit.estimator.frameworks.pytorch.split_backward import Halves, SplitLedger
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content, held_by
-from trainfit.estimator.tensors import Role
 from trainfit.resolve.plan import Pipeline
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 
@@ -244,10 +243,7 @@ def _kept_input(ledger: PytorchLedger, content: Content) -> int:
         return 0
     if ledger.is_recomputed(0, content.kinds[0]):
         return act
-    inputs, *_ = ledger.kinds[content.kinds[0]]
-    tensors = [tensor for operation in inputs for tensor in operation.tensors]
-    as_it_is = any(each.role is Role.BLOCK_INPUT and each.bytes == act for each in tensors)
-    return act if as_it_is else 0
+    return act if ledger.layer_tables[content.kinds[0]].reads_input else 0
 
 
 def _highest(moments: Iterator[Reached]) -> Reached:

@@ -17,7 +17,7 @@ from trainfit.estimator.blocks.virtual_tokens import pytorch as virtual_tokens
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed
-from trainfit.estimator.ledger import Group, Weight
+from trainfit.estimator.ledger import Weight
 from trainfit.estimator.legend import PytorchLegend, pytorch_legend_of
 from trainfit.estimator.local_parameters import (
     ChunkParameters,
@@ -28,6 +28,7 @@ from trainfit.estimator.local_parameters import (
 )
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, place
+from trainfit.estimator.segment import Sums
 from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import Experts
 from trainfit.specs.pipeline_layout import VirtualStage
@@ -96,7 +97,8 @@ class Shares:
         """Whether experts are stored as other matrices are."""
         self._adapters = [0] * len(plan.model.layer_kinds)
         if sizes.adapters is not None:
-            self._adapters = [_adapter_parameters(groups, sizes) for groups in self.ledger.kinds]
+            tables = self.ledger.layer_tables
+            self._adapters = [_adapter_parameters(each.operations, sizes) for each in tables]
         self._virtual = virtual_tokens.elements(plan)
 
     @cached_property
@@ -189,17 +191,12 @@ def _trained(sizes: PytorchLegend) -> Callable[[Weight], bool]:
     return wanted
 
 
-def _adapter_parameters(groups: Iterable[Group], sizes: PytorchLegend) -> int:
+def _adapter_parameters(operations: Iterable[Sums], sizes: PytorchLegend) -> int:
     """Adapters of one layer have r elements for each row and each column of a matrix."""
     if sizes.adapters is None:
         return 0
-    shapes = [
-        operation.gemm
-        for group in groups
-        for operation in group
-        if operation.gemm is not None and sizes.adapts(operation.name)
-    ]
-    return sizes.adapters.rank * sum(outputs + inputs for outputs, inputs in shapes)
+    adapted = [each for each in operations if each.outputs and sizes.adapts(each.name)]
+    return sizes.adapters.rank * sum([each.outputs + each.inputs for each in adapted])
 
 
 def shard(numbers: Numbers, plan: PytorchPlan) -> Numbers:

@@ -11,9 +11,10 @@ from trainfit.estimator.blocks.tower import pytorch as tower
 from trainfit.estimator.ledger import Group, Lifetime, Operation
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.run import PytorchWay, pytorch_way_of
 from trainfit.estimator.segment import Moment, Segment, add_up, rerun, walk
 from trainfit.resolve.pytorch.plan import PytorchPlan
-from trainfit.specs.architecture import Encoder, Implementation, ModelSpec, Traits
+from trainfit.specs.architecture import Encoder, Implementation, Traits
 
 Program = Callable[[Modules, Encoder], tuple[Group, ...]]
 NOTHING: frozenset[str] = frozenset()
@@ -60,11 +61,11 @@ def _segments(
     enter the text's layers: they are kept as the last one's are.
     """
     own = _sizes(encoder, tokens, sizes)
-    own_plan = replace(plan, model=_as_model(encoder, plan))
+    way = way_of(encoder, plan)
 
     def groups(program: Program, module: str) -> tuple[Group, ...]:
         trained = sizes.trains(module)
-        made = program(Modules(replace(own, still=not trained), own_plan), encoder)
+        made = program(Modules(replace(own, still=not trained), way), encoder)
         return made if trained or _is_adapted(made) else _without_saved(made)
 
     def segment(groups: tuple[Group, ...]) -> Segment:
@@ -99,10 +100,10 @@ def _sizes(encoder: Encoder, tokens: int, sizes: PytorchLegend) -> PytorchLegend
     )
 
 
-def _as_model(encoder: Encoder, plan: PytorchPlan) -> ModelSpec:
-    """What programs ask of the model that they are of."""
-    asked = {"traits": Traits(activation=encoder.activation), "implementation": Implementation()}
-    return plan.model.model_copy(update=asked)
+def way_of(encoder: Encoder, plan: PytorchPlan) -> PytorchWay:
+    """How a tower's programs run: they ask nothing of the text's model."""
+    traits = Traits(activation=encoder.activation)
+    return pytorch_way_of(plan)._replace(traits=traits, implementation=Implementation())
 
 
 def _is_adapted(groups: tuple[Group, ...]) -> bool:
