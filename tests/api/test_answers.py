@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import fastapi
 import pytest
@@ -32,10 +33,8 @@ from trainfit.api.answers import Answer, Answers, Sent
 from trainfit.api.app import create_app
 from trainfit.api.examples import LLAMA_8B
 from trainfit.api.settings import Settings
-from trainfit.launch.reading import LaunchReading
-from trainfit.questions.dimensions import Find
 from trainfit.questions.estimate import EstimateAnswer, answer
-from trainfit.resolve.plan import Plan, Source
+from trainfit.resolve.plan import Source
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
 
@@ -48,11 +47,9 @@ def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """An entry for each job that is worked out."""
     calls: list[str] = []
 
-    def counted(
-        job: Job, *, activations: bool, find: Find, reading: LaunchReading | None, plan: Plan | None
-    ) -> EstimateAnswer:
+    def counted(job: Job, **options: Any) -> EstimateAnswer:
         calls.append(job.framework.name)
-        return answer(job, activations=activations, find=find, reading=reading, plan=plan)
+        return answer(job, **options)
 
     monkeypatch.setattr(replies, "answer", counted)
     return calls

@@ -9,7 +9,7 @@ import pytest
 from httpx import AsyncClient
 
 from trainfit import __version__
-from trainfit.api.examples import DEEPSEEK_V3, ESTIMATE_EXAMPLES
+from trainfit.api.examples import DEEPSEEK_V3, ESTIMATE_EXAMPLES, LLAMA_8B
 from trainfit.questions.estimate import answer
 from trainfit.questions.summary import summary_line
 from trainfit.questions.wire import to_json
@@ -49,6 +49,20 @@ async def test_activations_can_be_left_out(client: AsyncClient) -> None:
     response = await client.post("/v1/estimate?activations=false", json=DEEPSEEK_V3)
     expected = answer(Job.model_validate(DEEPSEEK_V3), activations=False)
     assert response.content == to_json(expected)
+
+
+async def test_reserved_bytes_may_rest_on_a_ratio(client: AsyncClient) -> None:
+    whole, by_ratio = [
+        (await client.post(f"/v1/estimate{query}", json=LLAMA_8B)).json()
+        for query in ("", "?replay=false")
+    ]
+    assert [each["stages"][0]["reserved_basis"] for each in (whole, by_ratio)] == [
+        "replayed",
+        "ratio",
+    ]
+    assert by_ratio["stages"][0]["allocated_bytes"] == whole["stages"][0]["allocated_bytes"]
+    assert by_ratio["step_seconds"] == whole["step_seconds"]
+    assert by_ratio["request_digest"] != whole["request_digest"]
 
 
 async def test_one_line_or_one_number_may_be_asked_for(client: AsyncClient) -> None:

@@ -8,9 +8,11 @@ import pytest
 from httpx import AsyncClient
 
 from trainfit.api.examples import DEEPSEEK_V3, FIT_CHECK_EXAMPLES, LLAMA_8B
+from trainfit.estimator import reserved
 from trainfit.questions.fit_check import check_fit
 from trainfit.questions.wire import to_json
 from trainfit.specs.policy import FitCheckRequest
+from trainfit.workers.pool import Workers
 
 PATH = "/v1/fit-check"
 
@@ -30,6 +32,33 @@ async def test_what_does_not_fit_is_answered_too(client: AsyncClient) -> None:
     assert (answer["verdict"], answer["passes"]) == ("does_not_fit", False)
     assert answer["stages"][answer["binding"]["pp_rank"]]["margin_bytes"]["high"] < 0
     assert answer["estimate"]["binding"] == answer["binding"]
+
+
+async def test_a_first_look_replays_nothing_and_waits_for_no_worker(client: AsyncClient) -> None:
+    look = {**DEEPSEEK_V3, "suggest": False, "replay": False}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Workers, "run", never)
+        first = (await client.post(PATH, json=look)).json()
+    exact = (await client.post(PATH, json={**look, "replay": True})).json()
+    bases = [
+        {stage["reserved_basis"] for stage in each["estimate"]["stages"]} for each in (first, exact)
+    ]
+    assert bases == [{"ratio"}, {"replayed"}]
+    assert first["verdict"] == exact["verdict"] == "does_not_fit"
+    assert first["request_digest"] != exact["request_digest"]
+
+
+async def test_changes_are_tried_by_the_ratio_that_was_asked_for(client: AsyncClient) -> None:
+    question = {**DEEPSEEK_V3, "replay": False, "limits": {"micro_batch_size": True}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reserved, "reservations", never)
+        answer = check_fit(FitCheckRequest.model_validate(question))
+    assert answer.suggestions
+    assert (await client.post(PATH, json=question)).content == to_json(answer)
+
+
+def never(*_: object) -> None:
+    raise AssertionError
 
 
 async def test_a_card_can_be_named_in_an_object(client: AsyncClient) -> None:

@@ -63,7 +63,7 @@ async def test_order_is_kept_and_a_bad_job_spoils_no_other(client: AsyncClient, 
 
 async def test_a_batch_answers_each_job_as_if_it_were_alone(client: AsyncClient) -> None:
     body: Any = BATCH_EXAMPLES["two"]["value"]
-    for query in ("", "?activations=false"):
+    for query in ("", "?activations=false", "?replay=false"):
         answer = await asked(client, BATCH + query, body)
         for item, sent in zip(answer["jobs"], body["jobs"], strict=True):
             assert item["estimate"] == await asked(client, f"/v1/estimate{query}", sent["job"])

@@ -8,7 +8,7 @@
 export async function held(page) {
   let letGo = () => {};
   const gone = new Promise((resolve) => (letGo = () => resolve(undefined)));
-  await page.route(/\/v1\/(fit-check|estimate)$/, async (route) => {
+  await page.route(/\/v1\/(fit-check|estimate)(\?|$)/, async (route) => {
     await gone;
     await route.continue().catch(() => {});
   });

@@ -31,7 +31,7 @@ async function thisRun(page) {
 
 /** @param {Page} page @param {number} status */
 async function failing(page, status) {
-  await page.route(/\/v1\/(fit-check|estimate)$/, (route) =>
+  await page.route(/\/v1\/(fit-check|estimate)(\?|$)/, (route) =>
     route.fulfill({ status, contentType: "text/html", body: "<h1>Bad gateway</h1>" }),
   );
 }
@@ -73,7 +73,7 @@ scenario("a service that fails has not answered this run", async (page) => {
   await bars.getByText("not this run").waitFor();
   assert.equal(await page.locator(".verdict.fits").count(), 0);
   assert.equal(await page.getByRole("button", { name: "JSON", exact: true }).isDisabled(), true);
-  await page.unroute(/\/v1\/(fit-check|estimate)$/);
+  await page.unroute(/\/v1\/(fit-check|estimate)(\?|$)/);
   await page.getByRole("button", { name: "Ask again" }).click();
   await page.locator(".verdict.fits").waitFor();
   await thisRun(page);
@@ -233,7 +233,7 @@ scenario("what is kept free counts for every verdict", async (page) => {
 
 scenario("a proxy may refuse in words of its own", async (page) => {
   await open(page);
-  await page.route(/\/v1\/(fit-check|estimate)$/, (route) =>
+  await page.route(/\/v1\/(fit-check|estimate)(\?|$)/, (route) =>
     route.fulfill({ status: 503, json: { error: "upstream connect error" } }),
   );
   await chip(page, "/parallelism/tp", 4).click();

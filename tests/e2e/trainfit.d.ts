@@ -65,6 +65,7 @@ export interface Questions {
   "v1/gpus": undefined;
   "v1/models:resolve": Body<"resolveModel">;
   "v1/estimate": Body<"estimate">;
+  "v1/estimate?replay=false": Body<"estimate">;
   "v1/fit-check": Body<"fitCheck">;
   "v1/compare": Body<"compare">;
   "v1/jobs:from-launch": Body<"jobFromLaunch">;
@@ -86,6 +87,7 @@ export interface Answers {
   "v1/gpus": Answer<"listGpus">;
   "v1/models:resolve": Answer<"resolveModel">;
   "v1/estimate": Answer<"estimate">;
+  "v1/estimate?replay=false": Answer<"estimate">;
   "v1/fit-check": Answer<"fitCheck">;
   "v1/compare": Answer<"compare">;
   "v1/jobs:from-launch": JobFromLaunch;

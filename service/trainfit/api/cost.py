@@ -57,8 +57,17 @@ def lane_of(size: Size) -> Lane:
 
 def lane_of_check(size: Size, asked: FitCheckOptions) -> Lane:
     """Where a job of this size is estimated, and changes to it are tried as asked."""
-    changes = asked.suggest or asked.limits.micro_batch_size or asked.limits.seq_length
-    return "quick" if (CHECK if changes else 1) * size.work <= QUICK else "pricing"
+    return "quick" if (CHECK if _tries(asked) else 1) * size.work <= QUICK else "pricing"
+
+
+def is_checked_at_once(size: Size, asked: FitCheckOptions) -> bool:
+    """Whether a job of this size is checked in less than 10 ms."""
+    return size.work <= CHEAP and not _tries(asked)
+
+
+def _tries(asked: FitCheckOptions) -> bool:
+    """Whether changes to the job are tried."""
+    return asked.suggest or asked.limits.micro_batch_size or asked.limits.seq_length
 
 
 def too_long(size: Size, max_bytes: int) -> Problem | None:

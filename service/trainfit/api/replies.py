@@ -15,13 +15,13 @@ from trainfit.decisions.search.search import Standing
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.estimator.work import is_cheap
-from trainfit.launch.reading import JobFromLaunch, LaunchReading
+from trainfit.launch.reading import JobFromLaunch
 from trainfit.questions.batch import estimate_batch
 from trainfit.questions.calibration import calibrated
 from trainfit.questions.compare import compare_jobs
 from trainfit.questions.convert import written
 from trainfit.questions.dimensions import Find
-from trainfit.questions.estimate import EstimateAnswer, answer, plan_of
+from trainfit.questions.estimate import answer, plan_of
 from trainfit.questions.fit_check import FitCheckAnswer, check_fit
 from trainfit.questions.jobs import AnyJob, answered
 from trainfit.questions.kinds import NOT_MODELLED
@@ -107,30 +107,33 @@ def bounded_reply(max_bytes: int, reply: Callable[..., Reply], *args: object) ->
     return reply(*args).at_most(max_bytes)
 
 
-def estimate_at_once(
-    asked: Asked[Job], find: Find, activations: bool, summary: Summary | None = None
-) -> Reply | None:
+class EstimateWanted(NamedTuple):
+    """What is asked for beside jobs that are estimated: their activations, their allocators
+    replayed, and a summary in the place of JSON.
+    """
+
+    activations: bool = True
+    replay: bool = True
+    summary: Summary | None = None
+
+
+def estimate_at_once(asked: Asked[Job], find: Find, wanted: EstimateWanted) -> Reply | None:
     """The estimate of one job that is priced in some milliseconds; None for any other."""
     try:
         plan = plan_of(asked.job, find)
     except ANSWER_ERRORS:
-        return estimate_reply(asked, find, activations)
-    return estimate_reply(asked, find, activations, summary, plan) if is_cheap(plan) else None
+        return estimate_reply(asked, find, wanted)
+    cheap = is_cheap(plan, replay=wanted.replay)
+    return estimate_reply(asked, find, wanted, plan) if cheap else None
 
 
 def estimate_reply(
-    asked: Asked[Job],
-    find: Find,
-    activations: bool,
-    summary: Summary | None = None,
-    plan: Plan | None = None,
+    asked: Asked[Job], find: Find, wanted: EstimateWanted, plan: Plan | None = None
 ) -> Reply:
     """The estimate of one job, whose plan may be known, or its summary."""
-
-    def ask(job: Job, reading: LaunchReading | None) -> EstimateAnswer:
-        return answer(job, activations=activations, find=find, reading=reading, plan=plan)
-
-    result = asked.answered(ask)
+    activations, replay, summary = wanted
+    ask = partial(answer, activations=activations, replay=replay, find=find, plan=plan)
+    result = asked.answered(lambda job, reading: ask(job, reading=reading))
     tally = job_tally(asked.job, result, activations=activations)
     if isinstance(result, Problem):
         return Reply(b"", (tally,), problem=result)
@@ -150,14 +153,15 @@ def fit_check_reply(asked: Asked[FitCheckRequest], find: Find) -> Reply:
     return Reply(to_json(result), (tally,), digest=result.request_digest)
 
 
-def batch_reply(opened: Opened, find: Find, activations: bool) -> Reply:
+def batch_reply(opened: Opened, find: Find, wanted: EstimateWanted) -> Reply:
     """The estimates of several jobs."""
     tallies: list[Tally] = []
 
     def told(job: Job, result: Estimate | Needs | Problem) -> None:
-        tallies.append(job_tally(job, result, activations=activations))
+        tallies.append(job_tally(job, result, activations=wanted.activations))
 
-    batch = estimate_batch(opened, told, activations=activations, find=find)
+    activations, replay, _ = wanted
+    batch = estimate_batch(opened, told, activations=activations, replay=replay, find=find)
     return Reply(to_json(batch), tuple(tallies))
 
 

@@ -20,7 +20,7 @@ none is garbage before its allocator was replayed.
 @cache
 def warm() -> None:
     """Load what reads and answers, each by being used once, so that no caller waits for tables."""
-    from trainfit.api.replies import estimate_reply
+    from trainfit.api.replies import EstimateWanted, estimate_reply
     from trainfit.documents.document import parse_documents
     from trainfit.questions.dimensions import from_package
     from trainfit.questions.estimate import load_frameworks
@@ -35,7 +35,7 @@ def warm() -> None:
     for document in parse_documents(".yaml", DOCUMENT):
         job = read_job(document.value, Job)
         assert not isinstance(job, Problem)
-        estimate_reply(Asked(job), from_package, activations=True)
+        estimate_reply(Asked(job), from_package, EstimateWanted())
     gc.collect()
     gc.freeze()  # it stays, and is not looked through again
     gc.set_threshold(BETWEEN_COLLECTIONS)

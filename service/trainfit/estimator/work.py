@@ -34,6 +34,6 @@ def work(plan: Plan, *, replay: bool = True) -> int:
     )
 
 
-def is_cheap(plan: Plan) -> bool:
+def is_cheap(plan: Plan, *, replay: bool = True) -> bool:
     """Whether a plan is estimated in less than 10 ms."""
-    return work(plan) <= CHEAP
+    return work(plan, replay=replay) <= CHEAP

@@ -33,12 +33,17 @@ def read_batch(request: BatchRequest) -> Opened:
 
 
 def estimate_batch(
-    opened: Opened, told: Told, *, activations: bool = True, find: Find = from_package
+    opened: Opened,
+    told: Told,
+    *,
+    activations: bool = True,
+    replay: bool = True,
+    find: Find = from_package,
 ) -> Batch:
     """An estimate or a problem for each job."""
 
     def ask(job: Job, reading: LaunchReading | None) -> EstimateAnswer:
-        return answer(job, activations=activations, find=find, reading=reading)
+        return answer(job, activations=activations, replay=replay, find=find, reading=reading)
 
     jobs = []
     for name, asked in opened.items():

@@ -74,14 +74,19 @@ def answer(
     job: Job,
     *,
     activations: bool = True,
+    replay: bool = True,
     find: Find = from_package,
     reading: LaunchReading | None = None,
     plan: Plan | None = None,
 ) -> EstimateAnswer:
-    """The estimate of a job, as it is sent. Errors are those of `plan_of`, unless that is known."""
+    """The estimate of a job, as it is sent, its allocator replayed or not. Errors are those of
+    `plan_of`, unless that is known.
+    """
     plan = plan or plan_of(job, find)
-    result = estimate_over_releases(job, plan, reading, activations=activations, find=find)
-    return signed(job, plan, result, activations=activations, reading=reading)
+    result = estimate_over_releases(
+        job, plan, reading, activations=activations, replay=replay, find=find
+    )
+    return signed(job, plan, result, activations=activations, replay=replay, reading=reading)
 
 
 def estimate_over_releases(
@@ -90,6 +95,7 @@ def estimate_over_releases(
     reading: LaunchReading | None,
     *,
     activations: bool = True,
+    replay: bool = True,
     find: Find = from_package,
 ) -> Estimate:
     """The estimate of the plan of a job, within the bounds of every release that the launch which
@@ -99,7 +105,7 @@ def estimate_over_releases(
 
     def price(each: Job) -> Estimate:
         known = plan if each is job else plan_of(each, find)
-        return estimate(known, activations=activations, memo=memo)
+        return estimate(known, activations=activations, replay=replay, memo=memo)
 
     if reading is None:
         return price(job)
@@ -115,12 +121,13 @@ def signed(
     result: Estimate,
     *,
     activations: bool,
+    replay: bool = True,
     reading: LaunchReading | None = None,
 ) -> EstimateAnswer:
     """An estimate, as it is sent. It warns of what a launch says and nobody models."""
     document = normalised(job, plan)
     timed = step_time(plan, memo=MEMOS.current())
-    options: dict[str, Any] = {"activations": activations}
+    options: dict[str, Any] = {"activations": activations, "replay": replay}
     launch = reading.launch if reading is not None else None
     if reading is not None:
         options["launch"] = asdict(reading.launch)

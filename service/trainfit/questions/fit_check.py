@@ -68,7 +68,7 @@ def check_fit(
     for nothing but what is not modelled is answered. `changes` prices changes to it in the place of
     `pricing`; other numbers of GPUs are not tried then.
     """
-    pricing = pricing or Pricing(find)
+    pricing = pricing or Pricing(find, replay=request.replay)
     if reading is not None and reading.left_open is not None:
         return _whatever_is_open(request, reading, find, pricing, changes)
     return _check(request, find, pricing, reading, changes)

@@ -16,22 +16,28 @@ from trainfit.steptime import StepTime, Untimed, step_time
 
 
 class Pricing:
-    """Prices the jobs of one question as if each were alone. Errors are those of `plan_of`."""
+    """Prices the jobs of one question as if each were alone; without `replay` the allocator of
+    none is replayed. Errors are those of `plan_of`.
+    """
 
-    def __init__(self, find: Find = from_package, memos: Memos = MEMOS) -> None:
+    def __init__(
+        self, find: Find = from_package, memos: Memos = MEMOS, *, replay: bool = True
+    ) -> None:
         self._find = find
+        self._replay = replay
         self._found: list[tuple[Model, ResolvedModel]] = []
         self.memo = memos.current()
         self._first: tuple[Job, Plan] | None = None
 
     def estimate(self, job: Job, *, replay: bool = True) -> Estimate:
+        replay = replay and self._replay
         return estimate(self.plan_of(job), memo=self.memo, replay=replay)
 
     def within(self, units: int, *, replay: bool = True) -> Callable[[Job], Estimate]:
         """Prices as many jobs as come to this work in all, and refuses the others. Without `replay`
         their allocators are not replayed.
         """
-        left = units
+        left, replay = units, replay and self._replay
 
         def priced(job: Job) -> Estimate:
             nonlocal left
@@ -44,7 +50,7 @@ class Pricing:
         return priced
 
     def needs(self, job: Job, *, replay: bool = True) -> Needs:
-        return needs(self.plan_of(job), self.memo, replay=replay)
+        return needs(self.plan_of(job), self.memo, replay=replay and self._replay)
 
     def step_time(self, job: Job) -> StepTime | Untimed:
         return step_time(self.plan_of(job), memo=self.memo)

@@ -7,6 +7,7 @@ Models are those of the package, and those that the caller describes; the Hub is
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
@@ -51,20 +52,21 @@ class QuestionError(TrainfitError):
         return type(self), (self.problem,)
 
 
-def estimate(job: AsJob, *, activations: bool = True) -> EstimateAnswer:
-    """The memory of every pipeline rank of a job; without `activations`, model states only.
+def estimate(job: AsJob, *, activations: bool = True, replay: bool = True) -> EstimateAnswer:
+    """The memory of every pipeline rank of a job; without `activations`, model states only; without
+    `replay`, what is reserved by a ratio, in a hundredth of the time.
 
     Raises QuestionError where the job is wrong, or holds what is not modelled.
     """
     asked = _given(read_asked(document_of(job, Job), Job))
-    return _given(
-        asked.answered(lambda each, reading: answer(each, activations=activations, reading=reading))
-    )
+    price = partial(answer, activations=activations, replay=replay)
+    return _given(asked.answered(lambda each, reading: price(each, reading=reading)))
 
 
 def fit_check(job: AsJob, **options: Any) -> FitCheckAnswer:
     """Whether a job fits the card that it names, by how much, and what would help where it does
-    not. The options are those of HTTP beside the job: `gpu`, `policy`, `limits`, `suggest`.
+    not. The options are those of HTTP beside the job: `gpu`, `policy`, `limits`, `suggest`,
+    `replay`.
 
     Raises QuestionError where the job is wrong. What is not modelled is a verdict, `unknown`.
     """

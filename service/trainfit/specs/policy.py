@@ -56,6 +56,11 @@ class FitCheckOptions(Part):
     policy: Policy = Field(default_factory=Policy)
     limits: Limits = Field(default_factory=Limits)
     suggest: bool = Field(True, description="Look for changes that help where it does not fit.")
+    replay: bool = Field(
+        True,
+        description="Whether the requests to PyTorch's allocator are replayed. false: what is "
+        "reserved rests on a ratio, with wider bounds, in a hundredth of the time.",
+    )
 
 
 class FitCheckRequest(FitCheckOptions, Job):

@@ -13,7 +13,7 @@ from trainfit.api.json_body import JsonRequest
 from trainfit.api.kinds import BODY_PROBLEMS, JOB_PROBLEMS
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
-from trainfit.api.replies import batch_reply, estimate_at_once, estimate_reply
+from trainfit.api.replies import EstimateWanted, batch_reply, estimate_at_once, estimate_reply
 from trainfit.api.work import checked, lane_for, opened, reply_from, sent
 from trainfit.questions.batch import Batch, read_batch
 from trainfit.questions.estimate import EstimateAnswer
@@ -37,6 +37,11 @@ class Options(BaseModel):
 
     activations: bool = Field(
         True, description="false: model states only, without activations and workspaces."
+    )
+    replay: bool = Field(
+        True,
+        description="false: what is reserved rests on a ratio, with wider bounds, in a hundredth "
+        "of the time that it takes to replay the requests to PyTorch's allocator.",
     )
 
 
@@ -71,13 +76,13 @@ async def estimate(
     """
     asked = await asked_of(request, question, Job)
     find = await look_up(request, [asked.job.model], hf_token)
-    wanted = options.activations, options.summary
-    reply = estimate_at_once(asked, find, *wanted)
+    wanted = EstimateWanted(options.activations, options.replay, options.summary)
+    reply = estimate_at_once(asked, find, wanted)
     if reply is not None:
         reply = checked(request, reply)
     else:
-        lane = lane_of(size_of([asked.job], find))
-        reply = await reply_from(request, lane, estimate_reply, asked, find, *wanted)
+        lane = lane_of(size_of([asked.job], find, replay=options.replay))
+        reply = await reply_from(request, lane, estimate_reply, asked, find, wanted)
     return await remembered(request, reply, asked.job.model, find)
 
 
@@ -101,5 +106,6 @@ async def batch(
     asked = await opened(request, question, read_batch)
     jobs = jobs_of(asked)
     find = await look_up(request, [each.model for each in jobs], hf_token)
-    lane = await lane_for(request, jobs, find)
-    return sent(await reply_from(request, lane, batch_reply, asked, find, options.activations))
+    lane = await lane_for(request, jobs, find, replay=options.replay)
+    wanted = EstimateWanted(options.activations, options.replay)
+    return sent(await reply_from(request, lane, batch_reply, asked, find, wanted))

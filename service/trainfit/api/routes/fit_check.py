@@ -6,14 +6,14 @@ from fastapi import APIRouter, Body, Response
 
 from trainfit.api.answers import RememberingRoute, remembered
 from trainfit.api.asked import asked_of
-from trainfit.api.cost import lane_of_check, size_of
+from trainfit.api.cost import is_checked_at_once, lane_of_check, size_of
 from trainfit.api.examples import FIT_CHECK_EXAMPLES
 from trainfit.api.json_body import JsonRequest
 from trainfit.api.kinds import JOB_PROBLEMS
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
 from trainfit.api.replies import fit_check_reply
-from trainfit.api.work import reply_from
+from trainfit.api.work import checked, reply_from
 from trainfit.questions.fit_check import FitCheckAnswer
 from trainfit.specs.launch import FitCheckOrLaunch
 from trainfit.specs.policy import FitCheckRequest
@@ -42,6 +42,10 @@ async def fit_check(
     """
     asked = await asked_of(request, question, FitCheckRequest)
     find = await look_up(request, [asked.job.model], hf_token)
-    lane = lane_of_check(size_of([asked.job], find), asked.job)
-    reply = await reply_from(request, lane, fit_check_reply, asked, find)
+    size = size_of([asked.job], find, replay=asked.job.replay)
+    if asked.reading is None and is_checked_at_once(size, asked.job):
+        reply = checked(request, fit_check_reply(asked, find))
+    else:
+        lane = lane_of_check(size, asked.job)
+        reply = await reply_from(request, lane, fit_check_reply, asked, find)
     return await remembered(request, reply, asked.job.model, find)

@@ -45,15 +45,15 @@ export function AnswerColumn(props) {
   const { answer, refusal, waiting } = answers;
   const busy = waiting || !(isOf(answer, state) || isOf(refusal, state));
   const cardName = answer ? cardOf(known, answer.job.gpu) : "";
+  const looked = answer !== null && isOf(answer, state);
   return html`<main class=${`answer ${stale ? "stale" : ""}`} aria-busy=${busy}>
     ${stale?.apart && html`<${Unasked} why=${stale.why} id=${stale.apart} />`}
-    ${refusal
-      ? html`<${Refused} ...${{ problem: refusal.problem, before: answer !== null }}
-          again=${() => question.asked(state)}
-          apply=${(/** @type {readonly import("trainfit").Change[]} */ patch) =>
-            use(props.store, patched(state.job, patch))} />`
-      : answer &&
-        html`<${Verdict} ...${{ estimate: answer.estimate, fit: answer.fit, cardName }} />`}
+    ${refusal &&
+    html`<${Refused} ...${{ problem: refusal.problem, before: answer !== null, looked }}
+      again=${() => question.asked(state)}
+      apply=${(/** @type {readonly import("trainfit").Change[]} */ patch) =>
+        use(props.store, patched(state.job, patch))} />`}
+    ${answer && (!refusal || looked) && html`<${Verdict} ...${{ answer, cardName, waiting }} />`}
     ${answer && html`<${Cards} ...${{ ...props, answer, cardName }} />`}
   </main>`;
 }
@@ -76,17 +76,21 @@ function Unasked({ why, id }) {
 }
 
 /**
- * @param {{problem: import("trainfit").Problem, before: boolean, again: () => void,
- *   apply: (patch: readonly import("trainfit").Change[]) => void}} props
+ * @param {{problem: import("trainfit").Problem, before: boolean, looked: boolean,
+ *   again: () => void, apply: (patch: readonly import("trainfit").Change[]) => void}} props
+ *   `before`: whether an answer follows; `looked`: whether that is a first look at this run
  */
-function Refused({ problem, before, again, apply }) {
+function Refused({ problem, before, looked, again, apply }) {
   const said = reasons(problem);
   return html`<div class="verdict problem" role="status">
     <p class="headline"><strong>${problem.title}</strong></p>
     ${said.map((words, index) => html`<p key=${words}>${capital(words)}.
       <${Remedy} patch=${problem.errors[index]?.suggestion ?? []} apply=${apply} /></p>`)}
     ${before &&
-    html`<p>What follows is <b>not this run</b>, but the last that had an answer.</p>`}
+    (looked
+      ? html`<p>What follows is no more than a <b>first look</b>: what the allocator reserves
+          rests on a ratio.</p>`
+      : html`<p>What follows is <b>not this run</b>, but the last that had an answer.</p>`)}
     ${!problem.errors.length && html`<button type="button" onClick=${again}>Ask again</button>`}
   </div>`;
 }
@@ -104,7 +108,8 @@ function Cards({ store, state, question, answers, answer, stale, cardName, known
   const title = `${named}: ${layoutOf(job)} on ${estimate.parallelism.num_gpus} GPUs`;
   // Of another card it is not known yet how much is usable.
   const usable = job.gpu === state.job.gpu ? (fit?.usable_bytes ?? 0) : null;
-  const timed = useAsked("v1/estimate", job.gpu ? job : null);
+  // What the allocator reserves says nothing of time.
+  const timed = useAsked("v1/estimate?replay=false", job.gpu ? job : null);
   return html`<${Run} answer=${answer} />
     <section class="card" aria-labelledby="stages-title">
       <div class="card-head">
@@ -130,7 +135,7 @@ function Cards({ store, state, question, answers, answer, stale, cardName, known
       <${Pipeline} ...${{ stages, selected, select }} />
     </section>`}
     <${Basis} estimate=${estimate} />
-    <${Share} ...${{ state, answer, title, cardName, stale: stale !== null }}
+    <${Share} ...${{ state, answer, title, cardName, stale: stale !== null || answer.first }}
       flags=${known.flags} />`;
 }
 

@@ -1,6 +1,7 @@
 /**
  * Answers the question as it changes: a moment after the last change, and whatever is still under
- * way for an earlier one is aborted.
+ * way for an earlier one is aborted. A first look, by a ratio in the place of the replayed
+ * allocator, stands there until the exact answer comes.
  */
 
 import { ask, problemOf } from "./api.js";
@@ -19,14 +20,17 @@ import { Store } from "./state.js";
 /**
  * @typedef {object} Answers
  * @property {Answer | null} answer The last one, while a newer one is sought or refused.
- * @property {Refusal | null} refusal Of the last question, where that had no answer.
- * @property {boolean} waiting
+ * @property {Refusal | null} refusal Of the last question, where that had no answer, or no more
+ *   than a first look.
+ * @property {boolean} waiting Whether the exact answer is to come.
  * @property {Suggestion[] | "unanswered" | null} suggestions null while they are looked for.
  * @property {Asked & {found: Map<string, Outlook>} | null} outlook
  */
 
 /** What costs more waits until typing has paused. */
 const PAUSE_MS = 250;
+/** What is exact as soon as this needs no first look. */
+const AT_ONCE_MS = 25;
 
 export class Question {
   constructor() {
@@ -60,14 +64,21 @@ export class Question {
   /** @param {State} state @param {AbortSignal} signal */
   async #answer({ job, headroom }, signal) {
     const asked = { job, headroom };
+    let look = () => {};
     try {
-      const answer = await answered(asked, signal);
+      const first = await answered(asked, true, signal);
+      look = () => this.answers.update({ answer: first, refusal: null, suggestions: null });
+      const showing = setTimeout(look, AT_ONCE_MS);
+      signal.addEventListener("abort", () => clearTimeout(showing));
+      const answer = await answered(asked, false, signal).finally(() => clearTimeout(showing));
       if (signal.aborted) return;
       this.answers.update({ answer, refusal: null, waiting: false, suggestions: null });
     } catch (error) {
       const problem = problemOf(error);
       if (problem === null || signal.aborted) return;
-      this.answers.update({ refusal: { ...asked, problem }, waiting: false });
+      look();
+      const suggestions = "unanswered";
+      this.answers.update({ refusal: { ...asked, problem }, waiting: false, suggestions });
     }
     this.timer = setTimeout(() => this.#decide(asked, signal), PAUSE_MS);
   }
@@ -108,16 +119,23 @@ export function isOf(asked, { job, headroom }) {
   return asked?.job === job && asked.headroom === headroom;
 }
 
-/** @param {Asked} asked @param {AbortSignal} signal @returns {Promise<Answer>} */
-async function answered({ job, headroom }, signal) {
-  const asked = { job, headroom };
+/**
+ * @param {Asked} asked
+ * @param {boolean} first Whether a first look is enough.
+ * @param {AbortSignal} signal
+ * @returns {Promise<Answer>}
+ */
+async function answered({ job, headroom }, first, signal) {
+  const asked = { job, headroom, first };
+  const path = first ? "v1/estimate?replay=false" : "v1/estimate";
   if (job.gpu === undefined || job.gpu === null) {
-    return { ...asked, estimate: await ask("v1/estimate", job, signal), fit: null };
+    return { ...asked, estimate: await ask(path, job, signal), fit: null };
   }
-  const fit = await ask("v1/fit-check", checked(job, headroom, false), signal);
+  const question = { ...checked(job, headroom, false), replay: !first };
+  const fit = await ask("v1/fit-check", question, signal);
   if (fit.estimate) return { ...asked, estimate: fit.estimate, fit };
   // What is not modelled has a verdict and no estimate; asked for an estimate, it is refused.
-  return { ...asked, estimate: await ask("v1/estimate", job, signal), fit };
+  return { ...asked, estimate: await ask(path, job, signal), fit };
 }
 
 /** @param {Asked} asked @param {AbortSignal} signal */

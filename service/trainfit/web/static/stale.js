@@ -22,9 +22,9 @@ const AT_ONCE_MS = 120;
  */
 export function staleness({ answer, refusal, waiting }, state, draft) {
   if (draft) return { why: draft.wrong, apart: draft.apart ? draft.id : undefined, refused: false };
-  if (waiting || (!isOf(answer, state) && !isOf(refusal, state)))
-    return { why: "its answer is on the way", refused: false };
-  return isOf(refusal, state) ? { why: "this run has no answer", refused: true } : null;
+  if (isOf(answer, state)) return null;
+  if (waiting || !isOf(refusal, state)) return { why: "its answer is on the way", refused: false };
+  return { why: "this run has no answer", refused: true };
 }
 
 /** Says so over the answer, wherever that is scrolled to, and aloud.

@@ -30,6 +30,8 @@
  * @typedef {object} Answered
  * @property {Estimate} estimate
  * @property {FitCheck | null} fit null where the job names no card.
+ * @property {boolean} first A first look: what is reserved rests on a ratio, until the allocator
+ *   was replayed.
  * @typedef {Asked & Answered} Answer
  * @typedef {Asked & {problem: Problem}} Refusal
  */

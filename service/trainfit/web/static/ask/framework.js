@@ -39,7 +39,7 @@ export async function leaveOut(store, schema) {
 /** @param {Job} job @returns {Promise<string[]>} pointers to what the framework has not */
 async function lacking(job) {
   try {
-    await ask("v1/estimate", job);
+    await ask("v1/estimate?replay=false", job);
     return [];
   } catch (error) {
     const findings = problemOf(error)?.errors ?? [];

@@ -18,7 +18,7 @@ import { Found } from "./reconciled.js";
  */
 
 /**
- * @param {{job: Job, apply: Apply, timed: import("../asked.js").Asked<"v1/estimate">,
+ * @param {{job: Job, apply: Apply, timed: import("../asked.js").Asked<"v1/estimate?replay=false">,
  *   use: (job: Job) => void}} props
  */
 export function Ran({ job, apply, timed, use }) {

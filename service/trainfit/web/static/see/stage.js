@@ -1,7 +1,7 @@
 /** One stage from its components down to its tensors, and its step. */
 
 import { useAsked } from "../asked.js";
-import { html } from "../vendor/htm-preact.js";
+import { html, useRef } from "../vendor/htm-preact.js";
 import { counted } from "../words.js";
 import { Composition, moment } from "./composition.js";
 import { layersOf } from "./stages.js";
@@ -16,7 +16,10 @@ const NOT_DRAWN =
 export function StageDetail({ answer, rank }) {
   const stage = answer.estimate.stages[rank];
   const { answer: ledger, stale } = useAsked("v1/ledger", { ...answer.job, pp_rank: rank });
+  // A first look does not say whether there is an order to replay: what was there stays.
+  const ordered = useRef(false);
   if (!stage) return null;
+  if (!answer.first) ordered.current = stage.reserved_basis === "replayed";
   const current = ledger?.pp_rank === rank ? ledger : null;
   const card = `card ${stale ? "stale" : ""}`;
   return html`<section class="card" aria-labelledby="stage-title">
@@ -32,7 +35,7 @@ export function StageDetail({ answer, rank }) {
         ? html`<${Timeline} course=${current.course} stage=${stage} />`
         : html`<p class="note placeholder">${current ? NOT_DRAWN : ""}</p>`}
     </section>
-    ${stage.reserved_basis === "replayed" &&
+    ${ordered.current &&
     html`<section class="card allocator" aria-labelledby="allocator-title">
       <div class="card-head"><h2 id="allocator-title">PyTorch's allocator on stage ${rank}</h2>
         <span class="note">allocated and reserved</span></div>

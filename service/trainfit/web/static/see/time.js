@@ -82,7 +82,7 @@ const BASIS = {
   extrapolated: "by the card's figures: no run of it was compared",
 };
 
-/** @param {{timed: import("../asked.js").Asked<"v1/estimate">}} props */
+/** @param {{timed: import("../asked.js").Asked<"v1/estimate?replay=false">}} props */
 export function StepTime({ timed: { answer, problem, stale } }) {
   const [ref, width] = useWidth(720);
   const { step, step_seconds: bounds, untimed } = answer ?? {};

@@ -12,8 +12,11 @@ import { capital, gib, plain, range, VERDICTS } from "../words.js";
 const UNUSED = "calibration-unused";
 const SIGNS = { fits: "✓", tight: "≈", does_not_fit: "✗", unknown: "?" };
 
-/** @param {{estimate: Estimate, fit: FitCheck | null, cardName: string}} props */
-export function Verdict({ estimate, fit, cardName }) {
+/**
+ * A first look is labelled as one, and said aloud by nobody: the exact answer is.
+ * @param {{answer: import("../state.js").Answer, cardName: string, waiting: boolean}} props
+ */
+export function Verdict({ answer: { estimate, fit, first }, cardName, waiting }) {
   const { binding, stages } = estimate;
   const stage = stages[binding.pp_rank];
   const { low, expected, high } = binding.device_bytes;
@@ -22,11 +25,17 @@ export function Verdict({ estimate, fit, cardName }) {
   const bare = stage?.uncalibrated_device_bytes;
   const layer = stage?.peak.layer;
   const ofLayer = layer !== null && layer !== undefined ? ` of layer ${layer}` : "";
-  return html`<div class=${`verdict ${fit?.verdict ?? "none"}`} role="status" aria-atomic="true">
+  const open = first && fit?.verdict === "tight";
+  return html`<div class=${`verdict ${(!open && fit?.verdict) || "none"}`} role="status"
+    aria-atomic="true" aria-live=${first ? "off" : "polite"}>
+    ${first &&
+    html`<p class="first-look">First look${waiting && ": exact figures are coming"}</p>`}
     <p class="headline">
       ${fit
         ? html`<span class="sign" aria-hidden="true">${SIGNS[fit.verdict]}</span>
-            <strong>${sentence(fit, cardName)}</strong>`
+            <strong>${open
+              ? `Too close to tell at a first look whether it fits ${cardName}`
+              : sentence(fit, cardName)}</strong>`
         : html`<strong>${gib(expected)} on the GPU that needs most</strong>`}
       ${fit && html` <span class="margin">${margin(fit)}</span>`}
     </p>
