@@ -54,6 +54,7 @@ def test_adapters_under_fsdp() -> None:
     assert found.fields() == {
         "/model": {"hf_id": "databricks/dbrx-instruct"},
         "/framework/name": "transformers",
+        "/speed/stack": "llm-foundry",
         # every micro-batch is reduced: only DDP has a context without
         "/framework/data_parallel_engine": "fsdp1",
         "/framework/sync_each_micro_batch": True,

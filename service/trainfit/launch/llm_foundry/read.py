@@ -68,6 +68,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     settings = _settings(program)
     reading = Reading(settings, draft, values_of(settings))
     draft.default("/framework/name", "transformers", WHOSE)
+    draft.default("/speed/stack", "llm-foundry", WHOSE)
     _model(reading, draft, program)
     _batch(reading, draft)
     sharded = _share_out(reading, draft)

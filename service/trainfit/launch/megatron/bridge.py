@@ -47,6 +47,7 @@ from trainfit.launch.megatron.nemo import is_nemo, read_nemo
 from trainfit.launch.megatron.options import Defaults, Parser
 from trainfit.launch.megatron.programs import read_machine
 from trainfit.launch.megatron.serialised import TARGET, folded
+from trainfit.launch.megatron.stacks import NEMO, bridges, put_stack
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.specs.launch import LaunchFile
@@ -101,7 +102,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     its recipes are. Raises LaunchError.
     """
     paths, words, options = _sort(program, draft)
-    recipe = bridge_recipes.settings_of(options, draft, version)
+    recipe, release = bridge_recipes.settings_of(options, draft, version)
     if not recipe:
         draft.ignore_version(version)
         for option in options.values():
@@ -121,8 +122,10 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
         settings[key] = setting
     if is_nemo(settings):
         read_nemo(settings, draft)
+        put_stack(draft, NEMO, "NeMo")
     else:
         _read_container(settings, draft, names_recipe=bool(options))
+        put_stack(draft, bridges(version or release), "Megatron-Bridge")
     if draft.get("/parallelism/num_gpus") is None:
         read_machine(program, draft)
 

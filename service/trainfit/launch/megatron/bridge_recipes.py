@@ -41,15 +41,15 @@ def named_by(options: Mapping[str, Setting]) -> tuple[str, Setting] | None:
 
 def settings_of(
     options: Mapping[str, Setting], draft: Draft, version: str | None
-) -> dict[str, Setting]:
+) -> tuple[dict[str, Setting], str | None]:
     """The settings of the recipe that options name, as the release that is named has it, else as
-    each that has it may; none where no recipe of this name is known. Raises LaunchError for a
-    release whose recipes are not known.
+    each that has it may, and that release; none where no recipe of this name is known. Raises
+    LaunchError for a release whose recipes are not known.
     """
     named = named_by(options)
     known = () if named is None or named[1].unknown is not None else recipes().get(named[0], ())
     if named is None or not known:
-        return {}
+        return {}, None
     name, _ = named
     meant = _of_release(known, version) if version is not None else known
     recipe = draft.fork.choose(meant)
@@ -58,10 +58,11 @@ def settings_of(
     for setting in options.values():
         draft.recognise(setting)
     whose = f"Megatron-Bridge {recipe.releases[0]}, {name}"
-    return {
+    settings = {
         key: Setting(key, value, f"recipe {name}", None, whose=whose)
         for key, value in recipe.settings.items()
     }
+    return settings, recipe.releases[0]
 
 
 def _of_release(known: tuple[Recipe, ...], version: str) -> tuple[Recipe, ...]:

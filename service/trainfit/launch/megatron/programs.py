@@ -13,6 +13,7 @@ from trainfit.launch.megatron.environment import read_environment
 from trainfit.launch.megatron.forks import put_expert_ranks
 from trainfit.launch.megatron.options import Defaults, Parser, UnknownReleaseError, release_of
 from trainfit.launch.megatron.slime import is_slime, leave_out_logits, put_actor, with_defaults
+from trainfit.launch.megatron.stacks import MEGATRON_DEEPSPEED, put_stack
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 
@@ -66,6 +67,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     read_arguments(reading, parser.defaults(), hybrid=name in HYBRID, tokenizer=tokenizer)
     if engine is not None:
         put_engine(draft, engine)
+        put_stack(draft, MEGATRON_DEEPSPEED, "Megatron-DeepSpeed")
     if slime:
         leave_out_logits(reading)
     read_machine(program, draft)

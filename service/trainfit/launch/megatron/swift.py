@@ -96,8 +96,8 @@ def _put_frozen(given: dict[str, Setting], draft: Draft, model: Setting | None) 
     said = [given.pop(name) for name in OF_TOWERS if name in given]
     trained = [each for each in said if as_bool(each.value) is False]
     sees = "vision_config" in (config_of(draft) or {})
-    for setting in said:
-        (draft.recognise if sees else draft.ignore)(setting)
+    for told in said:
+        (draft.recognise if sees else draft.ignore)(told)
     if sees and model is not None and len(trained) < len(OF_TOWERS):
         draft.leave_out(model, TOWER)
     for name in ("tuner_type", "train_type"):
