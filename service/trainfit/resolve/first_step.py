@@ -19,7 +19,7 @@ def first_step(plan: Plan) -> Plan:
     """The plan without moments, which a later step has."""
     match plan:
         case MegatronPlan():
-            bare = replace(plan.step.states, moments=0, matrix_moments=0)
+            bare = replace(plan.step.states, each_moment=(), matrix_moments=0)
             return replace(plan, step=replace(plan.step, states=bare))
         case PytorchPlan():
             none = Fraction(0)

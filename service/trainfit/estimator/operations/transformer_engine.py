@@ -6,7 +6,6 @@ context_parallel.py); megatron/core/fusions (fused_bias_swiglu.py, fused_bias_ge
 tensor_parallel/layers.py.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Literal, Self
@@ -21,7 +20,7 @@ from trainfit.estimator.operations.context_parallel import (
     of_all_ranks,
     on_stream,
 )
-from trainfit.estimator.operations.low_rank import Adapted
+from trainfit.estimator.operations.quantised import Quantised
 from trainfit.estimator.program import highest
 from trainfit.estimator.run import Way
 from trainfit.estimator.tensors import Tensor
@@ -44,14 +43,11 @@ Kept = tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]
 """What is saved, borrowed by forward and borrowed by backward."""
 
 
-class TransformerEngine(Adapted):
+class TransformerEngine(Quantised):
     """Runs programs as megatron-core does."""
 
     def __init__(self, sizes: Legend, run: Way) -> None:
-        super().__init__(sizes, run.step.adapters)
-        self.run = run
-        self._quantised: dict[Tensor, Tensor] = {}
-        self._stashed: dict[Tensor, Tensor] = {}
+        super().__init__(sizes, run)
         self._accumulates_apart = not run.framework.gradient_accumulation_fusion
 
     def wide(self) -> Self:
@@ -74,11 +70,14 @@ class TransformerEngine(Adapted):
         """
         made = () if output is None else (output,)
         kept, passed = ((), made) if self.is_frozen else (made, ())
+        narrow = output is not None and output.width < self.sizes.bytes
+        quantised = self.before_quantised(*x.shape) if narrow else ()
         incoming = [self.passed_back(each, INPUT_GRADIENT) for each in made]
         self.operation(
             name,
             makes=passed,
             saves=(x, *kept, self.statistics(kind, x)),
+            borrows=quantised,
             backward=(*incoming, self.gradient(x)),
             again=again,
         )
@@ -96,21 +95,26 @@ class TransformerEngine(Adapted):
         """
         sizes, inputs, trained = self.sizes, x.shape[-1], not self.is_frozen
         y = self.tensor(output, sizes.n, features)
-        gathered, again = [
-            self.tensor("gathered input", sizes.n_gathered, inputs) for _ in range(2)
-        ]
+        gathered, again = [self.gathered_input(sizes.n_gathered, inputs) for _ in range(2)]
         of_x, of_y = self.passed_back(x, INPUT_GRADIENT), self.of_output(y)
         whole = self.tensor("input gradient of all", sizes.n, inputs) if sizes.n_gathered else of_x
         both = (whole, of_x) if sizes.n_gathered else (of_x,)
         weights = self.weight_gradient(rows or features, inputs)
-        before = (*self.input_gradient(name, sizes.n, inputs), of_y, *(again,) * trained)
+        before = (
+            *self.input_gradient(name, sizes.n, inputs),
+            *(of_y, *self.of_gradient(*y.shape), *(again,) * trained),
+        )
+        turned = self.turned_input(again) if trained and sizes.n_gathered else ()
         weight = (rows or features, inputs)
         self.operation(
             name,
             makes=(y,),
             saves=self.reads(x),
-            borrows=(*self.waits_for(x), gathered),
-            backward=highest(before, (*before, whole), (*before, *both, *weights)),
+            borrows=(
+                *(*self.waits_for(x), *self.in_rows(x, gathers=sizes.n_gathered > 0)),
+                gathered,
+            ),
+            backward=highest(before, (*before, whole), (*before, *both, *turned, *weights)),
             weight=weight,
             demands=(self.product(sizes.n, inputs, features), *self.into_columns(inputs)),
         )
@@ -125,11 +129,11 @@ class TransformerEngine(Adapted):
             name,
             makes=(y,),
             saves=self.reads(x),
-            borrows=self.waits_for(x),
+            borrows=(*self.waits_for(x), *self.in_rows(x)),
             backward=(
                 *self.input_gradient(name, *x.shape),
                 self.gradient(x),
-                self.gradient(y),
+                *(self.gradient(y), *self.of_gradient(*y.shape)),
                 *self.weight_gradient(*weight),
             ),
             weight=weight,
@@ -154,10 +158,13 @@ class TransformerEngine(Adapted):
         sizes, inputs = self.sizes, x.shape[-1]
         y = self.tensor("output before its reduction", sizes.n, features)
         reduced = self.tensor("output", sizes.n_gathered and sizes.n_shard, features)
-        gathered = self.tensor("gathered gradient", sizes.n_gathered, features)
+        if sizes.n_gathered:
+            gathered = self.gathered_gradient(sizes.n_shard, sizes.n_gathered, features)
+        else:
+            gathered = self.of_gradient(sizes.n, features)
         of_x, weight = self.of_output(x), (features, inputs)
-        beside = (*beside, *self.waits_for(x))
-        before = (*self.input_gradient(name, *x.shape), gathered)
+        beside = (*beside, *self.waits_for(x), *self.in_rows(x))
+        before = (*self.input_gradient(name, *x.shape), *gathered)
         self.operation(
             name,
             saves=self.reads(x),
@@ -167,7 +174,8 @@ class TransformerEngine(Adapted):
             weight=weight,
             demands=(self.product(sizes.n, inputs, features), *self.out_of_rows(features)),
         )
-        self.adapter(name, x, y, gathered, weight, (1, sizes.t))
+        of_y = self.tensor("gathered gradient", sizes.n_gathered, features)
+        self.adapter(name, x, y, of_y, weight, (1, sizes.t))
         return y
 
     def product(self, rows: int, inputs: int, features: int, experts: int = 0) -> Product:
@@ -178,26 +186,6 @@ class TransformerEngine(Adapted):
     def of_output(self, y: Tensor) -> Tensor:
         """The gradient of what one operation makes and another reads."""
         return self.passed_back(y, f"gradient of {y.name}")
-
-    def reads(self, x: Tensor) -> Iterable[Tensor]:
-        """What a linear saves of its input: that, or a copy in fp8, one for all who read it. Frozen
-        it saves nothing.
-        """
-        if self.is_frozen:
-            return ()
-        x = self._stashed.get(x, x)
-        width = self.sizes.linear_input_bytes
-        if width in (self.sizes.bytes, x.width):
-            return (x,)
-        if x not in self._quantised:
-            copy = Tensor(f"{x.name} in fp8", x.shape, width, x.dropped_by)
-            self._quantised[x] = copy
-        return (self._quantised[x],)
-
-    def stashes(self, x: Tensor, rows: int) -> None:
-        """Of rows `x` so many are kept, which are copied to a stash."""
-        shape = (rows, *x.shape[1:])
-        self._stashed[x] = Tensor(f"stash of {x.name}", shape, x.width, x.dropped_by)
 
     def _beside_stash(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Those of the tensors of which a stash is kept in their place."""
@@ -435,11 +423,11 @@ class TransformerEngine(Adapted):
             name,
             makes=(y,),
             saves=self.reads(x),
-            borrows=(*borrows, *self.waits_for(x), *self._beside_stash(x)),
+            borrows=(*borrows, *self.waits_for(x), *self.in_rows(x), *self._beside_stash(x)),
             backward=(
                 *self.input_gradient(name, *x.shape),
                 self.gradient(x),
-                self.gradient(y),
+                *(self.gradient(y), *self.of_gradient(*y.shape)),
                 *self.weight_gradient(experts, *weight),
             ),
             weight=weight,

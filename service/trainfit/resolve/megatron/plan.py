@@ -13,23 +13,51 @@ OFFLOADED = "offload:"
 
 
 @dataclass(frozen=True, slots=True)
+class NarrowWeights:
+    """Copies in fp8 or fp4 of what linears multiply with, each of so many bytes an element: one in
+    the order of rows, and one in that of columns where products need both. They stand `alone` in
+    place of the weights, or beside them.
+    """
+
+    copies: int
+    bytes: Fraction
+    alone: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StateBytes:
     """Bytes per parameter of weights, main gradients, master weights and optimizer moments.
 
-    `linear_weights` are what matrices of linears take on top of `weights` (less than nothing
-    where they are kept in fp8 only), `linear_master` their master weights on top of `master`,
-    `matrix_moments` the moments of matrices, `step` what the optimizer step borrows for each
-    parameter of a shard.
+    `each_moment` is one of Adam's two, or the one that there is, `matrix_moments` those of
+    matrices, `linear_master` the master weights of matrices of linears on top of `master`, `step`
+    what the optimizer step borrows for each parameter of a shard. The optimizer `holds_master`
+    weights among its states, or reads them.
     """
 
     weights: int
-    linear_weights: Fraction
+    narrow: NarrowWeights | None
     gradients: int
     master: int
     linear_master: int
-    moments: int
+    each_moment: tuple[int, ...]
     matrix_moments: int
     step: int
+    holds_master: bool
+
+    @property
+    def moments(self) -> int:
+        """All of them."""
+        return sum(self.each_moment)
+
+    @property
+    def linear_weights(self) -> Fraction:
+        """What matrices of linears take on top of `weights`: less than nothing where they are kept
+        in fp8 only.
+        """
+        if self.narrow is None:
+            return Fraction(0)
+        kept = self.narrow.copies * self.narrow.bytes
+        return kept - self.weights if self.narrow.alone else kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.megatron.adapters import adapters_of
 from trainfit.resolve.megatron.plan import (
     AttentionBytes,
+    NarrowWeights,
     RecomputePolicy,
     Routing,
     StateBytes,
@@ -114,7 +115,7 @@ def state_bytes(
     if holds_master and (precision.params, precision.main_params) == ("bf16", "fp32"):
         master = 2
     adam = [optimizer.exp_avg_dtype or "fp32", optimizer.exp_avg_sq_dtype or "fp32"]
-    both = sum(BYTES[dtype] for dtype in adam)
+    both = tuple([BYTES[dtype] for dtype in adam])
     record = OPTIMIZERS[optimizer.name]
     narrow = sum(dtype in ("fp16", "fp8") for dtype in adam)
     copies = 4 * narrow if record.precision_aware else 0
@@ -122,15 +123,16 @@ def state_bytes(
         copies += 4
     return StateBytes(
         weights=BYTES[precision.params],
-        linear_weights=_fp8_weights(precision, gpu, frozen=frozen),
+        narrow=_narrow_weights(precision, gpu, frozen=frozen),
         gradients=gradients,
         master=master,
         linear_master=BYTES[precision.main_params]
         if precision.params == "fp32" and precision.fp8_param_gather
         else 0,
-        moments=both if record.moments == 2 else MOMENTUM,
-        matrix_moments=both if record.matrix_moments == 2 else MOMENTUM,
+        each_moment=both if record.moments == 2 else (MOMENTUM,),
+        matrix_moments=sum(both) if record.matrix_moments == 2 else MOMENTUM,
         step=copies,
+        holds_master=holds_master and master > 0,
     )
 
 
@@ -145,9 +147,9 @@ def _holds_master(precision: Precision, optimizer: Optimizer) -> bool:
     return optimizer.precision_aware and own
 
 
-def _fp8_weights(precision: Precision, gpu: TargetGpu, *, frozen: bool) -> Fraction:
-    """Bytes of fp8 copies of an element of a linear's weight, with their scales: one copy for the
-    forward product, and one laid out for the backward, which the per-tensor recipes do without
+def _narrow_weights(precision: Precision, gpu: TargetGpu, *, frozen: bool) -> NarrowWeights | None:
+    """Copies of a linear's weight in fp8, with their scales: one for the forward product, and one
+    laid out for the backward, which the per-tensor recipes do without
     on cards of compute capability 10 and 11. Gathered in fp8, both stand in place of the bf16
     weight, unless mxfp8 is made of a buffer of bf16 that is gathered; frozen ones have none.
     Sources: TransformerEngine's module/base.py (reset_parameters: rowwise and columnwise),
@@ -155,14 +157,13 @@ def _fp8_weights(precision: Precision, gpu: TargetGpu, *, frozen: bool) -> Fract
     """
     recipe = narrow_recipe(precision)
     if recipe is None:
-        return Fraction(0)
+        return None
     either = gpu.compute_capability.startswith(("sm_10", "sm_11"))
     copies = 1 if either and recipe in ("delayed", "tensorwise") else 2
-    kept = copies * FP8_WEIGHT[recipe]
     gathered = precision.fp8_param_gather or precision.fp4_param_gather
     buffered = not frozen and not precision.reuse_grad_buf_for_mxfp8_param_ag
     beside = recipe == "mxfp8" and buffered
-    return kept - (BYTES[precision.params] if gathered and not beside else 0)
+    return NarrowWeights(copies, FP8_WEIGHT[recipe], alone=gathered and not beside)
 
 
 def narrow_recipe(precision: Precision) -> Narrow | None:

@@ -107,7 +107,7 @@ def standing_buffers(
         framework=shared.rotary
         + _dummy_gradients(shapes, has_head, sizes, run)
         + _global_buffer(shared, has_experts, has_head, sizes, run)
-        + (_deferred_gradients(sizes, run, m) + _head_copies(sizes, run) if has_head else 0),
+        + (_deferred_gradients(sizes, run, m) + head_copies(sizes, run) if has_head else 0),
     )
 
 
@@ -168,7 +168,7 @@ def _deferred_gradients(sizes: Legend, run: MegatronRun, m: int) -> int:
     return deferred * (sizes.act + sizes.bytes * sizes.n * sizes.V // sizes.t)
 
 
-def _head_copies(sizes: Legend, run: MegatronRun) -> int:
+def head_copies(sizes: Legend, run: MegatronRun) -> int:
     """Those in fp8 of the output layer's weight [V / t, h]."""
     return ceil(run.step.head_weight * (sizes.V // sizes.t) * sizes.h)
 

@@ -2,13 +2,16 @@
 
 Parameters come one by one in the order of the modules, then the buffers that take them over, on a
 stream of their own. The optimizer's main parameters are copies of a rank's pieces, and its moments
-come at its first step. Sources: megatron/training/training.py (get_model),
+come at its first step, as do main parameters that are among its states. Weights that are kept only
+in fp8 have a buffer of their own, of their rows, but in mxfp8: these are gathered through that of
+gradients. Sources: megatron/training/training.py (get_model),
 megatron/core/distributed/param_and_grad_buffer.py, megatron/core/optimizer/distrib_optimizer.py
 (_build_model_and_main_param_groups, _copy_model_grads_to_main_grads) and __init__.py
 (_get_param_groups), TransformerEngine's optimizers/fused_adam.py (initialize_state).
 """
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.megatron.requests.parameters import Parameter
@@ -18,7 +21,6 @@ from trainfit.resolve.megatron.plan import MegatronPlan
 
 BUFFERS = "buffers"
 """The stream on which DistributedDataParallel is set up."""
-MOMENTS = 2
 
 
 class Chunk(NamedTuple):
@@ -51,33 +53,57 @@ class Model:
         """Parameters, and buffers that take their place."""
         states, recorder.moment = self._states, "load"
         own = {
-            (number, index): recorder.make(states.weights * parameter.numel)
+            (number, index): [recorder.make(each) for each in self._copies(parameter)]
             for number, chunk in enumerate(self._chunks)
             for index, parameter in enumerate(chunk.parameters)
         }
         for number, chunk in enumerate(self._chunks):
             for buffer in chunk.buffers:
-                if self._sharded:
-                    recorder.make(states.weights * buffer.numel, stream=BUFFERS)
+                takes_over = self._sharded and self._gathers(buffer)
+                if takes_over:
+                    recorder.make(self._bytes(buffer), stream=BUFFERS)
                 recorder.make(states.gradients * buffer.numel, stream=BUFFERS)
                 for index in reversed(range(len(chunk.parameters))):
-                    if self._sharded and chunk.parameters[index].expert == buffer.expert:
-                        recorder.release(own.pop((number, index)))
+                    if takes_over and self._has(buffer, chunk.parameters[index]):
+                        recorder.release(own[number, index].pop(0))
         return recorder
+
+    def _copies(self, parameter: Parameter) -> list[int]:
+        """Bytes of each tensor that a parameter is."""
+        narrow = self._states.narrow
+        if narrow is None or not (narrow.alone and parameter.narrow):
+            return [self._states.weights * parameter.numel]
+        return [ceil(narrow.bytes * parameter.numel)] * narrow.copies
+
+    def _gathers(self, buffer: Buffer) -> bool:
+        """Whether weights are gathered in a buffer of theirs."""
+        return not (buffer.narrow and self._plan.step.narrow_recipe == "mxfp8")
+
+    def _bytes(self, buffer: Buffer) -> int:
+        """Those of its weights, whose scales stay where they are."""
+        if not buffer.narrow:
+            return self._states.weights * buffer.numel
+        return buffer.numel // (2 if self._plan.step.narrow_recipe == "nvfp4" else 1)
+
+    def _has(self, buffer: Buffer, parameter: Parameter) -> bool:
+        narrow = self._states.narrow
+        apart = narrow is not None and narrow.alone
+        same = not apart or buffer.narrow == parameter.narrow
+        return same and buffer.expert == parameter.expert
 
     def stepped(self, share: int, recorder: Recorder) -> Stepped:
         """What the optimizer of the rank with this share asks for."""
         states, pieces = self._states, [*self._pieces(share)]
         recorder.moment = "load"
-        for piece in pieces if states.master else ():
+        for piece in pieces if states.master and not states.holds_master else ():
             copied = recorder.make(states.weights * piece.numel)
             recorder.make(states.master * piece.numel)
             recorder.release(copied)
         main = recorder.cut()
         recorder.moment = "optimizer_step"
         for piece in pieces:
-            for _ in range(MOMENTS):
-                recorder.make(states.moments // MOMENTS * piece.numel)
+            for width in (*states.each_moment, *(states.master,) * states.holds_master):
+                recorder.make(width * piece.numel)
         moments, kept = recorder.cut(), recorder.bytes
         recorder.moment = "optimizer_step"
         narrow = [recorder.make(states.step * piece.numel) for piece in pieces if states.step]

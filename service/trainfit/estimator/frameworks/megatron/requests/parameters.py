@@ -21,13 +21,14 @@ from trainfit.specs.blocks import Block
 
 class Parameter(NamedTuple):
     """A parameter on one rank. One that is `shared` by the first and the last stage has a bucket
-    of its own.
+    of its own. A linear may read one that is `narrow` in fp8 or fp4.
     """
 
     numel: int
     expert: bool = False
     vector: bool = False
     shared: bool = False
+    narrow: bool = False
 
 
 class Parameters:
@@ -37,7 +38,9 @@ class Parameters:
         """Whether stages share the embedding's `words`, and the `head` with them."""
         self._table, self._divided = table, table.divided
         self._words_shared, self._head_shared = words, head
-        self._layer = cache(self._layer_parameters)
+        self.layer = cache(self._layer_parameters)
+        """Those of a kind of layer; likewise of a multi-token prediction below."""
+        self.depth = cache(self._depth)
 
     def of(self, content: Content) -> list[Parameter]:
         """Those of a chunk, in the order of its modules."""
@@ -50,31 +53,35 @@ class Parameters:
             yield self._one(words)._replace(shared=self._words_shared)
             yield from map(self._one, others)
         for kind in content.kinds:
-            yield from self._layer(kind)
+            yield from self.layer(kind)
         if content.final_norm:
             for each in divided.model.final_norms:
                 yield self._one(norm.weights(each, "final"))
         for _ in range(content.mtp_layers):
-            yield from self._depth()
+            yield from self.depth()
         if content.output_layer:
             rows, copied = divided.vocabulary_rows, content.head_copy
             for weight in head.weights(divided.model.output_layer, rows, copy_of_embedding=copied):
                 yield self._one(weight)._replace(shared=self._head_shared)
 
-    def _depth(self) -> Iterator[Parameter]:
-        """Those of a multi-token prediction: both norms, the projection, the layer, its norm."""
+    def _depth(self) -> tuple[Parameter, ...]:
+        """Both norms, the projection, the layer, its norm."""
         spec = self._divided.model.mtp
-        if spec is not None:
-            projection, *norms = map(self._one, mtp.weights(spec, self._divided.model.hidden_size))
-            yield from (*norms[:2], projection, *self._layer(spec.layer_kind), *norms[2:])
+        if spec is None:
+            return ()
+        projection, *norms = map(self._one, mtp.weights(spec, self._divided.model.hidden_size))
+        return (*norms[:2], projection, *self.layer(spec.layer_kind), *norms[2:])
 
     def _layer_parameters(self, kind: int) -> tuple[Parameter, ...]:
         found: list[Parameter] = []
-        for sublayer in self._divided.model.layer_kinds[kind].sublayers:
+        layer = self._divided.model.layer_kinds[kind]
+        for sublayer in layer.sublayers:
             found += [self._one(norm.weights(each, "norm")) for each in sublayer.norms]
             for block in sublayer.blocks:
                 found += self._block(block)
             found += [self._one(norm.weights(each, "post_norm")) for each in sublayer.post_norms]
+        if layer.is_wide:
+            found = [each._replace(narrow=False) for each in found]
         return tuple(found)
 
     def _block(self, block: Block) -> Iterator[Parameter]:
@@ -99,4 +106,9 @@ class Parameters:
         local = self._table.local(weights)
         first = weights[0]
         vector = first.vector or first.bucket == "norm"
-        return Parameter(local.dense + local.expert, first.split is Split.EXPERT, vector)
+        return Parameter(
+            local.dense + local.expert,
+            first.split is Split.EXPERT,
+            vector,
+            narrow=local.linear + local.expert > 0,
+        )

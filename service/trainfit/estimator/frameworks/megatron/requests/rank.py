@@ -26,12 +26,14 @@ BEFORE_HEADS: tuple[UnitKind, ...] = ("mtp", "final_norm")
 
 class Standing(NamedTuple):
     """Bytes that stay once they were used, beside dummies of gradients: where layers run, where
-    the head runs, and of cuBLAS for either direction.
+    the head runs, and of cuBLAS for either direction; of the copies of its weights that a kind of
+    layer, or a multi-token prediction, keeps.
     """
 
     layers: tuple[int, ...]
     head: tuple[int, ...]
     cublas: int
+    copies: Callable[[int | None], tuple[int, ...]]
 
 
 class Steps(NamedTuple):
@@ -48,11 +50,14 @@ class Steps(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """Stretches that run as one. Layers that run `again` in backward keep what the first reads."""
+    """Stretches that run as one, with kinds of `layers`. Layers that run `again` in backward keep
+    what the first reads.
+    """
 
     kind: UnitKind
     stretches: tuple[Stretch, ...]
     again: bool = False
+    layers: tuple[int | None, ...] = ()
 
 
 class Running(NamedTuple):
@@ -165,9 +170,9 @@ class Rank:
         data = self._ledger.batch_bytes(content)
         mask = self._recorder.make(data) if data else None
         running = self._running[key] = []
-        for unit in self._units(content):
+        for place, unit in enumerate(self._units(content)):
             self._recorder.moment = f"{step} {unit.kind}_forward {number}"
-            self._before(unit.kind)
+            self._before(unit, f"copies {number} {place}")
             here, stream = self._unit_forward(unit, stream)
             running.append(Running(unit, here))
         if mask is not None:
@@ -274,20 +279,26 @@ class Rank:
         size = policy.num_layers if policy.full == "uniform" else 1
         for first in range(0, len(layers), size):
             again = bool(layers) and self._ledger.is_recomputed(first, content.kinds[first])
-            yield Unit("layer", tuple(layers[first : first + size]), again)
+            kinds = content.kinds[first : first + size]
+            yield Unit("layer", tuple(layers[first : first + size]), again, kinds)
         if content.final_norm:
             yield Unit("final_norm", (stretches.final_norm,))
         for _ in range(content.mtp_layers):
-            yield Unit("mtp", stretches.depth, self._ledger.recomputes_mtp)
+            yield Unit("mtp", stretches.depth, self._ledger.recomputes_mtp, (None,))
         if content.output_layer:
             for _ in range(1 + self._plan.mtp_layers):
                 yield Unit("head", (stretches.head,))
 
-    def _before(self, kind: UnitKind) -> None:
-        """What is there from the first layer or head that runs on."""
-        if kind in ("layer", "mtp"):
+    def _before(self, unit: Unit, copies: str) -> None:
+        """What is there from the first layer or head that runs on, and the `copies` that this one
+        keeps of its weights.
+        """
+        if unit.layers:
             self._stand("layers", *self._standing.layers)
-        elif kind == "head":
+            self._stand(
+                copies, *[size for kind in unit.layers for size in self._standing.copies(kind)]
+            )
+        elif unit.kind == "head":
             self._stand("head", *self._standing.head, self._standing.cublas)
 
     def _stand(self, name: str, *sizes: int) -> None:

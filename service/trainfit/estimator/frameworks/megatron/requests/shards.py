@@ -27,11 +27,14 @@ class Bucket(NamedTuple):
 
 
 class Buffer(NamedTuple):
-    """The parameters of a chunk that the same ranks reduce."""
+    """The parameters of a chunk that the same ranks reduce; apart those that are `narrow`, where
+    these are kept so.
+    """
 
     buckets: tuple[Bucket, ...]
     ranks: int
     expert: bool
+    narrow: bool
 
     @property
     def numel(self) -> int:
@@ -49,7 +52,12 @@ class Buffer(NamedTuple):
 
 
 def buffer(
-    parameters: Sequence[Parameter], ranks: int, bucket_size: int | None, *, for_bandwidth: bool
+    parameters: Sequence[Parameter],
+    ranks: int,
+    bucket_size: int | None,
+    *,
+    for_bandwidth: bool,
+    narrow: bool,
 ) -> Buffer:
     """The buffer of parameters in the order of their modules. Without a `bucket_size` there is
     one bucket, but for parameters that stages share.
@@ -75,7 +83,7 @@ def buffer(
             start = at = close(at)
     if placed:
         close(at)
-    return Buffer(tuple(buckets), ranks, parameters[0].expert)
+    return Buffer(tuple(buckets), ranks, parameters[0].expert, narrow)
 
 
 def _up(value: int, multiple: int) -> int:

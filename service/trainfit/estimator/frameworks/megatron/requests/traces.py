@@ -5,12 +5,14 @@ ranks differ by the parameters that the shares of their optimizer cut.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import chain, product
+from math import ceil
 
 from trainfit.estimator import cublas
 from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
 from trainfit.estimator.frameworks.framework import Alike
-from trainfit.estimator.frameworks.megatron.buffers import te_workspaces
+from trainfit.estimator.frameworks.megatron.buffers import head_copies, te_workspaces
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.requests.model import Chunk, Model
 from trainfit.estimator.frameworks.megatron.requests.parameters import Parameters
@@ -73,6 +75,17 @@ class Traces:
         rank = Rank(self._plan, self._ledger, stretches, number, contents, standing, layer)
         return rank.steps() if course is None else rank.steps(LATER_STEPS)
 
+    def _layer_copies(self, kind: int | None) -> tuple[int, ...]:
+        """Bytes of each copy that the linears of a kind of layer, or of a multi-token prediction,
+        make of their weights in fp8 or fp4, and keep beside these.
+        """
+        narrow, own = self._plan.step.states.narrow, self._parameters
+        if narrow is None or narrow.alone:
+            return ()
+        parameters = own.depth() if kind is None else own.layer(kind)
+        sizes = [ceil(narrow.bytes * each.numel) for each in parameters if each.narrow]
+        return tuple(chain.from_iterable([[size] * narrow.copies for size in sizes]))
+
     def _chunk(self, number: int, index: int, content: Content) -> Chunk:
         """Only the first chunk has buckets, where they are reduced during backward."""
         plan, layout = self._plan, self._plan.layout
@@ -81,12 +94,18 @@ class Traces:
         buckets = number == index == 0 and plan.framework.overlap_grad_reduce
         padded = plan.framework.pad_buckets_for_high_nccl_busbw
         shards = layout.optimizer_shards, layout.expert_optimizer_shards
+        narrow, limit = plan.step.states.narrow, size if buckets else None
+        apart = narrow is not None and narrow.alone
         buffers: list[Buffer] = []
-        for expert, ranks in zip((False, True), shards, strict=True):
-            own = [each for each in parameters if each.expert == expert]
+        for expert, is_narrow in product((False, True), (False, True)[: 1 + apart]):
+            own = [
+                each
+                for each in parameters
+                if each.expert == expert and (each.narrow == is_narrow or not apart)
+            ]
             if own:
-                limit = size if buckets else None
-                buffers.append(buffer(own, ranks, limit, for_bandwidth=padded))
+                made = buffer(own, shards[expert], limit, for_bandwidth=padded, narrow=is_narrow)
+                buffers.append(made)
         return Chunk(parameters, buffers)
 
     def _standing(self, contents: Sequence[Content]) -> Standing:
@@ -96,8 +115,9 @@ class Traces:
         experts = any(map(ledger.has_experts, contents))
         return Standing(
             (ledger.shared_buffers.rotary, *te_workspaces(ledger.run, capability, experts)),
-            (sizes.bytes * sizes.h * sizes.n_gathered,),
+            (sizes.bytes * sizes.h * sizes.n_gathered, head_copies(sizes, ledger.run)),
             libraries // cublas.HANDLES,
+            cache(self._layer_copies),
         )
 
 
