@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from typing import Any
 
@@ -10,11 +11,13 @@ from httpx import AsyncClient
 
 from trainfit.api.cost import lane_of, lane_of_check, size_of
 from trainfit.api.examples import BATCH_EXAMPLES, COMPARE_EXAMPLES, DEEPSEEK_V3, LLAMA_8B
+from trainfit.api.routes import estimate
 from trainfit.questions.dimensions import from_package
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
 
 COMPARE, BATCH = "/v1/compare", "/v1/estimate:batch"
+LINED = {"accept": "application/x-ndjson"}
 
 BAD: dict[str, tuple[Any, str, str]] = {
     "no object": (5, "invalid-job", ""),
@@ -67,6 +70,25 @@ async def test_a_batch_answers_each_job_as_if_it_were_alone(client: AsyncClient)
         answer = await asked(client, BATCH + query, body)
         for item, sent in zip(answer["jobs"], body["jobs"], strict=True):
             assert item["estimate"] == await asked(client, f"/v1/estimate{query}", sent["job"])
+
+
+async def test_the_jobs_of_a_batch_are_answered_line_by_line_where_that_is_accepted(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good: Any = BATCH_EXAMPLES["two"]["value"]
+    bad = [{"id": name, "job": job} for name, (job, *_) in BAD.items()]
+    body = {"jobs": [*good["jobs"], *bad]}
+    whole = await asked(client, BATCH, body)
+    lined = await client.post(BATCH, json=body, headers=LINED)
+    assert lined.headers["content-type"] == LINED["accept"]
+    assert lined.text.endswith("\n")
+    assert [json.loads(line) for line in lined.text.splitlines()] == whole["jobs"]
+    metrics = (await client.get("/metrics")).text
+    assert "trainfit_estimates_total" in metrics
+    monkeypatch.setattr(estimate, "STREAM_SECONDS", 0)
+    late = await client.post(BATCH, json=good, headers=LINED)
+    types = [json.loads(line)["problem"]["type"] for line in late.text.splitlines()]
+    assert types == ["/problems/timed-out"] * len(good["jobs"])
 
 
 async def test_a_comparison_that_replays_nothing_has_wider_bounds(client: AsyncClient) -> None:

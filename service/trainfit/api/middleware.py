@@ -12,6 +12,7 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from trainfit.api.compression import Compressing, accepts_gzip
 from trainfit.api.failures import ProblemResponse
 from trainfit.api.logs import OF_REQUEST
 from trainfit.api.metrics import Metrics, closed_method
@@ -22,16 +23,20 @@ from trainfit.questions.problems import problem
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
-SAFE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
+SAFE_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"vary", b"Accept-Encoding"),
+)
 
 log = structlog.get_logger("trainfit")
 
 
 class Requests:
     """Gives every request an id, the caller's own where it is well formed, which its response and
-    all that is logged meanwhile have. Its response allows a browser nothing, save for a page that
-    has a policy of its own. Requests are counted and logged, save those to paths that are no
-    operation of the API.
+    all that is logged meanwhile have. Its response is compressed where that is accepted, and allows
+    a browser nothing, save for a page that has a policy of its own. Requests are counted and
+    logged, save those to paths that are no operation of the API.
 
     One layer for all of this, since each costs every request.
     """
@@ -49,6 +54,8 @@ class Requests:
         state = scope.setdefault("state", {})
         state |= {"begun": begun, "request_id": request_id}
         before = OF_REQUEST.set({"request_id": request_id, **trace_ids(scope, headers)})
+        if accepts_gzip(headers):
+            send = Compressing(send, scope["method"])
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

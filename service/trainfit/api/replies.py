@@ -16,7 +16,7 @@ from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.estimator.work import is_cheap
 from trainfit.launch.reading import JobFromLaunch
-from trainfit.questions.batch import estimate_batch
+from trainfit.questions.batch import Batch, EstimatedJob, estimate_batch
 from trainfit.questions.calibration import calibrated
 from trainfit.questions.compare import compare_jobs
 from trainfit.questions.convert import written
@@ -155,6 +155,22 @@ def fit_check_reply(asked: Asked[FitCheckRequest], find: Find) -> Reply:
 
 def batch_reply(opened: Opened, find: Find, wanted: EstimateWanted) -> Reply:
     """The estimates of several jobs."""
+    batch, tallies = _batch(opened, find, wanted)
+    return Reply(to_json(batch), tallies)
+
+
+def line_reply(name: str, asked: Asked[Job] | Problem, find: Find, wanted: EstimateWanted) -> Reply:
+    """The entry of one of several jobs, as a line."""
+    batch, tallies = _batch({name: asked}, find, wanted)
+    return Reply(line_of(*batch.jobs), tallies)
+
+
+def line_of(job: EstimatedJob) -> bytes:
+    """A line of JSON."""
+    return to_json(job) + b"\n"
+
+
+def _batch(opened: Opened, find: Find, wanted: EstimateWanted) -> tuple[Batch, tuple[Tally, ...]]:
     tallies: list[Tally] = []
 
     def told(job: Job, result: Estimate | Needs | Problem) -> None:
@@ -162,7 +178,7 @@ def batch_reply(opened: Opened, find: Find, wanted: EstimateWanted) -> Reply:
 
     activations, replay, _ = wanted
     batch = estimate_batch(opened, told, activations=activations, replay=replay, find=find)
-    return Reply(to_json(batch), tuple(tallies))
+    return batch, tuple(tallies)
 
 
 def comparison_reply(question: CompareRequest, opened: Opened, find: Find) -> Reply:

@@ -1,23 +1,37 @@
 """POST /v1/estimate and /v1/estimate:batch: the memory that jobs need."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import StreamingResponse
 
 from trainfit.api.answers import RememberingRoute, remembered
 from trainfit.api.asked import asked_of
 from trainfit.api.cost import lane_of, size_of
+from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.examples import BATCH_EXAMPLES, ESTIMATE_EXAMPLES
+from trainfit.api.failures import ProblemError
 from trainfit.api.json_body import JsonRequest
-from trainfit.api.kinds import BODY_PROBLEMS, JOB_PROBLEMS
+from trainfit.api.kinds import BODY_PROBLEMS, JOB_PROBLEMS, TIMED_OUT
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
-from trainfit.api.replies import EstimateWanted, batch_reply, estimate_at_once, estimate_reply
+from trainfit.api.replies import (
+    EstimateWanted,
+    batch_reply,
+    estimate_at_once,
+    estimate_reply,
+    line_of,
+    line_reply,
+)
 from trainfit.api.work import checked, lane_for, opened, reply_from, sent
-from trainfit.questions.batch import Batch, read_batch
+from trainfit.questions.batch import Batch, EstimatedJob, read_batch
+from trainfit.questions.dimensions import Find
 from trainfit.questions.estimate import EstimateAnswer
-from trainfit.questions.several import jobs_of
+from trainfit.questions.problems import problem
+from trainfit.questions.several import Opened, jobs_of
 from trainfit.questions.summary import Summary
 from trainfit.specs.job import Job
 from trainfit.specs.launch import JobOrLaunch
@@ -26,6 +40,10 @@ from trainfit.specs.several import BatchRequest
 IN_BRIEF: dict[int | str, dict[str, Any]] = {
     200: {**SIGNED[200], "content": {"text/plain": {"schema": {"type": "string"}}}},
 }
+
+LINES = "application/x-ndjson"
+STREAM_SECONDS = 120
+"""For all jobs whose estimates are sent one by one; their caller ends them by hanging up."""
 
 router = APIRouter(prefix="/v1", tags=["estimates"], route_class=RememberingRoute)
 
@@ -101,11 +119,36 @@ async def batch(
     hf_token: HfToken = None,
 ) -> Response:
     """Each job is answered as if it were sent alone. One that is refused spoils no other; the
-    pointers of its problem lead into that job.
+    pointers of its problem lead into that job. Who accepts application/x-ndjson is sent a line of
+    JSON for each job, an entry of `jobs`, as soon as it is estimated.
     """
     asked = await opened(request, question, read_batch)
     jobs = jobs_of(asked)
     find = await look_up(request, [each.model for each in jobs], hf_token)
-    lane = await lane_for(request, jobs, find, replay=options.replay)
     wanted = EstimateWanted(options.activations, options.replay)
+    if LINES in request.headers.get("accept", ""):
+        return StreamingResponse(_lines(request, asked, find, wanted), media_type=LINES)
+    lane = await lane_for(request, jobs, find, replay=options.replay)
     return sent(await reply_from(request, lane, batch_reply, asked, find, wanted))
+
+
+async def _lines(
+    request: Request, opened: Opened, find: Find, wanted: EstimateWanted
+) -> AsyncIterator[bytes]:
+    """The entry of each job as a line, in the order of the request. What one job is refused for
+    stands in its place; once the time is up that holds for all that are left.
+    """
+    deadlines: Deadlines = request.app.state.deadlines
+    due = asyncio.get_running_loop().time() + STREAM_SECONDS
+    for name, asked in opened.items():
+        try:
+            with request.app.state.admission:
+                async with deadlines.within(due - asyncio.get_running_loop().time()):
+                    lane = lane_of(size_of(jobs_of({name: asked}), find, replay=wanted.replay))
+                    reply = await reply_from(request, lane, line_reply, name, asked, find, wanted)
+            yield reply.document
+        except ProblemError as error:
+            yield line_of(EstimatedJob(name, None, error.problem))
+        except DeadlinePassedError:
+            late = problem(TIMED_OUT, f"there was no answer within {STREAM_SECONDS} s")
+            yield line_of(EstimatedJob(name, None, late))
