@@ -42,6 +42,7 @@ from trainfit.launch.transformers.engine import (
     put_parallel_sizes,
 )
 from trainfit.launch.transformers.files import leave_out_unnamed, sent_files
+from trainfit.launch.transformers.images import put_images
 from trainfit.launch.transformers.keys import DECIDING as ARGUMENTS
 from trainfit.launch.transformers.keys import RENAMED
 from trainfit.launch.transformers.precision import put_precision
@@ -206,6 +207,7 @@ def put_run(run: Run) -> None:
     engine, num_gpus = put_layout(run)
     adapters = has_adapters(run)
     put_step(run, engine, num_gpus)
+    put_images(run)
     put_precision(run, engine, adapters=adapters)
     put_adapters(run, engine)
     if has_switches(run):
