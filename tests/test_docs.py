@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forking import forked_programs
 from tools.docs.estimator import constants
 from tools.docs.pages import BLOCKS, PAGES, ROOT, generated, places
 from tools.docs.service import environment_variables, exposed, families
@@ -58,7 +59,7 @@ def test_what_is_generated_is_what_the_code_says(path: Path, expected: dict[Path
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.name)
 def test_who_follows_a_tutorial_sees_what_it_shows(path: Path) -> None:
     text = path.read_text("utf-8")
-    assert text == followed(text), "run `make docs`"
+    assert text == followed(text, forked_programs()), "run `make docs`"
 
 
 def test_every_block_has_a_place() -> None:

@@ -7,11 +7,12 @@ import pty
 import re
 import struct
 import subprocess
-import sys
 from fcntl import ioctl
 from termios import TIOCSWINSZ
 
 import pytest
+
+from tests.forking import forked_programs
 
 COLUMNS = 80
 DEEPSEEK_V3 = (
@@ -27,7 +28,7 @@ def at_a_terminal(line: str, columns: int, *, plain: bool = True) -> str:
     unset = ("COLUMNS", "NO_COLOR", "FORCE_COLOR")
     env = {name: value for name, value in os.environ.items() if name not in unset}
     shown = b""
-    command = [sys.executable, "-m", "trainfit", *line.split()]
+    command = [str(forked_programs() / "trainfit"), *line.split()]
     with subprocess.Popen(command, stdout=theirs, stderr=theirs, env={**env, "TERM": "xterm"}):
         os.close(theirs)
         try:

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.programs import locked, needed, needed_folder
+from tests.programs import BRIEF_JAVA, locked, needed, needed_folder
 from tests.serving import Service, running_service
 from tools.openapi import DOCUMENT
 from trainfit.api.examples import DEEPSEEK_V3
@@ -58,7 +58,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert command[0] == generator.name
     command[0] = str(generator)
     command[command.index("openapi/openapi.json")] = str(DOCUMENT)
-    run(*command, folder=sources)
+    run(*command, folder=sources, **BRIEF_JAVA)
     # No module of the internet is fetched: packages are those of the path, as before modules.
     path = {"GO111MODULE": "off", "GOPATH": f"{folder}:{LIBRARIES}", "GOFLAGS": ""}
     run(go, "install", "ask", "guide", folder=folder, **path)

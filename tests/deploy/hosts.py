@@ -1,4 +1,4 @@
-"""What runs a gate: a shell with the `trainfit` of this environment."""
+"""What runs a gate: a shell with a `trainfit` that is forked from one that has loaded all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.forking import forked_programs
 
 ROOT = Path(__file__).parents[2]
 CI = ROOT / "deploy" / "ci"
@@ -23,7 +25,7 @@ def shell(command: list[str], folder: Path, **variables: str) -> subprocess.Comp
     """A command with nothing in its environment but a PATH with `trainfit`, where Python finds it,
     and these variables.
     """
-    path = f"{Path(sys.executable).parent}:{os.defpath}"
+    path = f"{forked_programs()}:{Path(sys.executable).parent}:{os.defpath}"
     found = {name: os.environ[name] for name in ["PYTHONPATH"] if name in os.environ}
     return subprocess.run(
         command,

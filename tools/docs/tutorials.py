@@ -40,11 +40,12 @@ STYLE = re.compile(r"\x1b\[[0-9;]*m")
 START_SECONDS = 60
 
 
-def followed(text: str) -> str:
-    """A tutorial with what its commands print now."""
+def followed(text: str, programs: Path = Path(sys.executable).parent) -> str:
+    """A tutorial with what its commands print now, by the `trainfit` of this folder."""
+    environment = _environment(programs)
     with (
         TemporaryDirectory() as folder,
-        _service() if SERVICE in text else nullcontext(SERVICE) as service,
+        _service(environment) if SERVICE in text else nullcontext(SERVICE) as service,
     ):
 
         def follow(listing: re.Match[str]) -> str:
@@ -55,24 +56,24 @@ def followed(text: str) -> str:
                 path.write_text(body, "utf-8")
             if language != "console":
                 return listing[0]
-            typed = (
-                "\n".join([f"$ {command}", *_printed(command.replace(SERVICE, service), folder)])
-                + "\n"
-                for command in COMMAND.findall(body)
-            )
-            return f"```console\n{''.join(typed).replace(service, SERVICE)}```"
+            typed = []
+            for command in COMMAND.findall(body):
+                lines = _printed(command.replace(SERVICE, service), folder, environment)
+                typed += [f"$ {command}", *lines]
+            shown = "".join(f"{line}\n" for line in typed).replace(service, SERVICE)
+            return f"```console\n{shown}```"
 
         return LISTING.sub(follow, text)
 
 
-def _printed(command: str, folder: str) -> list[str]:
+def _printed(command: str, folder: str, environment: dict[str, str]) -> list[str]:
     """The lines that a command of bash prints at a terminal."""
     terminal, screen = pty.openpty()
     termios.tcsetwinsize(screen, (ROWS, COLUMNS))
     process = subprocess.Popen(
         ["bash", "-c", command],
         cwd=folder,
-        env=_environment(),
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=screen,
         stderr=screen,
@@ -95,14 +96,14 @@ def _read(terminal: int) -> Iterator[bytes]:
 
 
 @contextmanager
-def _service() -> Iterator[str]:
+def _service(environment: dict[str, str]) -> Iterator[str]:
     """A service that runs meanwhile, and where it listens."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     process = subprocess.Popen(
         ["trainfit", "serve"],
-        env={**_environment(), "TRAINFIT_PORT": str(port)},
+        env={**environment, "TRAINFIT_PORT": str(port)},
         stderr=subprocess.DEVNULL,
     )
     try:
@@ -125,8 +126,8 @@ def _ready(url: str) -> bool:
         return False
 
 
-def _environment() -> dict[str, str]:
-    """The `trainfit` of this environment, with the package that is imported here."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+def _environment(programs: Path) -> dict[str, str]:
+    """A `trainfit`, with the package that is imported here."""
+    path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     package = str(Path(trainfit.__file__).parents[1])
     return {**surroundings(), "PATH": path, "PYTHONPATH": package, "TERM": "xterm"}
