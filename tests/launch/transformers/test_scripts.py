@@ -265,7 +265,7 @@ def test_pairs_of_swift_have_their_own_base_as_reference() -> None:
     whole = rlhf("dpo", "--tuner_type full")
     (loss,) = whole.account.bounded
     assert "/parallelism/data_parallel_sharding_strategy" in [each.pointer for each in loss.within]
-    assert "rlhf_type" in rlhf("kto", "").unsupported
+    assert "rlhf_type" in rlhf("gkd", "").unsupported
 
 
 def test_what_swift_calls_its_own_is_read() -> None:

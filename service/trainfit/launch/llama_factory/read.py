@@ -13,7 +13,6 @@ from trainfit.launch.keys import table_of
 from trainfit.launch.llama_factory.freezing import put_frozen
 from trainfit.launch.llama_factory.keys import RENAMED
 from trainfit.launch.program import Program
-from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_stored
 from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.format import files_of, flags_of_program
@@ -26,7 +25,7 @@ from trainfit.launch.transformers.reading import (
     settle_releases,
 )
 from trainfit.launch.transformers.releases import named_releases
-from trainfit.launch.transformers.run import Run, Trainer
+from trainfit.launch.transformers.run import Kind, Run, Trainer
 from trainfit.launch.transformers.source import as_int
 from trainfit.launch.transformers.step import (
     LENGTH,
@@ -99,21 +98,33 @@ def _staged(run: Run) -> Run:
     stage = run.arguments.get("stage")
     if stage is None or stage.value in ("sft", "pt"):
         return run
-    pairs = stage.value in ("dpo", "rm")
-    run.draft.leave_out(stage, _preferences(run, stage) if pairs else OTHER)
-    return replace(run, trainer=Trainer("dpo" if pairs else "other", stage))
+    if stage.value == "rm":
+        run.draft.leave_out(stage, LOGITS_BESIDE_VALUES)
+        return replace(run, trainer=Trainer("rewards", stage))
+    known = stage.value in ("dpo", "kto")
+    run.draft.leave_out(stage, _preferences(run) if known else OTHER)
+    kind: Kind = "own_kto" if stage.value == "kto" else "dpo" if known else "other"
+    return replace(run, trainer=Trainer(kind, stage))
 
 
-def _preferences(run: Run, stage: Setting) -> Effect | str:
-    """What a loss of pairs does: bounded where no second model is loaded, as beside adapters, or
-    for a loss that has no reference.
+LOGITS_BESIDE_VALUES = Effect(
+    "values are of the last hidden states, and logits are made besides, and widened",
+    "raises",
+    "LLaMA-Factory's train/rm/trainer.py, TRL's AutoModelForCausalLMWithValueHead",
+    within={"/training/loss/cross_entropy": "unfused"},
+)
+
+
+def _preferences(run: Run) -> Effect | str:
+    """What a loss of preferences does: bounded where no second model is loaded, as beside adapters,
+    or for a loss that has no reference.
 
     Source: LLaMA-Factory's train/trainer_utils.py (create_ref_model), train/dpo/workflow.py.
     """
     adapters = run.arguments.word("finetuning_type", "lora") == "lora"
     alone = run.arguments.word("pref_loss") in ("orpo", "simpo")
     named = run.arguments.get("ref_model") is not None
-    if stage.value != "dpo" or named:
+    if named:
         return PREFERENCES
     source = "LLaMA-Factory's train/trainer_utils.py: create_ref_model"
     if not (adapters or alone):

@@ -11,12 +11,28 @@ from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.releases import Releases
 from trainfit.launch.transformers.source import Source
 
-Kind = Literal["trainer", "sft", "dpo", "grpo", "pairs", "own_pairs", "rewards", "other", "script"]
-"""Whose loop trains: Trainer's own, one of TRL's or another of its kind, or that of a script, which
-may be of pairs beside a reference model, which is its own base where it adapts one (`own_pairs`),
-or of rewards.
+Kind = Literal[
+    "trainer",
+    "sft",
+    "dpo",
+    "grpo",
+    "kto",
+    "orpo",
+    "reward",
+    "pairs",
+    "own_pairs",
+    "own_kto",
+    "alone",
+    "rewards",
+    "other",
+    "script",
+]
+"""Whose loop trains: Trainer's own, one of TRL's (CPO is as ORPO), another of its kind, or that of
+a script: of pairs beside a reference model, which is its own base where it adapts one
+(`own_pairs`), of single samples beside one (`own_kto`), of pairs `alone`, or of rewards.
 """
-IN_PAIRS: tuple[Kind, ...] = ("dpo", "pairs", "own_pairs", "rewards")
+
+IN_PAIRS: tuple[Kind, ...] = ("dpo", "orpo", "reward", "pairs", "own_pairs", "alone", "rewards")
 """Loops whose micro-batch is counted in pairs of samples."""
 
 
@@ -49,7 +65,7 @@ def is_trl(run: Run) -> bool:
 
 def of_trl(trainer: Trainer) -> bool:
     """Whether a loop is TRL's."""
-    return trainer.kind in ("sft", "dpo", "grpo")
+    return trainer.kind in ("sft", "dpo", "grpo", "kto", "orpo", "reward")
 
 
 def need(draft: Draft, pointer: str, message: str, setting: Setting | None = None) -> None:

@@ -183,6 +183,11 @@ def _scripts() -> tuple[Script, ...]:
     return tuple(Script(**each) for row in rows for each in _with_variants(row))
 
 
+def _without_nulls(values: dict[str, Any]) -> dict[str, Any]:
+    """What a variant takes back of a row is null there."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 MERGED = ("defaults", "same", "means", "effects")
 """What a variant says besides."""
 
@@ -194,5 +199,5 @@ def _with_variants(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     variants = row.pop("variants", ())
     yield row
     for each in variants:
-        merged = {name: row.get(name, {}) | each.get(name, {}) for name in MERGED}
+        merged = {name: _without_nulls(row.get(name, {}) | each.get(name, {})) for name in MERGED}
         yield row | each | merged | {"none": f"{row['none']} {each['none']}"}

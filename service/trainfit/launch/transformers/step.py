@@ -11,7 +11,7 @@ from typing import Any
 from trainfit.launch.effects import evaluation
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers import grpo
+from trainfit.launch.transformers import grpo, rewards
 from trainfit.launch.transformers.changes import (
     CHECKPOINTS,
     CHUNKS_LOSS,
@@ -321,6 +321,10 @@ def put_loss(run: Run, size: int | None, length: int | None) -> None:
     if run.trainer.kind == "grpo":
         grpo.put_loss(run)
         return
+    if run.trainer.kind in ("reward", "rewards"):
+        if not liger:
+            rewards.put_loss(draft)
+        return
     sft = run.trainer.kind == "sft" and size is not None and length is not None
     if (
         not (sft and _put_chunked(run, ceil((size or 0) * (length or 0) / TRL_CHUNK), liger))
@@ -404,7 +408,8 @@ def check_evaluation(run: Run, size: int | None) -> None:
     elif batch > size:
         source = "transformers/trainer.py (prediction_step, under no_grad)"
         # Of preferences a sample is a pair, and the reference may run on it as well.
-        samples = 4 * batch if run.trainer.kind == "dpo" else batch
+        pairs = 2 if run.trainer.kind in ("kto", "own_kto") else 1
+        samples = batch * (4 if run.trainer.kind in IN_PAIRS else pairs)
         run.draft.leave_out(setting, evaluation(samples, source))
 
 

@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping
 from functools import reduce
 from operator import or_
+from typing import Literal
 
 from trainfit.launch.effects import HELD_MORE, SHARING, Effect, preference, reference
 from trainfit.launch.keys import Keys, table_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.grpo import put_beside
+from trainfit.launch.transformers.rewards import one_value
 from trainfit.launch.transformers.run import Kind, Run, Trainer
 
 OTHERS = (
@@ -21,11 +23,7 @@ OTHERS = (
     "nash",
     "xpo",
     "gkd",
-    "kto",
-    "orpo",
-    "cpo",
     "bco",
-    "reward",
     "prm",
 )
 """Loops of TRL whose losses, reference models or engines of inference are not modelled."""
@@ -33,6 +31,9 @@ OTHERS = (
 NAMED: Mapping[tuple[str, ...], Kind] = {
     OTHERS: "other",
     ("grpo",): "grpo",
+    ("kto",): "kto",
+    ("orpo", "cpo"): "orpo",
+    ("reward",): "reward",
     ("dpo",): "dpo",
     ("sft",): "sft",
 }
@@ -64,9 +65,30 @@ PREFERENCES = (
 OPENRLHF = "OpenRLHF/OpenRLHF openrlhf/cli/train_dpo.py, models/loss.py"
 SWIFT = "modelscope/ms-swift swift/pipelines/train/rlhf.py"
 
+TRLS = "trl/trainer/kto_trainer.py, orpo_trainer.py, cpo_trainer.py"
+
+BESIDE_REFERENCES: Mapping[Kind, tuple[Literal["never", "whole", "always"], str]] = {
+    "pairs": ("always", OPENRLHF),
+    "own_pairs": ("whole", SWIFT),
+    "own_kto": ("whole", SWIFT),
+    "kto": ("whole", TRLS),
+    "alone": ("never", SWIFT),
+    "orpo": ("never", TRLS),
+}
+"""When a loop of preferences has a second model: never, beside one that is trained whole, whose
+adapters could be switched off otherwise, or always."""
+HEADS: Mapping[Kind, str] = {
+    "reward": "trl/trainer/reward_trainer.py",
+    "rewards": "transformers/modeling_layers.py: GenericForSequenceClassification",
+}
+"""Loops that train a model with a head of one value, and who says so."""
+
 TABLES: Mapping[Kind, str] = {
     "sft": "sft",
     "dpo": "dpo",
+    "kto": "dpo",
+    "orpo": "dpo",
+    "reward": "reward",
     "grpo": "generating",
     "other": "generating",
 }
@@ -117,11 +139,13 @@ def check_trainer(run: Run, *, adapters: bool) -> None:
     kind, named = run.trainer
     if kind == "dpo":
         run.arguments.get("precompute_ref_log_probs")
-    if kind == "pairs" and named is not None:
-        run.draft.leave_out(named, with_reference(run, OPENRLHF))
-    if kind == "own_pairs" and named is not None:
-        alone = preference(SWIFT, pairs=False)
-        run.draft.leave_out(named, alone if adapters else with_reference(run, SWIFT))
+    if kind in BESIDE_REFERENCES and named is not None:
+        held, source = BESIDE_REFERENCES[kind]
+        alone = held == "never" or (held == "whole" and adapters)
+        effect = preference(source, pairs=False) if alone else with_reference(run, source)
+        run.draft.leave_out(named, effect)
+    if kind in HEADS and named is not None:
+        run.draft.leave_out(named, one_value(run.draft, HEADS[kind]))
     if kind == "grpo" and named is not None:
         put_beside(run, named, adapters=adapters)
     if kind in ("other", "dpo") and named is not None:

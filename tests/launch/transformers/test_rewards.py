@@ -1,0 +1,112 @@
+"""Loops whose models have a head of one value, and losses of preferences without pairs or without a
+reference.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.launches import Read, launch_of, read
+from trainfit.questions.python import estimate
+
+TRL = (
+    "python {}.py --model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size 2 "
+    "--max_length 1024 --bf16 --gradient_checkpointing --output_dir out"
+)
+SWIFT = (
+    "swift rlhf --rlhf_type {} --model Qwen/Qwen2.5-7B-Instruct --torch_dtype bfloat16 "
+    "--per_device_train_batch_size 1 --max_length 2048 --deepspeed zero2 {}"
+)
+FACTORY = """model_name_or_path: Qwen/Qwen2.5-7B-Instruct
+stage: STAGE
+finetuning_type: lora
+template: qwen
+cutoff_len: 2048
+per_device_train_batch_size: 1
+bf16: true
+"""
+AXOLOTL = """base_model: google/gemma-2-2b
+model_type: AutoModelForSequenceClassification
+num_labels: 1
+reward_model: true
+sequence_len: 2048
+micro_batch_size: 2
+optimizer: adamw_torch
+bf16: true
+gradient_checkpointing: true
+"""
+LOSS, BATCH = "/training/loss/cross_entropy", "/training/micro_batch_size"
+EIGHT = {"parallelism": {"num_gpus": 8}}
+
+
+def trl(name: str) -> Read:
+    return read(launch_of(argv=TRL.format(name).split(), overrides=EIGHT))
+
+
+def swift(kind: str, more: str = "--tuner_type lora") -> Read:
+    return read(launch_of({"run.sh": f"NPROC_PER_NODE=2 {SWIFT.format(kind, more)}"}))
+
+
+def factory(stage: str) -> Read:
+    text = FACTORY.replace("STAGE", stage)
+    return read(launch_of({"run.yaml": text}, overrides=EIGHT))
+
+
+@pytest.mark.parametrize(
+    ("found", "samples", "head"),
+    [
+        # 128,256 rows of 4,096 and 152,064 of 3,584, 18 bytes of each at most
+        (trl("reward_modeling"), 4, 18 * 128_256 * 4096),
+        (swift("rm", "--tuner_type full"), 2, 18 * 152_064 * 3584),
+        # shared with the embedding, which its config.json does not say
+        (read(launch_of({"a.yaml": AXOLOTL}, overrides=EIGHT)), 4, 18 * 256_000 * 2304),
+    ],
+)
+def test_a_head_of_one_value_has_no_logits(found: Read, samples: int, head: int) -> None:
+    assert found.field(LOSS) == "cut"
+    assert found.field(BATCH) == samples
+    (told,) = found.account.bounded
+    assert (told.direction, told.bytes) == ("lowers", head)
+    assert not found.unsupported
+
+
+def test_the_head_is_shared_out_as_other_weights_are() -> None:
+    (told,) = swift("rm", "--tuner_type full --deepspeed zero3").account.bounded
+    assert told.bytes == 18 * 152_064 * 3584 // 2
+
+
+def test_llama_factorys_makes_logits_besides() -> None:
+    (told,) = factory("rm").account.bounded
+    assert (told.direction, told.within[0].value) == ("raises", "unfused")
+    assert factory("rm").field(LOSS) == "cut"
+
+
+@pytest.mark.parametrize("found", [trl("orpo"), trl("cpo"), swift("simpo"), swift("orpo")])
+def test_pairs_without_a_reference(found: Read) -> None:
+    (told,) = found.account.bounded
+    assert (told.direction, told.samples) == ("raises", 2)
+    assert found.field(BATCH) in (2, 4), "two samples of each pair"
+    assert not found.unsupported
+
+
+@pytest.mark.parametrize("found", [swift("kto"), factory("kto")])
+def test_samples_beside_their_own_base(found: Read) -> None:
+    (told,) = found.account.bounded
+    assert (told.direction, told.samples) == ("raises", 2)
+    assert found.field(BATCH) == 1
+    assert not found.unsupported
+
+
+def test_a_second_model_is_not_bounded_where_weights_are_whole() -> None:
+    assert trl("kto").unsupported == {"kto"}
+    (told,) = swift("kto", "--tuner_type full").account.bounded
+    assert "/parallelism/data_parallel_sharding_strategy" in [each.pointer for each in told.within]
+
+
+def test_an_estimate_of_rewards_lies_below_that_of_words() -> None:
+    launches = [
+        {"argv": TRL.format(name).split(), "overrides": EIGHT} for name in ("reward", "sft")
+    ]
+    rewards, words = [estimate({"launch": each}).binding.device_bytes for each in launches]
+    assert rewards.low < rewards.expected
+    assert rewards.expected > words.expected / 2
