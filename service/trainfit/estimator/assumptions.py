@@ -1,11 +1,14 @@
 """What an estimate takes for granted, by an id that the documentation explains."""
 
 from collections.abc import Mapping, Sequence, Set
+from types import ModuleType
 
 from trainfit.estimator.frameworks.registry import all_frameworks, framework_of
+from trainfit.estimator.memo import Memo
 from trainfit.estimator.overhead import calibration_of
 from trainfit.estimator.results import Assumption, Basis
 from trainfit.resolve.plan import Plan
+from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Opaque, Recurrence, making
 
 OF_ANY_FRAMEWORK: Mapping[str, str] = {
@@ -133,14 +136,18 @@ def _is_longer_than_positions(plan: Plan) -> bool:
     return positions is not None and plan.batch.seq_length > positions
 
 
-def not_followed(plan: Plan) -> list[str]:
+def not_followed(plan: Plan, memo: Memo) -> tuple[str, ...]:
     """Parts that make activations which the programs of their blocks do not follow."""
-    names = {extra.name for extra in plan.model.extras}
-    programs = framework_of(plan).programs(plan)
-    for block in plan.model.blocks:
+    return memo(_not_followed, plan.model, *framework_of(plan).programs(plan).items())
+
+
+def _not_followed(model: ModelSpec, *programs: tuple[str, ModuleType]) -> tuple[str, ...]:
+    names = {extra.name for extra in model.extras}
+    of_kind = dict(programs)
+    for block in model.blocks:
         if isinstance(block, Opaque):
             names.add(block.name)
             continue
-        honoured: frozenset[str] = getattr(programs[block.kind], "HONOURS", frozenset())
+        honoured: frozenset[str] = getattr(of_kind[block.kind], "HONOURS", frozenset())
         names.update(what for field, what in making(block) if field not in honoured)
-    return sorted(names)
+    return tuple(sorted(names))

@@ -3,6 +3,8 @@
 What a function reads is what it is given: equal arguments are the same result.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -28,6 +30,15 @@ class Memo:
             result: Result = self._results[key]
         except KeyError:
             result = self._results[key] = make(*given)
+        return result
+
+    def within(self, make: Callable[[Memo, *Given], Result], *given: *Given) -> Result:
+        """The same, where `make` asks the memo for parts of it."""
+        key = make, *given
+        try:
+            result: Result = self._results[key]
+        except KeyError:
+            result = self._results[key] = make(self, *given)
         return result
 
 

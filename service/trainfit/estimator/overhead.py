@@ -36,18 +36,22 @@ def calibration_of(plan: Plan) -> Calibration | None:
     return plan.calibration if alike and grows == plan.framework.expandable_segments else None
 
 
-def slack(allocated: Interval, cached: int, plan: Plan) -> Interval:
+def slack(
+    allocated: Interval,
+    cached: int,
+    calibration: Calibration | None,
+    expandable_segments: bool,
+) -> Interval:
     """Bytes that PyTorch's caching allocator reserves above what is allocated: `cached` ones that
     are known, and a part that is not. Where runs of the cluster have told the whole, that.
     """
-    calibration = calibration_of(plan)
     if calibration is not None and (ratio := calibration.slack_ratio) is not None:
         return Interval(
             int(allocated.low * ratio.low),
             max(cached, int(allocated.expected * ratio.expected)),
             max(cached, int(allocated.high * ratio.high)),
         )
-    percent = SLACK_PERCENT_EXPANDABLE if plan.framework.expandable_segments else SLACK_PERCENT
+    percent = SLACK_PERCENT_EXPANDABLE if expandable_segments else SLACK_PERCENT
     return Interval(
         allocated.low * percent.low // 100,
         cached + allocated.expected * percent.expected // 100,

@@ -109,18 +109,20 @@ def chunk_activations(ledger: Segments, content: Content) -> ChunkActivations:
     kept is there until the backward returns; so is a gradient that was received, once the last
     segment has made another of it.
     """
-    live = 0
-    forward = backward = NOTHING
-    last: tuple[PlacedSegment, int] | None = None
+    live = most_forward = most_backward = 0
+    at_forward: tuple[PlacedSegment, int] | None = None
+    at_backward, last = at_forward, at_forward
     for placed in ledger.segments(content):
         segment = placed.segment
-        if live + segment.forward.total > forward.total:
-            forward = highest_of(placed, live, backward=False)
+        if live + segment.forward.total > most_forward:
+            most_forward, at_forward = live + segment.forward.total, (placed, live)
         if placed.runs_backward:
-            if last is not None and last[1] + last[0].segment.backward.total > backward.total:
-                backward = highest_of(*last, backward=True)
+            if last is not None and last[1] + last[0].segment.backward.total > most_backward:
+                most_backward, at_backward = last[1] + last[0].segment.backward.total, last
             last = placed, live
         live += segment.saved
+    forward = NOTHING if at_forward is None else highest_of(*at_forward, backward=False)
+    backward = NOTHING if at_backward is None else highest_of(*at_backward, backward=True)
     forward = forward.with_(ledger.batch_bytes(content))
     sent, received = ledger.sent_bytes(content), ledger.received_bytes(content)
     backward = backward.with_(received)

@@ -1,11 +1,26 @@
 """What a framework tells of one pipeline rank, before anything outside the tensors is added."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from trainfit.estimator.local_parameters import ChunkParameters
 from trainfit.estimator.overhead import IMBALANCE_PERMILLE, NOTHING
 from trainfit.estimator.placement import Placement
 from trainfit.estimator.results import Component, Interval, Peak
+
+
+class Ranks:
+    """Every pipeline rank of a plan, in order. They have no value of their own: they are what was
+    made once.
+    """
+
+    def __init__(self, ranks: Iterable[Rank]) -> None:
+        self._ranks = tuple(ranks)
+
+    def __iter__(self) -> Iterator[Rank]:
+        return iter(self._ranks)
 
 
 class Rank(NamedTuple):

@@ -17,8 +17,8 @@ from trainfit.decisions.calibration import (
     seen,
     slack_of,
 )
-from trainfit.estimator.estimate import links_of
-from trainfit.estimator.estimate import outside_of as published
+from trainfit.estimator.needs import links_of
+from trainfit.estimator.needs import outside_of as published
 from trainfit.measurements.measurement import Speed
 from trainfit.measurements.read import read_measurements
 from trainfit.questions.answers import Sent

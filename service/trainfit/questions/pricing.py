@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from trainfit.estimator.estimate import estimate, needs
+from trainfit.estimator.estimate import estimate
 from trainfit.estimator.memo import Memos
+from trainfit.estimator.needs import needs
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.estimator.work import work
 from trainfit.questions.dimensions import Find, ResolvedModel, from_package

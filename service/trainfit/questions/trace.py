@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from trainfit.estimator.allocator import Entry, History, Segment, Settings
-from trainfit.estimator.estimate import needs
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.memo import Memo
+from trainfit.estimator.needs import needs
 from trainfit.estimator.reserved import room_of, ways
 from trainfit.estimator.trace.followed import (
     Followed,

@@ -13,8 +13,8 @@ from trainfit.decisions.search.ladders import Rung, ladder
 from trainfit.decisions.search.results import Option, Tally
 from trainfit.decisions.search.space import Axes, axes
 from trainfit.decisions.verdict import Verdict
-from trainfit.estimator.estimate import least_bytes, needs
 from trainfit.estimator.memo import Memo
+from trainfit.estimator.needs import least_bytes, needs
 from trainfit.estimator.results import Interval
 from trainfit.estimator.work import work
 from trainfit.resolve.gpu import gpu_of

@@ -84,7 +84,7 @@ def prospect(
         too_large.add(sizes)
         tally.fell("does_not_fit")
         return None
-    if uncounted := warnings_of(plan, not_followed(plan)):
+    if uncounted := warnings_of(plan, not_followed(plan, ground.memo)):
         tally.fell("unknown", uncounted[0])
         return None
     return Prospect(least, num_gpus, sizes, counts)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trainfit.estimator.ledger import Group, Operation
     from trainfit.estimator.local_parameters import ParameterTable
     from trainfit.estimator.memo import Memo
-    from trainfit.estimator.rank import Rank
+    from trainfit.estimator.rank import Ranks
     from trainfit.estimator.results import Interval
     from trainfit.estimator.timeline import Timeline
     from trainfit.estimator.trace.recorder import Trace
@@ -142,9 +142,7 @@ class Framework(Protocol[PlanOf]):
     def programs(self, plan: PlanOf) -> Mapping[str, ModuleType]:
         """Where the program of each kind of block stands."""
 
-    def ranks(
-        self, plan: PlanOf, table: ParameterTable, memo: Memo, *, activations: bool
-    ) -> Iterator[Rank]:
+    def ranks(self, plan: PlanOf, table: ParameterTable, memo: Memo, *, activations: bool) -> Ranks:
         """Every pipeline rank at its peak, in order. Without `activations` only model states and
         standing buffers count.
         """

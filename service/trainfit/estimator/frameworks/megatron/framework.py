@@ -108,7 +108,7 @@ def traces(plan: MegatronPlan, memo: Memo) -> Sequence[Alike]:
 
 def trained_parameters(plan: MegatronPlan, table: ParameterTable, memo: Memo) -> int | None:  # noqa: ARG001
     """Those of the adapters, if there are any."""
-    adapters = adapters_of(plan, memo)
+    adapters = adapters_of(run_of(plan), memo)
     return sum([adapters[kind].whole for kind in plan.model.pattern]) if adapters else None
 
 

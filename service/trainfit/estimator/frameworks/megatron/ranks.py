@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache, partial, reduce
 from itertools import repeat
 from operator import attrgetter
@@ -27,9 +26,9 @@ from trainfit.estimator.memo import Memo
 from trainfit.estimator.overhead import IMBALANCE_PERMILLE
 from trainfit.estimator.peak import Activations, chunk_activations, optimizer_step, stage_peak
 from trainfit.estimator.placement import Content, Placement, placements
-from trainfit.estimator.rank import Rank
+from trainfit.estimator.rank import Rank, Ranks
 from trainfit.estimator.results import Component, ComponentName, Interval
-from trainfit.estimator.run import run_of
+from trainfit.estimator.run import MegatronRun, run_of
 from trainfit.estimator.schedule import in_flight, order_of
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.resolve.plan import Pipeline
@@ -42,23 +41,37 @@ class Placed:
     def __init__(self, pipeline: Pipeline, pattern: tuple[int, ...], mtp_layers: int) -> None:
         self.ranks = placements(pipeline, pattern, mtp_layers)
         self.contents = [tuple([each.content for each in rank]) for rank in self.ranks]
+        self.distinct = set(self.contents)
 
 
-def ranks(
-    plan: MegatronPlan, table: ParameterTable, memo: Memo, *, activations: bool
-) -> Iterator[Rank]:
+def ranks(plan: MegatronPlan, table: ParameterTable, memo: Memo, *, activations: bool) -> Ranks:
     """The ranks in order; ranks that hold equal chunks share the work, and so do plans what `memo`
     has of them.
 
     Without `activations` only model states and standing buffers are counted.
     """
-    pipeline, m = plan.layout.pipeline, plan.batch.num_microbatches
-    ledger = memo(MegatronLedger, with_least_ep(run_of(plan)))
-    placed = memo(Placed, pipeline, plan.model.pattern, plan.mtp_layers)
-    held = memo(_held, placed, table, state_sharding(plan), adapters_of(plan, memo))
-    standing = memo(_standing, placed, ledger, plan.gpu.compute_capability, m)
+    run, sharding, batch = run_of(plan), state_sharding(plan), plan.batch
+    steps = plan.layout.pipeline, batch.num_microbatches
+    capability = plan.gpu.compute_capability
+    return memo.within(_of_run, run, *steps, table, sharding, capability, activations)
+
+
+def _of_run(
+    memo: Memo,
+    run: MegatronRun,
+    pipeline: Pipeline,
+    m: int,
+    table: ParameterTable,
+    sharding: StateSharding,
+    compute_capability: str,
+    activations: bool,
+) -> Ranks:
+    ledger = memo(MegatronLedger, with_least_ep(run))
+    placed = memo(Placed, pipeline, run.model.pattern, run.mtp_layers)
+    held = memo(_held, placed, table, sharding, adapters_of(run, memo))
+    standing = memo(_standing, placed, ledger, compute_capability, m)
     orders = memo(Orders, pipeline, m)
-    highest = [optimizer_step(each.step_bytes) for each in held]
+    highest = [each.stepping for each in held]
     if activations:
         running = memo(_running, placed, memo(PricedChunks, ledger), pipeline, m, orders)
         highest = [max(pair, key=_total) for pair in zip(running, highest, strict=True)]
@@ -66,7 +79,8 @@ def ranks(
     strays = repeat(memo(_strays_permille, ledger))
     pools = memo(_pools, placed, ledger, orders)
     received = memo(_received, placed, ledger.sizes.act if activations else 0)
-    return map(_rank, placed.ranks, held, standing, highest, received, flying, strays, pools)
+    made = map(_rank, placed.ranks, held, standing, highest, received, flying, strays, pools)
+    return Ranks(made)
 
 
 _total = attrgetter("total")
@@ -86,13 +100,13 @@ def _pools(placed: Placed, ledger: MegatronLedger, orders: Orders) -> list[Inter
 
 
 class Held(NamedTuple):
-    """What a rank holds of the model for the whole step. `step_bytes` is what its optimizer step
-    borrows, `beside_bytes` what units held whole take, `padding_bytes` what padded buckets do.
+    """What a rank holds of the model for the whole step. `stepping` is its optimizer step,
+    `beside_bytes` what units held whole take, `padding_bytes` what padded buckets do.
     """
 
     chunks: tuple[ChunkParameters, ...]
     states: tuple[Component, ...]
-    step_bytes: int
+    stepping: Activations
     beside_bytes: int
     padding_bytes: int
     experts: bool
@@ -137,13 +151,12 @@ def _strays_permille(ledger: MegatronLedger) -> int | None:
     return strays_permille(sent, run.routing)
 
 
-def adapters_of(plan: MegatronPlan, memo: Memo) -> tuple[Local, ...]:
+def adapters_of(run: MegatronRun, memo: Memo) -> tuple[Local, ...]:
     """Adapters of a layer of each kind, which no linear reads in fp8; none where the model itself
     is trained.
     """
-    if plan.step.adapters is None:
+    if run.step.adapters is None:
         return ()
-    run = run_of(plan)
     alone = run._replace(tp=1, sequence_parallel=False, etp=1)
     here, whole = (memo(MegatronLedger, each).adapters() for each in (run, alone))
     return tuple(
@@ -157,7 +170,6 @@ def adapters_of(plan: MegatronPlan, memo: Memo) -> tuple[Local, ...]:
 def _held(
     placed: Placed, table: ParameterTable, sharding: StateSharding, adapters: tuple[Local, ...]
 ) -> list[Held]:
-    @cache
     def held(contents: tuple[Content, ...]) -> Held:
         parameters = tuple([table.chunk(content) for content in contents])
         model = sum((chunk.all for chunk in parameters), Local())
@@ -188,19 +200,19 @@ def _held(
                 state("gradients", local, sizes.gradients, of_experts.gradients),
                 state("optimizer_states", local, sizes.optimizer, of_experts.optimizer),
             ),
-            step_bytes=sizes.step,
+            stepping=optimizer_step(sizes.step),
             beside_bytes=beside,
             padding_bytes=bucket_padding(local, sharding),
             experts=model.expert > 0,
         )
 
-    return list(map(held, placed.contents))
+    each = {contents: held(contents) for contents in placed.distinct}
+    return [each[contents] for contents in placed.contents]
 
 
 def _standing(
     placed: Placed, ledger: MegatronLedger, compute_capability: str, m: int
 ) -> list[Buffers]:
-    @cache
     def standing(contents: tuple[Content, ...]) -> Buffers:
         return standing_buffers(
             ledger.gemm_shapes(contents),
@@ -213,7 +225,8 @@ def _standing(
             m=m,
         )
 
-    return list(map(standing, placed.contents))
+    each = {contents: standing(contents) for contents in placed.distinct}
+    return [each[contents] for contents in placed.contents]
 
 
 class PricedChunks:

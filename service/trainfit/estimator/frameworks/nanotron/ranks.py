@@ -25,7 +25,7 @@ from trainfit.estimator.peak import (
     optimizer_step,
 )
 from trainfit.estimator.placement import Content, Placement, place
-from trainfit.estimator.rank import Rank
+from trainfit.estimator.rank import Rank, Ranks
 from trainfit.estimator.results import Component, ComponentName, Peak
 from trainfit.estimator.schedule import in_flight
 from trainfit.resolve.nanotron.plan import NanotronPlan
@@ -37,8 +37,23 @@ def ranks(
     memo: Memo,
     *,
     activations: bool,
-) -> Iterator[Rank]:
+) -> Ranks:
     """The ranks in order. Without `activations` only model states and standing buffers count."""
+    return memo.within(_of_plan, plan, table, activations)
+
+
+def _of_plan(
+    memo: Memo,
+    plan: NanotronPlan,
+    table: ParameterTable,
+    activations: bool,
+) -> Ranks:
+    return Ranks(_ranks(plan, table, memo, activations=activations))
+
+
+def _ranks(
+    plan: NanotronPlan, table: ParameterTable, memo: Memo, *, activations: bool
+) -> Iterator[Rank]:
     ledger = memo(NanotronLedger, plan)
     running = cache(lambda content: activations_of(ledger, content))
     held = cache(lambda content: _held(content, ledger, table))

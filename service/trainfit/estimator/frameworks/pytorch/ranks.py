@@ -21,7 +21,7 @@ from trainfit.estimator.frameworks.pytorch.step import Live, Step, optimizer_ste
 from trainfit.estimator.local_parameters import ChunkParameters, ParameterTable
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, Placement, place
-from trainfit.estimator.rank import Rank
+from trainfit.estimator.rank import Rank, Ranks
 from trainfit.estimator.results import Component, ComponentName
 from trainfit.resolve.pytorch.plan import PytorchPlan
 
@@ -40,10 +40,23 @@ class Held(NamedTuple):
     buffers: int
 
 
-def ranks(
+def ranks(plan: PytorchPlan, table: ParameterTable, memo: Memo, *, activations: bool) -> Ranks:
+    """The ranks in order. Without `activations` only model states and standing buffers count."""
+    return memo.within(_of_plan, plan, table, activations)
+
+
+def _of_plan(
+    memo: Memo,
+    plan: PytorchPlan,
+    table: ParameterTable,
+    activations: bool,
+) -> Ranks:
+    return Ranks(_ranks(plan, table, memo, activations=activations))
+
+
+def _ranks(
     plan: PytorchPlan, table: ParameterTable, memo: Memo, *, activations: bool
 ) -> Iterator[Rank]:
-    """The ranks in order. Without `activations` only model states and standing buffers count."""
     shares = shares_of(plan, table, memo)
     undivided = undivided_shares(plan, table, memo) if shares.partly else shares
     pipeline = PipelinedRanks(shares, memo) if plan.layout.pipeline.pp > 1 else None

@@ -1,0 +1,162 @@
+"""needs(plan) -> Needs: what every pipeline rank of a plan needs, of its estimate the part that
+decides; and what all of it rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainfit.estimator import overhead
+from trainfit.estimator.assumptions import not_followed, warnings_of
+from trainfit.estimator.frameworks.registry import framework_of
+from trainfit.estimator.local_parameters import parameters_of
+from trainfit.estimator.memo import Memo
+from trainfit.estimator.rank import Rank, Ranks
+from trainfit.estimator.results import (
+    Basis,
+    Binding,
+    CacheReleases,
+    DataParallelism,
+    Interval,
+    Needs,
+    StageNeeds,
+)
+from trainfit.resolve.plan import Plan
+from trainfit.specs.calibration import Calibration
+
+if TYPE_CHECKING:
+    from trainfit.estimator.reserved import Replayed
+
+
+def needs(plan: Plan, memo: Memo, *, replay: bool = True) -> Needs:
+    """What every pipeline rank of a plan needs."""
+    ranks = framework_of(plan).ranks(plan, parameters_of(plan, memo), memo, activations=True)
+    stages = stages_of(ranks, plan, memo, replay=replay)
+    warnings = warnings_of(plan, not_followed(plan, memo))
+    return Needs(data_parallelism(plan), stages, binding(stages), warnings)
+
+
+def least_bytes(plan: Plan, memo: Memo) -> Interval:
+    """Bounds that those of the stage that needs most on the device cannot be below: without what
+    the allocator holds beyond the tensors, which is never negative. A plan for which this is too
+    much needs no more of an estimate.
+    """
+    framework, outside = framework_of(plan), outside_of(plan)
+    ranks = framework.ranks(plan, parameters_of(plan, memo), memo, activations=True)
+    stages = memo(_allocated, ranks, framework.stray_permille(plan))
+    return Interval(
+        max([stage.low for stage in stages]) + outside.low,
+        max([stage.expected for stage in stages]) + outside.expected,
+        max([stage.high for stage in stages]) + outside.high,
+    )
+
+
+def data_parallelism(plan: Plan) -> DataParallelism:
+    return DataParallelism(
+        num_gpus=plan.layout.num_gpus,
+        dp=plan.layout.dp,
+        expert_dp=plan.layout.expert_dp,
+        num_microbatches=plan.batch.num_microbatches,
+    )
+
+
+def binding(stages: Sequence[StageNeeds]) -> Binding:
+    """The stage that needs most."""
+    expected = [stage.device_bytes.expected for stage in stages]
+    rank = expected.index(max(expected))
+    stage = stages[rank]
+    return Binding(rank, stage.peak.moment, stage.largest, stage.device_bytes)
+
+
+def stages_of(ranks: Ranks, plan: Plan, memo: Memo, *, replay: bool) -> list[StageNeeds]:
+    """The needs of these ranks of a plan; without `replay` reserved bytes rest on a ratio."""
+    stray = framework_of(plan).stray_permille(plan)
+    replays = memo.within(_replayed, plan, ranks, stray) if replay else NOT_REPLAYED
+    given = ranks, stray, replays, plan.framework.expandable_segments
+    calibration = overhead.calibration_of(plan)
+    stages = memo.within(_stages, *given, calibration, outside_of(plan))
+    if calibration is None:
+        return list(stages)
+    published = memo.within(_stages, *given, None, outside_of(replace(plan, calibration=None)))
+    return [
+        stage._replace(uncalibrated_device_bytes=each.device_bytes)
+        for stage, each in zip(stages, published, strict=True)
+    ]
+
+
+def outside_of(plan: Plan) -> Interval:
+    """What lies outside PyTorch on each card of a plan."""
+    return overhead.context_and_communicators(plan, *links_of(plan))
+
+
+def links_of(plan: Plan) -> tuple[int, Interval]:
+    """How many communicators each card of a plan has, and the bytes of what moves tokens to experts
+    on other ranks.
+    """
+    framework = framework_of(plan)
+    return overhead.communicators(plan, framework.expert_groups(plan)), framework.exchange(plan)
+
+
+class Replays:
+    """What the allocator reserves for the requests of ranks, where they are known."""
+
+    def __init__(self, of: Mapping[int, Replayed]) -> None:
+        self.of = of
+
+
+NOT_REPLAYED = Replays({})
+
+
+def _replayed(memo: Memo, plan: Plan, ranks: Ranks, stray: int) -> Replays:
+    """The allocator is loaded where there are any requests."""
+    traces = framework_of(plan).traces(plan, memo)
+    if not traces:
+        return NOT_REPLAYED
+    from trainfit.estimator.reserved import reservations
+
+    return Replays(reservations(traces, plan, memo(_allocated, ranks, stray)))
+
+
+def _allocated(ranks: Ranks, stray: int) -> tuple[Interval, ...]:
+    """The tensors of ranks, within the bounds of measured runs; towers may need more."""
+    return tuple(
+        [
+            overhead.allocated(
+                sum(rank.tensors), rank.routed, stray, rank.towers, rank.imbalance_permille
+            )
+            for rank in ranks
+        ]
+    )
+
+
+def _stages(
+    memo: Memo,
+    ranks: Ranks,
+    stray: int,
+    replays: Replays,
+    expandable_segments: bool,
+    calibration: Calibration | None,
+    outside: Interval,
+) -> tuple[StageNeeds, ...]:
+    """The tensors of every rank, and what the card holds beyond them."""
+    allocated = memo(_allocated, ranks, stray)
+
+    def stage(number: int, rank: Rank) -> StageNeeds:
+        tensors, replayed = allocated[number], replays.of.get(number)
+        basis: Basis = "ratio"
+        releases: CacheReleases = "none"
+        if replayed is None:
+            slack = overhead.slack(tensors, rank.cached, calibration, expandable_segments)
+        else:
+            slack, basis = replayed.beyond(allocated, number), "replayed"
+            releases = replayed.reservation.releases
+        if rank.pools is not overhead.NOTHING:
+            slack = overhead.added(slack, rank.pools)
+        held = overhead.added(tensors, slack)
+        sizes = (*rank.tensors, slack.expected, outside.expected)
+        device = overhead.added(held, outside)
+        return StageNeeds(rank.peak, sizes, tensors, held, basis, device, releases)
+
+    return tuple([stage(number, rank) for number, rank in enumerate(ranks)])
