@@ -237,3 +237,45 @@ def test_accelerate_reads_its_default_config() -> None:
     found = run({"default_config.yaml": FSDP2}, f"accelerate launch --num_processes 8 {TRAINED}")
     assert found.field(ENGINE) == "fsdp2"
     assert not found.unsupported
+
+
+OWN = (
+    "torchrun --nproc_per_node 8 {} --model_name_or_path meta-llama/Llama-3.1-8B --bf16 True "
+    "--per_device_train_batch_size 2 --max_length 4096 --output_dir out {}"
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "widest", "narrow"),
+    [
+        ("", ("autocast-bf16", None), {"/training/precision": "bf16-pure"}),
+        (
+            "--use_lora True --lora_r 8 --lora_target_modules q_proj",
+            ("autocast-bf16", "fp32"),
+            {"/training/precision": "autocast-bf16", "/training/peft/base_dtype": "bf16"},
+        ),
+    ],
+)
+def test_a_script_of_anothers_loads_weights_in_its_own_way(
+    more: str, widest: tuple[str, str | None], narrow: dict[str, str]
+) -> None:
+    found = read(launch_of(argv=OWN.format("train.py", more).split()))
+    fields = [found.field(each) for each in ("/training/precision", "/training/peft/base_dtype")]
+    assert tuple(fields) == widest
+    (told,) = [each for each in found.account.bounded if each.key == "dtype"]
+    assert {each.pointer: each.value for each in told.within} == narrow
+    assert told.direction == "lowers"
+
+
+@pytest.mark.parametrize(
+    ("script", "more", "version"),
+    [
+        ("train.py", "--torch_dtype bfloat16", None),
+        ("train.py", "", "transformers==4.57.1"),
+        ("run_clm.py", "", None),
+    ],
+)
+def test_what_is_said_of_weights_counts(script: str, more: str, version: str | None) -> None:
+    command = OWN.format(script, more).split()
+    found = read(launch_of(argv=command, framework_version=version))
+    assert not found.left_out

@@ -7,6 +7,7 @@ and utils/fsdp_utils.py).
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from trainfit.launch.effects import Effect
@@ -79,23 +80,44 @@ def _put_widest(
     run: Run, mixed: str, engine: Engine, loading: Setting | None, *, adapters: bool
 ) -> None:
     """A script that does not say how it loads weights has them in fp32 at most. Complains of a
-    checkpoint whose type is not known, and below adapters.
+    checkpoint whose type is not known, and below adapters of a loop that is no Trainer's.
     """
-    if adapters or loading is not None or run.trainer.kind != "script":
+    asks = adapters and run.trainer.kind == "script"
+    if asks or loading is not None or not _loads_in_its_own_way(run):
         need(run.draft, PRECISION, "the data type of the loaded weights is not known", loading)
         return
     if run.draft.overridden(PRECISION) is not None:
         return
-    widest, _ = types_of(mixed, "fp32", engine, adapters=False)
-    narrow, _ = types_of(mixed, "bf16", engine, adapters=False)
-    run.draft.default(PRECISION, widest, "Trainfit: nothing says that weights are narrower")
+    widest, base = types_of(mixed, "fp32", engine, adapters=adapters)
+    narrow, narrow_base = types_of(mixed, "bf16", engine, adapters=adapters)
+    within = {PRECISION: narrow} | ({} if narrow_base is None else {BASE: narrow_base})
+    run.draft.default(PRECISION, widest, UNTOLD)
+    if base is not None:
+        run.draft.default(BASE, base, UNTOLD)
     effect = Effect(
         "the data type of the loaded weights is not known: fp32, or bf16",
         "lowers",
         "transformers' from_pretrained (dtype)",
-        within={PRECISION: narrow},
+        within=within,
     )
     run.draft.leave_out(Setting("dtype", None, run.program.name or "argv", None), effect)
+
+
+UNTOLD = "Trainfit: nothing says that weights are narrower"
+EXAMPLES = re.compile(r"(.*[./])?run_\w+(\.py)?")
+"""Scripts of transformers' own, which load weights as from_pretrained does by itself."""
+
+
+def _loads_in_its_own_way(run: Run) -> bool:
+    """Whether a script of another's makes the model, of which only the arguments are known; a
+    release that is named is what it is taken for.
+    """
+    if run.trainer.kind == "script":
+        return True
+    name = run.program.name or ""
+    known = run.known or EXAMPLES.fullmatch(name) is not None
+    of_another = run.trainer.kind == "trainer" and run.program.is_python and not known
+    return of_another and run.releases.named("transformers") is None
 
 
 def _put(run: Run, pointer: str, value: Any, *settings: Setting | None) -> None:
@@ -185,7 +207,7 @@ def _weights(run: Run) -> Weights:
             assert given is not None
             run.draft.complain(given, f"{name!r} is no data type of weights")
         return DTYPES.get(name, "fp32"), given
-    if not name and run.trainer.kind == "script":
+    if not name and _loads_in_its_own_way(run):
         return None, None
     if not name and _loads_fp32(run):
         return "fp32", None

@@ -196,6 +196,7 @@ def gathered(
         Source(accelerate, draft),
         None if deepspeed is None else Source(deepspeed, draft),
         Releases(known, draft.fork, () if of_its_own else libraries),
+        known=script is not None,
     )
 
 

@@ -56,6 +56,8 @@ class Run:
     releases: Releases
     mixed: tuple[str, Setting | None] | None = None
     """The mixed precision of a tool that has switches of its own, and what says so."""
+    known: bool = False
+    """Whether its script is one whose source is known."""
 
 
 def is_trl(run: Run) -> bool:
