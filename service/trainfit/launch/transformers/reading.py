@@ -45,10 +45,11 @@ from trainfit.launch.transformers.files import leave_out_unnamed, sent_files
 from trainfit.launch.transformers.images import put_images
 from trainfit.launch.transformers.keys import DECIDING as ARGUMENTS
 from trainfit.launch.transformers.keys import RENAMED
+from trainfit.launch.transformers.policy import as_packed
 from trainfit.launch.transformers.precision import put_precision
 from trainfit.launch.transformers.releases import Releases
 from trainfit.launch.transformers.run import Run, Trainer, need, of_trl
-from trainfit.launch.transformers.scripts import alone, script_of, translated
+from trainfit.launch.transformers.scripts import ranked, script_of, translated
 from trainfit.launch.transformers.source import Source
 from trainfit.launch.transformers.step import RECOMPUTE, put_step
 from trainfit.launch.transformers.towers import has_switches, put_towers
@@ -150,7 +151,8 @@ def gathered(
         told = arguments.get(script.loop or "", program_itself)
         arguments = translated(script, arguments, draft)
         trainer = Trainer(script.kind, told)
-        program, beside = alone(script, program, draft), script.beside
+        program, beside = ranked(script, program, arguments, draft), script.beside
+        arguments = as_packed(arguments, draft) if script.kind == "policy" else arguments
     accelerate = launched(program, draft)
     for key in [key for key in arguments if key.startswith(LAUNCHER)]:
         accelerate[key.removeprefix(LAUNCHER)] = arguments.pop(key)

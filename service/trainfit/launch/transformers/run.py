@@ -24,12 +24,14 @@ Kind = Literal[
     "own_kto",
     "alone",
     "rewards",
+    "policy",
     "other",
     "script",
 ]
 """Whose loop trains: Trainer's own, one of TRL's (CPO is as ORPO), another of its kind, or that of
 a script: of pairs beside a reference model, which is its own base where it adapts one
-(`own_pairs`), of single samples beside one (`own_kto`), of pairs `alone`, or of rewards.
+(`own_pairs`), of single samples beside one (`own_kto`), of pairs `alone`, of rewards, or of
+a `policy` that another engine generates with.
 """
 
 IN_PAIRS: tuple[Kind, ...] = ("dpo", "orpo", "reward", "pairs", "own_pairs", "alone", "rewards")

@@ -7,7 +7,8 @@ memory, `defaults` the values of what is not given, `effects` what is bounded of
 besides, `kind` its loop, where that is not Trainer's, and `loop` the argument that says which.
 `configs` are DeepSpeed's that come with it,
 by their paths. `alone` is the variable without which one process runs, which lays its model over
-all cards that it sees. `variants` are other scripts with the same arguments, by what differs. An
+all cards that it sees. `ranks` are arguments whose product is the number of GPUs. `variants` are
+other scripts with the same arguments, by what differs. An
 argument that begins with `accelerate.` is one of accelerate's launcher.
 """
 
@@ -55,6 +56,7 @@ class Script:
     when: Mapping[str, str] = field(default_factory=dict)
     loop: str | None = None
     alone: str | None = None
+    ranks: tuple[str, ...] = ()
 
     @property
     def beside(self) -> Beside:
@@ -93,8 +95,15 @@ LAID_OVER = (
 )
 
 
-def alone(script: Script, program: Program, draft: Draft) -> Program:
-    """The program on one card, where its script starts one process."""
+def ranked(script: Script, program: Program, arguments: Arguments, draft: Draft) -> Program:
+    """The program on as many GPUs as its arguments say, or on one, where its script starts one
+    process.
+    """
+    counts = tuple([arguments.pop(name) for name in script.ranks if name in arguments])
+    return replace(program, num_gpus=counts) if counts else _alone(script, program, draft)
+
+
+def _alone(script: Script, program: Program, draft: Draft) -> Program:
     if script.alone is None or program.num_gpus:
         return program
     nodes = program.environment.get("NNODES")

@@ -12,6 +12,7 @@ from trainfit.launch.effects import HELD_MORE, SHARING, Effect, preference, refe
 from trainfit.launch.keys import Keys, table_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
+from trainfit.launch.transformers import policy
 from trainfit.launch.transformers.grpo import put_beside
 from trainfit.launch.transformers.rewards import one_value
 from trainfit.launch.transformers.run import Kind, Run, Trainer
@@ -146,6 +147,8 @@ def check_trainer(run: Run, *, adapters: bool) -> None:
         run.draft.leave_out(named, effect)
     if kind in HEADS and named is not None:
         run.draft.leave_out(named, one_value(run.draft, HEADS[kind]))
+    if kind == "policy" and named is not None:
+        policy.put_beside(run, named)
     if kind == "grpo" and named is not None:
         put_beside(run, named, adapters=adapters)
     if kind in ("other", "dpo") and named is not None:

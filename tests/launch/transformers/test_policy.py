@@ -1,0 +1,100 @@
+"""OpenRLHF's loop over Ray: the policy, and what shares its cards."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.launches import Read, launch_of, read
+from tests.launch.mutations import check_every_key
+from trainfit.specs.job import Job
+
+OLDER = (
+    "ray job submit --address=http://127.0.0.1:8265 -- python3 -m openrlhf.cli.train_ppo_ray "
+    "--actor_num_nodes 2 --actor_num_gpus_per_node 4 --ref_num_nodes 1 --ref_num_gpus_per_node 4 "
+    "--vllm_num_engines 2 --pretrain meta-llama/Llama-3.1-8B --micro_train_batch_size 8 "
+    "--train_batch_size 128 --rollout_batch_size 1024 --prompt_max_len 1024 "
+    "--generate_max_len 2048 --zero_stage 3 --bf16 --flash_attn --gradient_checkpointing "
+    "--advantage_estimator rloo --remote_rm_url http://localhost:5000 --packing_samples "
+)
+NEWER = (
+    "python3 -m openrlhf.cli.train_ppo_ray --actor.num_gpus_per_node 8 --vllm.num_engines 4 "
+    "--train.colocate_all --vllm.enable_sleep --ds.enable_sleep --ds.zero_stage 3 "
+    "--actor.model_name_or_path meta-llama/Llama-3.1-8B --train.batch_size 128 --data.max_len 2048 "
+    "--ds.param_dtype bf16 --actor.gradient_checkpointing_enable "
+    "--algo.advantage.estimator group_norm --reward.remote_url reward.py "
+)
+
+
+def of(command: str) -> Read:
+    return read(launch_of({"run.sh": command}))
+
+
+def test_a_policy_is_a_step_on_prompts_and_answers() -> None:
+    found = of(OLDER)
+    fields = {
+        name: value
+        for name, value in found.fields().items()
+        if name.startswith(("/parallelism", "/training", "/framework/data"))
+    }
+    assert fields == {
+        "/framework/data_parallel_engine": "deepspeed",
+        "/parallelism/num_gpus": 8,
+        "/parallelism/data_parallel_sharding_strategy": "optim_grads_params",
+        "/training/micro_batch_size": 8,
+        "/training/num_microbatches": 2,
+        "/training/seq_length": 3072,
+        "/training/optimizer/name": "adam",
+        "/training/optimizer/implementation": "fused",
+        "/training/recompute/granularity": "full",
+        "/training/attention/backend": "flash",
+        "/training/precision": "bf16",
+    }
+    # The engine and the reference have cards of their own.
+    assert [each.direction for each in found.account.bounded] == ["lowers"]
+    assert not found.unsupported
+    Job.model_validate(found.job)
+
+
+def test_what_shares_the_cards_is_bounded() -> None:
+    bounded = {each.key: each.bytes for each in of(NEWER).account.bounded}
+    # two bytes of 8.03 billion weights over 8 ranks, and an engine that sleeps
+    assert bounded["openrlhf.cli.train_ppo_ray"] == pytest.approx(2 * 8.03e9 / 8, rel=0.02)
+    assert bounded["vllm.num_engines"] == 8 * 2**30
+    without = of(f"{NEWER} --algo.kl.init_coef 0")
+    assert "openrlhf.cli.train_ppo_ray" not in without.bounded
+    assert of(f"{NEWER} --ref.offload").bounded == without.bounded
+    assert not without.unsupported
+
+
+@pytest.mark.parametrize(
+    ("replaced", "by", "key"),
+    [
+        ("--vllm.enable_sleep", "", "vllm.num_engines"),
+        ("--vllm.num_engines 4", "", "openrlhf.cli.train_ppo_ray"),
+        ("estimator group_norm", "estimator gae", "algo.advantage.estimator"),
+        (
+            "--reward.remote_url reward.py",
+            "--reward.model_name_or_path a/b",
+            "reward.model_name_or_path",
+        ),
+        ("--train.batch_size", "--train.enable_ema --train.batch_size", "train.enable_ema"),
+    ],
+)
+def test_what_else_lies_beside_is_not_modelled(replaced: str, by: str, key: str) -> None:
+    assert of(NEWER.replace(replaced, by)).unsupported == {key}
+
+
+def test_a_micro_batch_of_a_dynamic_size_is_one_of_its_tokens() -> None:
+    dynamic = "--train.dynamic_batch_enable --train.micro_batch_size 4 --train.max_tokens_per_gpu"
+    for tokens, length in ((16384, 16384), (1024, 2048)):
+        found = of(f"{NEWER} {dynamic} {tokens}")
+        assert found.field("/training/seq_length") == length
+        assert found.field("/training/micro_batch_size") == 1
+        assert not found.unsupported
+    still = of(f"{NEWER} --train.micro_batch_size 4 --train.max_tokens_per_gpu 16384")
+    assert still.field("/training/seq_length") == 2048
+
+
+@pytest.mark.parametrize("command", [OLDER.partition("-- ")[2], NEWER])
+def test_no_key_goes_unnoticed(command: str) -> None:
+    assert check_every_key(launch_of(argv=command.split())) > 3
