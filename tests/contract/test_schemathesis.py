@@ -8,7 +8,9 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.serving import Service, running_service
 from tools.openapi import DOCUMENT
+from trainfit.api.examples import LAUNCH_EXAMPLES, RECONCILE_EXAMPLES
 
 CHECKS = (
     "not_a_server_error",
@@ -24,9 +27,10 @@ CHECKS = (
     "response_headers_conformance",
     "response_schema_conformance",
 )
+OPENAPI: dict[str, Any] = json.loads(DOCUMENT.read_text())
 OPERATIONS = {
     operation["operationId"]: "requestBody" in operation
-    for path in json.loads(DOCUMENT.read_text())["paths"].values()
+    for path in OPENAPI["paths"].values()
     for operation in path.values()
 }
 """Whether each takes a body."""
@@ -35,6 +39,11 @@ READ_A_JOB = {
     *("trace", "traceSnapshot"),
 }
 """Read the same job as `estimate`, where each of its fields is given each kind of wrong value."""
+JOB = {*OPENAPI["components"]["schemas"]["Job"]["properties"], "launch"}
+READ_MORE = {"reconcile": JOB, "fitCalibration": {*JOB, "run"}}
+"""Read a job as well, and of the second a run as the first: each of their other fields is given
+each kind of wrong value beside ones that are right.
+"""
 CASES = 60
 """At least so many are sent where there is a body, which can be wrong in more ways than these."""
 
@@ -49,23 +58,48 @@ def service() -> Iterator[Service]:
 def test_nothing_is_answered_with_a_fault_or_an_undocumented_status(
     service: Service, operation: str, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{service.url}/openapi.json"]
+    if operation in READ_MORE:
+        document = tmp_path / "openapi.json"
+        document.write_text(json.dumps(with_right(READ_MORE[operation])))
+        send(service, operation, "coverage", str(document), tmp_path)
+    without = operation in READ_A_JOB or operation in READ_MORE
+    phases = "examples,fuzzing" if without else "examples,coverage,fuzzing"
+    send(service, operation, phases, f"{service.url}/openapi.json", tmp_path)
+    answered = statuses(service, operation)
+    assert answered["200"]
+    assert not [status for status in answered if status.startswith("5")]
+    if OPERATIONS[operation]:
+        assert answered.total() >= CASES
+
+
+def send(service: Service, operation: str, phases: str, document: str, folder: Path) -> None:
+    """Send what a document has of an operation, and much that it has not."""
+    command = [sys.executable, "-m", "schemathesis.cli", "run", document, "--url", service.url]
     command += ["--include-operation-id", operation]
-    phases = "examples,fuzzing" if operation in READ_A_JOB else "examples,coverage,fuzzing"
     command += ["--phases", phases, "--checks", ",".join(CHECKS)]
     command += ["--max-examples", "60", "--seed", "1", "--no-color"]
     # Each test begins anew, and a request looks through all variables for those of a proxy.
     command += ["--generation-database", "none"]
     environment = {"PATH": os.environ["PATH"]}
     result = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+        command, capture_output=True, text=True, check=False, cwd=folder, env=environment
     )
     assert result.returncode == 0, result.stdout + result.stderr
-    answered = statuses(service, operation)
-    assert answered["200"]
-    assert not [status for status in answered if status.startswith("5")]
-    if OPERATIONS[operation]:
-        assert answered.total() >= CASES
+
+
+def with_right(names: set[str]) -> dict[str, Any]:
+    """The document, where a run that is reconciled has these fields as in an example, or not."""
+    document = deepcopy(OPENAPI)
+    schemas = document["components"]["schemas"]
+    right = {
+        "framework": {"name": "megatron"},
+        "launch": LAUNCH_EXAMPLES["megatron"]["value"],
+        **RECONCILE_EXAMPLES["megatron"]["value"],
+    }
+    for schema in (schemas["ReconcileQuestion"], schemas["LaunchedReconcile"]):
+        for name in names & schema["properties"].keys():
+            schema["properties"][name] = {"enum": [right.get(name)]}
+    return document
 
 
 def statuses(service: Service, operation: str) -> Counter[str]:

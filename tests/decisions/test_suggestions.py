@@ -37,10 +37,23 @@ def questions(draw: st.DrawFn) -> FitCheckRequest:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(questions())
-def test_a_suggestion_saves_to_the_byte_what_it_promises(request_: FitCheckRequest) -> None:
-    before = checked(request_)
+def test_suggestions_are_sorted_save_what_they_promise_and_take_few_prices(
+    request_: FitCheckRequest,
+) -> None:
+    """To the byte, where what they propose is asked again."""
+    calls = 0
+
+    def counted(job: Job) -> Estimate:
+        nonlocal calls
+        calls += 1
+        return price(job)
+
+    before = fit_check(request_, counted)
+    assert calls <= MOST_ESTIMATES
+    ranks = [RANK[suggestion.verdict] for suggestion in before.suggestions]
+    assert ranks == sorted(ranks)
     assert before.binding is not None
     assert before.suggestions
     again = request_.model_copy(update={"suggest": False})
@@ -51,22 +64,6 @@ def test_a_suggestion_saves_to_the_byte_what_it_promises(request_: FitCheckReque
         assert saved == suggestion.saves_bytes > 0
         assert after.verdict == suggestion.verdict
         assert suggestion.cost
-
-
-@settings(max_examples=25)
-@given(questions())
-def test_suggestions_are_sorted_and_few_jobs_are_priced(request_: FitCheckRequest) -> None:
-    calls = 0
-
-    def counted(job: Job) -> Estimate:
-        nonlocal calls
-        calls += 1
-        return price(job)
-
-    answer = fit_check(request_, counted)
-    ranks = [RANK[suggestion.verdict] for suggestion in answer.suggestions]
-    assert ranks == sorted(ranks)
-    assert calls <= MOST_ESTIMATES
 
 
 def test_one_change_that_makes_it_fit_comes_first() -> None:

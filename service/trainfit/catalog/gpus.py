@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -134,11 +134,13 @@ def _gpus_by_key() -> dict[str, Gpu]:
     return {spelling_key(name): gpu for gpu in gpus() for name in (gpu.name, *gpu.aliases)}
 
 
-def _near(key: str) -> list[Gpu]:
+@lru_cache(maxsize=256)
+def _near(key: str) -> tuple[Gpu, ...]:
+    """The cards whose names are like this one, which takes longer than an estimate."""
     by_key = _gpus_by_key()
     near = [known for known in by_key if key and known.startswith(key)]
     near += get_close_matches(key, by_key, n=_MATCHES_OFFERED)
-    return list({by_key[known].name: by_key[known] for known in near}.values())
+    return tuple({by_key[known].name: by_key[known] for known in near}.values())
 
 
 def _mig(family: dict[str, Any]) -> Mig:

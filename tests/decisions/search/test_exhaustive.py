@@ -25,12 +25,12 @@ SMALL = {
     "num_key_value_heads": 8,
     "vocab_size": 128256,
 }
+EXPERTS = SMALL | {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
 SPACES: dict[str, dict[str, Any]] = {
     "dense, megatron": {"parallelism": {"num_gpus": 8}},
     "experts, megatron": {
-        "model": {"hf_id": "mistralai/Mixtral-8x7B-v0.1"},
+        "model": {"hf_config": EXPERTS},
         "parallelism": {"num_gpus": 16, "cp": 1, "etp": 1},
-        "gpu": "H100-80GB",
     },
     "latent attention, megatron": {
         "model": {"hf_id": "deepseek-ai/DeepSeek-V2-Lite"},
