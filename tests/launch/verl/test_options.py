@@ -177,8 +177,8 @@ def test_what_is_not_known_is_refused(words: tuple[str, ...], message: str) -> N
 
 
 def test_another_trainer_is_refused() -> None:
-    with pytest.raises(LaunchError, match="verl's trainer fsdp_sft_trainer is not read"):
-        read(launch_of(argv=["verl.trainer.fsdp_sft_trainer"]))
+    with pytest.raises(LaunchError, match="verl's trainer main_generation is not read"):
+        read(launch_of(argv=["verl.trainer.main_generation"]))
 
 
 def test_groups_of_ranks_hold_a_copy_each() -> None:

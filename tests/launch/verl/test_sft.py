@@ -64,3 +64,66 @@ def test_micro_batches_of_samples_are_as_long_as_the_longest() -> None:
 def test_other_engines_are_refused(engine: str) -> None:
     with pytest.raises(LaunchError, match=engine):
         trained(f"engine={engine}")
+
+
+OLDER = (
+    "torchrun --standalone --nnodes=1 --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer "
+    "data.train_files=train.parquet data.prompt_key=question +data.prompt_dict_keys=['question'] "
+    "model.partial_pretrain=Qwen/Qwen3-8B optim.lr=1e-4 trainer.total_epochs=1 "
+)
+
+
+def older(words: str = "") -> Read:
+    return read(launch_of(argv=(OLDER + words).split()))
+
+
+def test_the_trainer_before_it_pads_and_copies_logits() -> None:
+    """sft_trainer.yaml, fsdp_sft_trainer.py at v0.7.0."""
+    found = older()
+    fields = {name: value for name, value in found.fields().items() if name != "/model"}
+    assert fields == {
+        "/framework/name": "transformers",
+        "/framework/data_parallel_engine": "fsdp2",
+        "/framework/sync_each_micro_batch": True,
+        "/framework/expandable_segments": False,
+        "/parallelism/num_gpus": 8,
+        "/parallelism/data_parallel_sharding_strategy": "optim_grads_params",
+        "/training/micro_batch_size": 4,
+        "/training/seq_length": 1024,
+        # 256 samples over 8 ranks, 4 in a micro-batch
+        "/training/num_microbatches": 8,
+        "/training/precision/params": "fp32",
+        "/training/precision/compute": "bf16",
+        "/training/precision/gradients": "fp32",
+        "/training/optimizer/implementation": "foreach",
+        "/training/recompute/granularity": "full",
+        "/training/loss/shifted": "logits",
+    }
+    bounded = {each.key: (each.direction, each.within[0].value) for each in found.account.bounded}
+    assert bounded == {"model.strategy": ("either", "fsdp1"), "shift_logits": ("lowers", "labels")}
+    assert not found.unsupported
+    told = older("model.strategy=fsdp data.micro_batch_size_per_gpu=2 data.max_length=4096")
+    assert told.field("/framework/data_parallel_engine") == "fsdp1"
+    assert told.field("/training/num_microbatches") == 16
+    assert told.bounded == {"shift_logits"}
+
+
+def test_its_ranks_share_a_sequence_without_padding() -> None:
+    found = older("ulysses_sequence_parallel_size=2 use_remove_padding=true model.strategy=fsdp")
+    assert found.field("/parallelism/cp") == 2
+    assert found.field("/training/loss/shifted") is None
+    assert not found.left_out
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "left"),
+    [
+        ("model.use_liger=True", "model.use_liger", "bounded"),
+        ("data.micro_batch_size=8", "data.micro_batch_size", "unsupported"),
+        ("model.fsdp_config.cpu_offload=True", "model.fsdp_config.cpu_offload", "unsupported"),
+        ("model.fsdp_config.wrap_policy.min_num_params=1", "wrap_policy", "unsupported"),
+    ],
+)
+def test_what_the_older_one_does_besides(words: str, key: str, left: str) -> None:
+    found = older(words)
+    assert any(key in each for each in getattr(found, left))

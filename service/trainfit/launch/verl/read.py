@@ -34,7 +34,7 @@ from trainfit.launch.verl.keys import (
 )
 from trainfit.specs.launch import LaunchFile
 
-TRAINER = re.compile(r"(.*[./])?verl[./]trainer[./](?P<name>\w+?)(\.py)?|main_ppo\.py")
+TRAINER = re.compile(r"(.*[./])?verl[./]trainer[./](?P<name>\w+?)(\.py)?|main_ppo(\.py)?")
 PPO = "main_ppo"
 SECTION = "actor_rollout_ref"
 ENGINE = "model_engine"
@@ -58,8 +58,9 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     trainer = _trainer(program)
     file, words, named = _config(program)
     settings = _settings(file, list(assignments(words)), draft)
-    if trainer == sft.TRAINER:
-        _read_fsdp(sft.as_actor(settings, program, draft), program, draft, release, alone=True)
+    if trainer in sft.TRAINERS:
+        actor = sft.as_actor(settings, program, draft, trainer)
+        _read_fsdp(actor, program, draft, release, alone=trainer)
         return
     chosen = _engine(settings) or settings.get(f"{ACTOR}.strategy", named)
     if chosen is not None and (chosen is named or chosen.value == "megatron"):
@@ -85,9 +86,9 @@ def _read_fsdp(
     draft: Draft,
     release: str,
     *,
-    alone: bool = False,
+    alone: str | None = None,
 ) -> None:
-    """The actor under FSDP, or with `alone` what is trained as it is with nothing beside it."""
+    """The actor under FSDP, or what a trainer that is `alone` trains as it, with nothing beside."""
     reading = Reading(settings, draft, values_of(settings))
     reading.get(ENGINE)
     whose = f"verl {release}"
@@ -100,7 +101,10 @@ def _read_fsdp(
     _precision(reading, draft, whose)
     _optimizer(reading, draft)
     _recompute(reading, draft, whose)
-    _loss(reading, draft, release)
+    if alone == sft.OLDER:
+        sft.put_older_loss(reading, draft)
+    else:
+        _loss(reading, draft, release)
     if not alone:
         leave_out_beside(reading, draft)
     _segments(program, draft)
@@ -164,8 +168,9 @@ def _trainer(program: Program) -> str:
     """The trainer that is started; of files alone that of PPO. Raises LaunchError for another."""
     found = TRAINER.fullmatch(program.name) if program.name is not None else None
     name = (found["name"] if found is not None else None) or PPO
-    if name not in (PPO, sft.TRAINER):
-        message = f"verl's trainer {name} is not read; {PPO} and {sft.TRAINER} are"
+    if name not in (PPO, *sft.TRAINERS):
+        read = f"{PPO}, {' and '.join(sft.TRAINERS)}"
+        message = f"verl's trainer {name} is not read; {read} are"
         raise LaunchError(Complaint(message))
     return name
 
