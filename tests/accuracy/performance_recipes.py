@@ -12,7 +12,7 @@ from typing import Any
 from tests.accuracy.outcomes import UnusableRowError
 from trainfit.decisions.patch import apply, patch
 from trainfit.specs.job import Job
-from trainfit.specs.training import Precision
+from trainfit.specs.precision import Precision
 
 Row = dict[str, Any]
 

@@ -16,7 +16,7 @@ from tests.accuracy.outcomes import Speed
 from tests.accuracy.performance_recipes import completed
 from tests.accuracy.published_runs import precision_of
 from tests.accuracy.schemas import outcomes_of_row
-from trainfit.specs.training import Precision
+from trainfit.specs.precision import Precision
 
 Row = dict[str, Any]
 

@@ -22,16 +22,13 @@ from trainfit.specs.framework import DeepSpeed, Framework, FrameworkName
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import Parallelism
 from trainfit.specs.part import Part
+from trainfit.specs.peft import Lora, PrefixTuning, PromptTuning, PTuning
 from trainfit.specs.training import (
     AttentionOptions,
-    Lora,
     Loss,
     MoeOptions,
     MtpOptions,
     Optimizer,
-    PrefixTuning,
-    PromptTuning,
-    PTuning,
     Recompute,
     Training,
 )

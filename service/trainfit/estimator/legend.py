@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Size
 from trainfit.resolve.pytorch.plan import Adapters, PytorchPlan
-from trainfit.specs.training import AdaptedPart
+from trainfit.specs.peft import AdaptedPart
 
 
 @dataclass(frozen=True, slots=True)

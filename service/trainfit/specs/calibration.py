@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from trainfit.specs.framework import FrameworkName
 from trainfit.specs.part import Bytes, Count, Part
-from trainfit.specs.training import Fp8Recipe
+from trainfit.specs.precision import Fp8Recipe
 
 MAX_LAYOUTS = 64
 

@@ -36,3 +36,7 @@ Width = Annotated[int, Field(ge=1, le=4_194_304)]
 
 Dimension = Annotated[int, Field(ge=1, le=2**40)]
 """One dimension of a weight, or a number of parameters given as one dimension."""
+
+Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+
+LayerCount = Annotated[int, Field(ge=0, le=2048)]

@@ -20,19 +20,17 @@ from trainfit.specs.honoured import (
 )
 from trainfit.specs.optimizers import OPTIMIZERS, Implementation, OptimizerName
 from trainfit.specs.parallelism import NOT_IN_NANOTRON
-from trainfit.specs.part import Count, Part
+from trainfit.specs.part import LayerCount, Part, Probability
+from trainfit.specs.peft import Names, Peft
+from trainfit.specs.precision import Dtype, Precision, PrecisionPreset
 
-Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
-PrecisionPreset = Literal["bf16", "bf16-pure", "fp16", "fp32", "autocast-bf16", "fp8"]
 Dispatcher = Literal["alltoall", "allgather", "flex"]
 FlexBackend = Literal["deepep", "hybridep"]
 AttentionBackend = Literal["auto", "flash", "fused", "unfused", "eager", "sdpa"]
-LayerCount = Annotated[int, Field(ge=0, le=2048)]
 TokenCount = Annotated[int, Field(ge=1, le=16_777_216)]
 SmCount = Annotated[int, Field(ge=2, le=256, multiple_of=2)]
 CapacityFactor = Annotated[float, Field(gt=0.0, le=1024.0)]
 Shifted = Literal["labels", "logits", "fp32_logits"]
-Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 OffloadModule = Literal[
     "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
 ]
@@ -40,8 +38,6 @@ OffloadModules = Annotated[tuple[OffloadModule, ...], Field(strict=False, max_le
 RecomputeModule = Literal[
     "core_attn", "mlp", "moe", "shared_experts", "layernorm", "moe_act", "mla_up_proj"
 ]
-
-
 BACKENDS: Mapping[str, Frameworks] = {
     **dict.fromkeys(("fused", "unfused"), MEGATRON),
     **dict.fromkeys(("eager", "sdpa"), PYTORCH),
@@ -51,62 +47,6 @@ LOSSES: Mapping[str, Frameworks] = {
     **dict.fromkeys(("native_fused", "te_fused"), MEGATRON),
     **dict.fromkeys(("fused", "liger", "cut", "chunked", "chunked_nll"), PYTORCH),
 }
-
-
-Fp8Recipe = Literal["delayed", "tensorwise", "rowwise", "blockwise", "mxfp8"]
-Fp4Recipe = Literal["nvfp4"]
-ONLY_MEGATRON = (
-    "fp4_recipe",
-    "fp4_param_gather",
-    "reuse_grad_buf_for_mxfp8_param_ag",
-    "fp8_dot_product_attention",
-    "fp8_output_proj",
-    "num_layers_at_start_in_bf16",
-    "num_layers_at_end_in_bf16",
-)
-"""Fields of a precision that Megatron alone has."""
-
-
-class Precision(Part):
-    """Data types of the states of a parameter and of the arithmetic on it."""
-
-    params: Dtype = Field("bf16", description="Weights that forward and backward read.")
-    compute: Dtype = Field("bf16", description="Activations.")
-    gradients: Dtype = Field("fp32", description="Main gradients, in which they accumulate.")
-    main_params: Dtype = Field("fp32", description="Master weights of the optimizer.")
-    fp8_recipe: Fp8Recipe | None = Field(
-        None, description="How linears multiply in fp8. Unset: they do not."
-    )
-    fp8_param_gather: bool = Field(
-        False, description="Keep and gather the weights of linears in fp8 only."
-    )
-    fp4_recipe: Fp4Recipe | None = Field(
-        None,
-        description="Megatron: how linears multiply in fp4, in place of fp8. Unset: they do not.",
-    )
-    fp4_param_gather: bool = Field(
-        False, description="Megatron: keep and gather the weights of linears in fp4 only."
-    )
-    reuse_grad_buf_for_mxfp8_param_ag: bool = Field(
-        True,
-        description="Megatron, mxfp8 with fp8_param_gather: gather weights into the buffer of "
-        "gradients; else there is one of bf16 beside it.",
-    )
-    fp8_dot_product_attention: bool = Field(
-        False,
-        description="Megatron: the kernel of attention reads fp8 too, and keeps what it reads so.",
-    )
-    fp8_output_proj: bool = Field(
-        False, description="Megatron, mxfp8: the output layer multiplies in fp8 as linears do."
-    )
-    num_layers_at_start_in_bf16: LayerCount = Field(
-        0,
-        description="Megatron: so many first layers multiply as wide as their activations are, and "
-        "keep their weights so (--first-last-layers-bf16).",
-    )
-    num_layers_at_end_in_bf16: LayerCount = Field(
-        0, description="Megatron: the same of so many last layers."
-    )
 
 
 class Optimizer(Part):
@@ -337,104 +277,7 @@ class MtpOptions(Part):
     )
 
 
-Names = Annotated[tuple[str, ...], Field(strict=False, max_length=256)]
-
-
-BaseDtype = Literal["fp32", "bf16", "fp16"]
-
-
-class FrozenBase(Part):
-    """Weights that are not trained, below what is."""
-
-    quantization: Literal["nf4", "int8"] | None = Field(
-        None, description="How the frozen matrices are stored. Unset: as the other parameters."
-    )
-    double_quantization: bool = Field(
-        False, description="nf4: quantise the scales too (bnb_4bit_use_double_quant)."
-    )
-    quantize_experts: bool = Field(
-        False,
-        description="Quantise the experts' matrices with the others, as transformers before 5.0 "
-        "had it. Since then they are stacked parameters, which bitsandbytes leaves as they are "
-        "unless set otherwise (axolotl's quantize_moe_experts).",
-    )
-    base_dtype: BaseDtype | None = Field(
-        None,
-        description="Under mixed precision: frozen weights that are not quantised. Unset: bf16 "
-        "under autocast, as transformers loads most checkpoints; under FSDP and beside quantised "
-        "ones fp32, as PEFT's prepare_model_for_kbit_training leaves them.",
-    )
-
-
-AdaptedPart = Literal["qkv", "o", "mlp"]
-"""Products of a layer that may run with their adapters as one function."""
-
-
-class Lora(FrozenBase):
-    """Adapters of low rank beside the linears."""
-
-    method: Literal["lora"] = Field(..., description="What is trained in place of the weights.")
-    r: Count = Field(8, description="Rank of the adapters.")
-    target_modules: Literal["all-linear"] | Names = Field(
-        "all-linear",
-        description="Linears that get an adapter, by name: under Megatron linear_qkv, linear_proj, "
-        "linear_fc1 and linear_fc2, say. Routed experts of a rank share theirs there.",
-    )
-    modules_to_save: Names = Field((), description="Modules that are trained as a whole, by name.")
-    dropout: Probability = Field(0.0, description="Dropout of the adapters' inputs.")
-    adapter_dtype: Literal["fp32", "bf16"] | None = Field(
-        None, description="Unset: fp32, as PEFT casts adapters of a bf16 model."
-    )
-    fused: Annotated[tuple[AdaptedPart, ...], Field(strict=False, max_length=3)] = Field(
-        (),
-        description="Products of a layer that run with their adapters as one function, which keeps "
-        "what it reads and makes the rest again: axolotl's lora_qkv_kernel, lora_o_kernel and "
-        "lora_mlp_kernel.",
-    )
-
-
-class PromptTuning(FrozenBase):
-    """Embeddings of virtual tokens before every sample."""
-
-    method: Literal["prompt_tuning"]
-    num_virtual_tokens: Count = Field(
-        ..., description="Tokens before each sample, beside those of seq_length."
-    )
-
-
-class PTuning(FrozenBase):
-    """Embeddings of virtual tokens before every sample, made by an encoder."""
-
-    method: Literal["p_tuning"]
-    num_virtual_tokens: Count = Field(..., description="Tokens before each sample.")
-    encoder_reparameterization_type: Literal["MLP", "LSTM"] = Field(
-        "MLP", description="p_tuning: what makes the embeddings."
-    )
-    encoder_hidden_size: Count | None = Field(
-        None, description="Width of the encoder. Unset: as wide as what it makes."
-    )
-    encoder_num_layers: Annotated[int, Field(ge=1, le=64)] = Field(
-        2, description="p_tuning: layers of the LSTM."
-    )
-
-
-class PrefixTuning(FrozenBase):
-    """Keys and values of virtual tokens before those of every sample, in every layer."""
-
-    method: Literal["prefix_tuning"]
-    num_virtual_tokens: Count = Field(..., description="Tokens before each sample.")
-    prefix_projection: bool = Field(
-        False, description="prefix_tuning: two linears make the keys and values from embeddings."
-    )
-    encoder_hidden_size: Count | None = Field(
-        None, description="Width between the linears. Unset: that of the keys of all heads."
-    )
-
-
 ImageTokens = Annotated[int, Field(ge=0, le=16_777_216)]
-
-Peft = Annotated[Lora | PromptTuning | PTuning | PrefixTuning, Field(discriminator="method")]
-"""Parameter-efficient fine-tuning, as PEFT does it."""
 
 
 class Training(Part):

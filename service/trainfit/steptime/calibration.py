@@ -12,8 +12,8 @@ from trainfit.estimator.overhead import calibration_of
 from trainfit.resolve.plan import Plan
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.calibration import Paces
+from trainfit.specs.precision import Fp8Recipe
 from trainfit.specs.speed import KnownSpeed
-from trainfit.specs.training import Fp8Recipe
 
 
 class Carried(NamedTuple):

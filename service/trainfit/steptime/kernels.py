@@ -11,8 +11,8 @@ from typing import NamedTuple
 from trainfit.catalog.speed import GpuSpeed, Stack
 from trainfit.estimator.demands import Attention, Product
 from trainfit.estimator.frameworks.framework import Execution
+from trainfit.specs.precision import Fp8Recipe
 from trainfit.specs.speed import MeasuredProduct
-from trainfit.specs.training import Fp8Recipe
 from trainfit.steptime.measured import Measured, Measurement
 
 TILES = ((256, 128, 1.0), (128, 256, 1.0), (128, 128, 1.0), (128, 64, 0.75), (64, 64, 0.55))

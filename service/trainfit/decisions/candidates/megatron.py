@@ -8,7 +8,8 @@ from trainfit.decisions.candidates.candidate import OFFLOAD, RECOMPUTE, Candidat
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
-from trainfit.specs.training import OffloadModule, Precision, RecomputeModule
+from trainfit.specs.precision import Precision
+from trainfit.specs.training import OffloadModule, RecomputeModule
 
 
 def switches(job: Job) -> Iterator[Candidate]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from trainfit.estimator.peak import Segments
 from trainfit.resolve.plan import Plan
-from trainfit.specs.training import Fp8Recipe
+from trainfit.specs.precision import Fp8Recipe
 
 if TYPE_CHECKING:
     from trainfit.estimator.ledger import Group, Operation

@@ -27,7 +27,7 @@ from trainfit.resolve.registry import conventions_of
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.part import Part
-from trainfit.specs.training import Precision
+from trainfit.specs.precision import Precision
 from trainfit.specs.transformer_config import TransformerConfig
 
 NO_ARGUMENT = unsaid(

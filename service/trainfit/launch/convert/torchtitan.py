@@ -31,7 +31,7 @@ from trainfit.specs.framework import Torchtitan
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
 from trainfit.specs.pipeline_layout import VirtualStage
-from trainfit.specs.training import Precision
+from trainfit.specs.precision import Precision
 
 RELEASE = release_named("v0.2.2")
 

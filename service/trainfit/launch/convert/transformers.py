@@ -25,7 +25,8 @@ from trainfit.specs.framework import Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchFile
 from trainfit.specs.optimizers import OPTIMIZERS
-from trainfit.specs.training import Lora, Precision
+from trainfit.specs.peft import Lora
+from trainfit.specs.precision import Precision
 
 MODEL = "model"
 """The directory that a config.json of one's own is written to."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.megatron.plan import LinearAdapters
 from trainfit.specs.job import Job
-from trainfit.specs.training import Lora
+from trainfit.specs.peft import Lora
 
 OF_ATTENTION = ("linear_qkv", "linear_proj")
 OF_LATENT_ATTENTION = (

@@ -24,7 +24,7 @@ from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
-from trainfit.specs.training import Precision
+from trainfit.specs.precision import Precision
 
 
 def conventions(job: Job) -> Conventions:

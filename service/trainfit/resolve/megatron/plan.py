@@ -6,7 +6,8 @@ from typing import Literal
 
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Megatron
-from trainfit.specs.training import FlexBackend, Fp4Recipe, Fp8Recipe
+from trainfit.specs.precision import Fp4Recipe, Fp8Recipe
+from trainfit.specs.training import FlexBackend
 
 OFFLOADED = "offload:"
 """What stands before the name of a module whose tensors are offloaded, not recomputed."""

@@ -20,14 +20,8 @@ from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
-from trainfit.specs.training import (
-    Fp4Recipe,
-    Fp8Recipe,
-    MoeOptions,
-    Optimizer,
-    Precision,
-    Training,
-)
+from trainfit.specs.precision import Fp4Recipe, Fp8Recipe, Precision
+from trainfit.specs.training import MoeOptions, Optimizer, Training
 
 Narrow = Fp8Recipe | Fp4Recipe
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}

@@ -17,7 +17,7 @@ from trainfit.resolve.plan import Batch, Layout, Origin, Source, TargetGpu
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Nanotron
 from trainfit.specs.job import Job
-from trainfit.specs.training import Precision
+from trainfit.specs.precision import Precision
 
 IN_FP32 = Precision()
 IN_BF16 = Precision(gradients="bf16", main_params="bf16")

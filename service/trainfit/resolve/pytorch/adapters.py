@@ -10,7 +10,7 @@ from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Attention, Layer
 from trainfit.specs.framework import Torchtitan
 from trainfit.specs.job import Job
-from trainfit.specs.training import FrozenBase, Lora, Peft, PrefixTuning, PromptTuning, PTuning
+from trainfit.specs.peft import FrozenBase, Lora, Peft, PrefixTuning, PromptTuning, PTuning
 
 
 def adapters_of(peft: Peft, dtypes: Dtypes, model: ModelSpec) -> Adapters:

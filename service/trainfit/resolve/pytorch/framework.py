@@ -19,7 +19,8 @@ from trainfit.resolve.pytorch.step import resolve_pytorch_step
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.job import Job
-from trainfit.specs.training import ONLY_MEGATRON, Lora, Precision
+from trainfit.specs.peft import Lora
+from trainfit.specs.precision import ONLY_MEGATRON, Precision
 
 
 def conventions(job: Job) -> Conventions:

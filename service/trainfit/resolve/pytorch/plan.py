@@ -7,7 +7,8 @@ from typing import Literal
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.optimizers import Implementation, OptimizerName
-from trainfit.specs.training import AdaptedPart, Fp8Recipe
+from trainfit.specs.peft import AdaptedPart
+from trainfit.specs.precision import Fp8Recipe
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,9 @@ from trainfit.resolve.pytorch.plan import Adapters, Engine, PytorchStates
 from trainfit.specs.framework import Torchtitan
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
-from trainfit.specs.training import (
-    BaseDtype,
-    Fp8Recipe,
-    Lora,
-    Optimizer,
-    Peft,
-    Precision,
-    PrecisionPreset,
-)
+from trainfit.specs.peft import BaseDtype, Lora, Peft
+from trainfit.specs.precision import Fp8Recipe, Precision, PrecisionPreset
+from trainfit.specs.training import Optimizer
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 

@@ -30,7 +30,7 @@ from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp, Recu
 from trainfit.specs.framework import DeepSpeed, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
-from trainfit.specs.training import Precision
+from trainfit.specs.precision import Precision
 
 
 def resolve_pytorch_step(
