@@ -21,7 +21,7 @@ from trainfit.launch.megatron.step import MOE, RECOMPUTE
 from trainfit.launch.megatron.switches import FRAMEWORK, FUSIONS
 from trainfit.resolve.findings import Findings, RefusedError, put
 from trainfit.resolve.layout import sharding_strategy
-from trainfit.resolve.megatron.step import PRESETS
+from trainfit.resolve.megatron.precision import PRESETS
 from trainfit.resolve.pipeline import virtual_pipeline_size
 from trainfit.resolve.registry import conventions_of
 from trainfit.specs.framework import Megatron

@@ -11,14 +11,9 @@ from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
 from trainfit.resolve.megatron.adapters import adapters_not_modelled
 from trainfit.resolve.megatron.plan import MegatronPlan
-from trainfit.resolve.megatron.step import (
-    check_interleaving,
-    check_token_overlap,
-    resolve_precision,
-    resolve_routing,
-    resolve_step,
-    with_wide_layers,
-)
+from trainfit.resolve.megatron.precision import resolve_precision, with_wide_layers
+from trainfit.resolve.megatron.routing import check_token_overlap, resolve_routing
+from trainfit.resolve.megatron.step import check_interleaving, resolve_step
 from trainfit.resolve.plan import Origin, Source, TargetGpu
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron
