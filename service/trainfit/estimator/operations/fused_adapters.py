@@ -6,7 +6,8 @@ Source: axolotl/kernels/lora.py (LoRA_QKV, LoRA_O, LoRA_MLP) and swiglu.py.
 
 from collections.abc import Mapping
 
-from trainfit.estimator.operations.pytorch import BYTE, Modules, Parts
+from trainfit.estimator.operations.pytorch import Modules, Parts
+from trainfit.estimator.operations.widths import BYTE
 from trainfit.estimator.tensors import Tensor
 
 

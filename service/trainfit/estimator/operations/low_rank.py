@@ -9,12 +9,12 @@ megatron/core/tensor_parallel/layers.py (linear_with_frozen_weight).
 from trainfit.estimator.demands import Product
 from trainfit.estimator.ledger import Kind, Tensors
 from trainfit.estimator.legend import Legend
+from trainfit.estimator.operations.widths import BYTE
 from trainfit.estimator.program import Program, highest
 from trainfit.estimator.segment import Table
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.megatron.plan import LinearAdapters
 
-BYTE = 1
 CALLED = {
     f"{part}_{name}": f"linear_{name}" for part in ("shared", "experts") for name in ("fc1", "fc2")
 }

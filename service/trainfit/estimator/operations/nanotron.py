@@ -9,14 +9,10 @@ flash-attn's ops/triton/layer_norm.py and flash_attn_interface.py.
 from trainfit.estimator.demands import Attention, Product
 from trainfit.estimator.ledger import Kind, Tensors
 from trainfit.estimator.legend import Legend
+from trainfit.estimator.operations.widths import FP32
 from trainfit.estimator.program import Program
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.nanotron.plan import NanotronPlan
-
-FP32 = 4
-"""Bytes of an element; likewise below."""
-INT64 = 8
-BYTE = 1
 
 
 class Nanotron(Program):

@@ -14,15 +14,11 @@ from dataclasses import dataclass, field
 from trainfit.estimator.demands import Demand, Exchange, Product
 from trainfit.estimator.ledger import Kind, Tensors
 from trainfit.estimator.legend import PytorchLegend
+from trainfit.estimator.operations.widths import BYTE, FP32
 from trainfit.estimator.program import Program, highest
 from trainfit.estimator.run import PytorchWay
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.pytorch.plan import Adapters
-
-FP32 = 4
-"""Bytes of an element; likewise below."""
-INT64 = 8
-BYTE = 1
 
 BESIDE_INPUT = {
     "gelu_new": 3,

@@ -10,7 +10,8 @@ transformers' eager_attention_forward, aten/src/ATen/native (SoftMax.cpp, Dropou
 from trainfit.estimator.demands import Attention, Demand, Exchange
 from trainfit.estimator.ledger import Highest, Kind, Tensors
 from trainfit.estimator.operations import rotary
-from trainfit.estimator.operations.pytorch import BYTE, FP32, Modules
+from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.operations.widths import BYTE, FP32
 from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Role, Tensor
 

@@ -7,8 +7,9 @@ models/common/attention.py.
 from trainfit.estimator.blocks.norm.pytorch import norm
 from trainfit.estimator.operations import scaled_dot_product
 from trainfit.estimator.operations.fused_adapters import fused_products
-from trainfit.estimator.operations.pytorch import FP32, Modules
+from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.operations.rotary import Projected
+from trainfit.estimator.operations.widths import FP32
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Attention, Norm
 

@@ -3,7 +3,8 @@
 Source: nanotron's parallel/tensor_parallel/nn.py (TensorParallelEmbedding).
 """
 
-from trainfit.estimator.operations.nanotron import BYTE, INT64, Nanotron
+from trainfit.estimator.operations.nanotron import Nanotron
+from trainfit.estimator.operations.widths import BYTE, INT64
 from trainfit.specs.architecture import Embedding
 
 

@@ -4,7 +4,8 @@ Symbols: estimator.legend. Source: torch.nn.functional.embedding, transformers' 
 (rotary_emb) and masking_utils.py (eager_mask), torch/distributed/tensor/_ops/_embedding_ops.py.
 """
 
-from trainfit.estimator.operations.pytorch import BYTE, INT64, Modules
+from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.operations.widths import BYTE, INT64
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.pytorch.plan import PytorchStep
 from trainfit.specs.architecture import Embedding

@@ -5,7 +5,8 @@ tensor_parallel/layers.py (VocabParallelEmbedding); its backward is PyTorch's
 (aten/src/ATen/native/cuda/Embedding.cu and EmbeddingBackwardKernel.cu).
 """
 
-from trainfit.estimator.operations.transformer_engine import BYTE, FP32, INT64, TransformerEngine
+from trainfit.estimator.operations.transformer_engine import TransformerEngine
+from trainfit.estimator.operations.widths import BYTE, FP32, INT64
 from trainfit.estimator.program import highest
 from trainfit.specs.architecture import Embedding
 

@@ -5,7 +5,8 @@ Sources: nanotron's models/llama.py (LlamaModel, Loss), parallel/tensor_parallel
 """
 
 from trainfit.estimator.ledger import Kind
-from trainfit.estimator.operations.nanotron import BYTE, FP32, INT64, Nanotron
+from trainfit.estimator.operations.nanotron import Nanotron
+from trainfit.estimator.operations.widths import BYTE, FP32, INT64
 from trainfit.estimator.tensors import Tensor
 
 

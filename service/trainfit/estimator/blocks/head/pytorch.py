@@ -10,7 +10,8 @@ from math import ceil
 
 from trainfit.estimator.demands import Product
 from trainfit.estimator.ledger import Kind, Tensors
-from trainfit.estimator.operations.pytorch import FP32, INT64, Modules, Parts
+from trainfit.estimator.operations.pytorch import Modules, Parts
+from trainfit.estimator.operations.widths import FP32, INT64
 from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Tensor
 

@@ -6,7 +6,8 @@ triton/cross_entropy.py.
 """
 
 from trainfit.estimator.demands import Product
-from trainfit.estimator.operations.transformer_engine import FP32, TransformerEngine
+from trainfit.estimator.operations.transformer_engine import TransformerEngine
+from trainfit.estimator.operations.widths import FP32
 from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Tensor
 

@@ -6,7 +6,8 @@ fused_mla_yarn_rope_apply.py: queries are rotated in place, keys and values are 
 the output of kv_up is not kept.
 """
 
-from trainfit.estimator.operations.transformer_engine import CORE, TransformerEngine
+from trainfit.estimator.operations.core_attention import CORE
+from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import LatentAttention

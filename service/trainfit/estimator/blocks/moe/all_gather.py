@@ -9,7 +9,8 @@ from trainfit.estimator.blocks.moe.rows import Rows
 from trainfit.estimator.demands import Exchange
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.legend import Legend
-from trainfit.estimator.operations.transformer_engine import BYTE, INT64, TransformerEngine
+from trainfit.estimator.operations.transformer_engine import TransformerEngine
+from trainfit.estimator.operations.widths import BYTE, INT64
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import Experts

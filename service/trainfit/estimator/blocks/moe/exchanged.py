@@ -6,7 +6,8 @@ Sources: transformers' distributed/expert_parallel.py (AllToAllEP) and integrati
 """
 
 from trainfit.estimator.blocks.moe.grouped import first_product, multiplies, sends, weight_gradients
-from trainfit.estimator.operations.pytorch import INT64, Modules
+from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.operations.widths import INT64
 from trainfit.estimator.program import highest
 from trainfit.specs.blocks import Experts
 

@@ -11,7 +11,8 @@ from trainfit.estimator.blocks.moe.all_to_all import exchanged
 from trainfit.estimator.blocks.moe.rows import Rows
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.legend import Legend
-from trainfit.estimator.operations.transformer_engine import BYTE, FP32, INT32, TransformerEngine
+from trainfit.estimator.operations.transformer_engine import TransformerEngine
+from trainfit.estimator.operations.widths import BYTE, FP32, INT32
 from trainfit.estimator.results import Interval
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED

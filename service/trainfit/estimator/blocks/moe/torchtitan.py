@@ -15,7 +15,8 @@ from trainfit.estimator.blocks.moe.grouped import (
 )
 from trainfit.estimator.demands import Product
 from trainfit.estimator.ledger import Kind
-from trainfit.estimator.operations.pytorch import FP32, INT64, Modules
+from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.operations.widths import FP32, INT64
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Experts
 

@@ -9,11 +9,8 @@ from trainfit.estimator.blocks.mlp.transformer_engine import activated
 from trainfit.estimator.blocks.moe import all_gather, all_to_all, deep_ep, hybrid_ep
 from trainfit.estimator.blocks.moe.rows import rows_of
 from trainfit.estimator.demands import Product
-from trainfit.estimator.operations.transformer_engine import (
-    BYTE,
-    FP32,
-    TransformerEngine,
-)
+from trainfit.estimator.operations.transformer_engine import TransformerEngine
+from trainfit.estimator.operations.widths import BYTE, FP32
 from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED

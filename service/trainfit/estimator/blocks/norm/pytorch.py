@@ -8,7 +8,8 @@ torch/csrc/autograd (derivatives.yaml: native_layer_norm).
 """
 
 from trainfit.estimator.ledger import Highest, Kind, Tensors
-from trainfit.estimator.operations.pytorch import FP32, Modules
+from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.operations.widths import FP32
 from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.specs.blocks import Norm

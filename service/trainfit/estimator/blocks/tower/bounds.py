@@ -6,10 +6,10 @@ patches. Widths in bytes: act of activations, 4 of fp32. Sources: transformers'
 modeling_qwen2_vl.py, modeling_qwen2_5_vl.py, modeling_qwen3_vl.py.
 """
 
+from trainfit.estimator.operations.widths import FP32
 from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.architecture import Encoder
 
-FP32 = 4
 LIKE_HIDDEN = 11
 """Tensors [patches, h'] of a layer in the type of activations: both residual inputs, both norms'
 outputs, q, k and v as they are made and as the kernel reads them, its output."""

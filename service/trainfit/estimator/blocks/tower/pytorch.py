@@ -10,7 +10,8 @@ from trainfit.estimator.blocks.mlp.pytorch import mlp
 from trainfit.estimator.blocks.norm.pytorch import norm
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.operations import scaled_dot_product
-from trainfit.estimator.operations.pytorch import FP32, Modules
+from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.operations.widths import FP32
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.specs.architecture import Encoder
 from trainfit.specs.blocks import Mlp, Norm

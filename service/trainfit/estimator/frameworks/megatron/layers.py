@@ -16,7 +16,8 @@ from trainfit.estimator.blocks.moe import transformer_engine as moe
 from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
 from trainfit.estimator.ledger import Group
-from trainfit.estimator.operations.transformer_engine import BYTE, TransformerEngine
+from trainfit.estimator.operations.transformer_engine import TransformerEngine
+from trainfit.estimator.operations.widths import BYTE
 from trainfit.estimator.run import MegatronRun, Way
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED

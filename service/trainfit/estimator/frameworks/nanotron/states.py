@@ -8,12 +8,11 @@ optim/gradient_accumulator.py (FP32GradientAccumulator), optim/zero.py, distribu
 from typing import NamedTuple
 
 from trainfit.estimator.legend import Legend
+from trainfit.estimator.operations.widths import FP32
 from trainfit.resolve.nanotron.plan import NanotronPlan
 from trainfit.specs.blocks import Attention
 from trainfit.specs.optimizers import OPTIMIZERS
 
-FP32 = 4
-"""Bytes of an element; likewise below."""
 BF16 = 2
 
 

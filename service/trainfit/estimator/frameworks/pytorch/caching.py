@@ -14,7 +14,7 @@ from trainfit.estimator.frameworks.pytorch.step import Live
 from trainfit.estimator.frameworks.pytorch.units import Unit
 from trainfit.estimator.ledger import Kind
 from trainfit.estimator.legend import PytorchLegend
-from trainfit.estimator.operations.pytorch import FP32
+from trainfit.estimator.operations.widths import FP32
 from trainfit.resolve.pytorch.plan import PytorchPlan
 
 

@@ -13,7 +13,8 @@ from trainfit.estimator.blocks.recurrence import pytorch as recurrence
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import PytorchLegend
-from trainfit.estimator.operations.pytorch import BYTE, Modules
+from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.operations.widths import BYTE
 from trainfit.estimator.run import PytorchWay
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.pytorch.plan import PytorchPlan

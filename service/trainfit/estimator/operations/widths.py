@@ -1,0 +1,6 @@
+"""Bytes of an element."""
+
+FP32 = 4
+INT32 = 4
+INT64 = 8
+BYTE = 1
