@@ -91,11 +91,9 @@ def with_right(names: set[str]) -> dict[str, Any]:
     """The document, where a run that is reconciled has these fields as in an example, or not."""
     document = deepcopy(OPENAPI)
     schemas = document["components"]["schemas"]
-    right = {
-        "framework": {"name": "megatron"},
-        "launch": LAUNCH_EXAMPLES["megatron"]["value"],
-        **RECONCILE_EXAMPLES["megatron"]["value"],
-    }
+    example: Any = RECONCILE_EXAMPLES["megatron"]["value"]
+    launch: Any = LAUNCH_EXAMPLES["megatron"]["value"]
+    right = {"framework": {"name": "megatron"}, "launch": launch, **example}
     for schema in (schemas["ReconcileQuestion"], schemas["LaunchedReconcile"]):
         for name in names & schema["properties"].keys():
             schema["properties"][name] = {"enum": [right.get(name)]}
