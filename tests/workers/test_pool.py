@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from anyio import to_process
+from anyio import CapacityLimiter, to_process
 
 from tests.processes import children
 from tests.workers import work
@@ -96,7 +96,7 @@ async def test_one_lane_does_not_wait_for_another(workers: Workers, tmp_path: Pa
     await asyncio.gather(*busy, return_exceptions=True)
 
 
-async def test_all_processes_are_started_at_once_and_again_when_one_is_gone() -> None:
+async def test_all_processes_are_started_and_again_when_one_is_gone() -> None:
     before = set(children(os.getpid()))
     workers = Workers({"quick": 1, "slow": 2}, LIMITS)
     workers.fill()
@@ -105,6 +105,32 @@ async def test_all_processes_are_started_at_once_and_again_when_one_is_gone() ->
         await workers.run("slow", work.compute)
     await running(3, before)
     await workers.aclose()
+
+
+async def test_the_first_lane_has_a_process_before_others_are_started() -> None:
+    begun: list[CapacityLimiter] = []
+    ready = asyncio.Event()
+
+    class Recorded(Workers):
+        async def _in_process(self, limiter: CapacityLimiter, *_: object) -> None:
+            begun.append(limiter)
+            await ready.wait()
+
+    workers = Recorded({"quick": 1, "slow": 2}, LIMITS)
+    beginning = asyncio.create_task(workers.begin())
+    await settled()
+    assert [limiter.total_tokens for limiter in begun] == [1]
+    ready.set()
+    await settled()
+    assert [limiter.total_tokens for limiter in begun] == [1, 1, 2, 2]
+    await beginning
+    await workers.aclose()
+
+
+async def settled() -> None:
+    """Let tasks go on until they wait."""
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 async def test_a_process_that_ends_while_others_are_started_is_started_again() -> None:

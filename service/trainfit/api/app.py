@@ -1,5 +1,6 @@
 """The service as an ASGI application."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -118,8 +119,11 @@ def _routes(settings: Settings) -> list[BaseRoute]:
 @asynccontextmanager
 async def _closing(app: FastAPI) -> AsyncIterator[None]:
     """Start the workers, and close what is open when the app stops."""
-    app.state.workers.fill()
+    beginning = asyncio.create_task(app.state.workers.begin())
     yield
+    app.state.workers.stop()
+    beginning.cancel()
+    await asyncio.gather(beginning, return_exceptions=True)
     await app.state.workers.aclose()
     await app.state.hub.aclose()
     if app.state.rate_limit is not None:

@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from pydantic import TypeAdapter
 
 from trainfit.api.kinds import OVERLOADED
+from trainfit.api.operation import Operation
 from trainfit.api.schema_names import VALUES, name_types, rename_messages, say_defaults
 from trainfit.questions.kinds import HUB_ANSWER, HUB_TIMEOUT, Kind
 from trainfit.questions.problems import Problem
@@ -83,6 +84,9 @@ def problem_responses(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
 
 def openapi_bytes(app: FastAPI) -> bytes:
     """The document as it is served and kept in openapi/openapi.json."""
+    for route in app.routes:
+        if isinstance(route, Operation):
+            route.describe()
     document = app.openapi()
     _forget_unused_errors(document)
     schema = TypeAdapter(Problem).json_schema(

@@ -77,6 +77,15 @@ class Workers:
         answer: Result = result
         return answer
 
+    async def begin(self) -> None:
+        """Start a process of the first lane, and then all others: each takes a core for a second,
+        which the first caller would wait for.
+        """
+        if self._processes:
+            with suppress(TooMuchWorkError, FaultError):
+                await self.run(next(iter(self._lanes)), self._warm)
+        self.fill()
+
     def fill(self) -> None:
         """Begin to start the processes that are missing, so that nobody waits for one, and to keep
         them.

@@ -1,4 +1,6 @@
-"""In whose keys a job can be written, and what is written then."""
+"""In whose keys a job can be written, and what is written then. What writes those of a framework is
+loaded where they are asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from trainfit.launch.convert.accelerate import PATH as ACCELERATE_PATH
-from trainfit.launch.convert.accelerate import accelerate_arguments, accelerate_config
-from trainfit.launch.convert.deepspeed import PATH as DEEPSPEED_PATH
-from trainfit.launch.convert.deepspeed import deepspeed_arguments, deepspeed_config
-from trainfit.launch.convert.megatron import megatron_arguments
-from trainfit.launch.convert.torchtitan import torchtitan_options, torchtitan_toml
-from trainfit.launch.convert.transformers import model_files
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchFile, LaunchTarget
 
@@ -44,15 +39,22 @@ def write(job: Job, to: LaunchTarget) -> WrittenLaunch:
 
 
 def _megatron(job: Job) -> WrittenLaunch:
+    from trainfit.launch.convert.megatron import megatron_arguments
+
     return WrittenLaunch("megatron-args", megatron_arguments(job))
 
 
 def _torchtitan(job: Job) -> WrittenLaunch:
+    from trainfit.launch.convert.torchtitan import torchtitan_options, torchtitan_toml
+
     file = LaunchFile(path="train.toml", content=torchtitan_toml(job))
     return WrittenLaunch("torchtitan", torchtitan_options(job), [file])
 
 
 def _deepspeed(job: Job) -> WrittenLaunch:
+    from trainfit.launch.convert.deepspeed import deepspeed_arguments
+    from trainfit.launch.convert.transformers import model_files
+
     words = deepspeed_arguments(job)
     return WrittenLaunch("deepspeed", words, [*model_files(job), _deepspeed_file(job)])
 
@@ -60,18 +62,23 @@ def _deepspeed(job: Job) -> WrittenLaunch:
 def _accelerate(job: Job) -> WrittenLaunch:
     import yaml
 
+    from trainfit.launch.convert.accelerate import PATH, accelerate_arguments, accelerate_config
+    from trainfit.launch.convert.transformers import model_files
+
     words = accelerate_arguments(job)
     config = accelerate_config(job)
     text = yaml.safe_dump(config, sort_keys=False)
-    files = [LaunchFile(path=ACCELERATE_PATH, content=text), *model_files(job)]
+    files = [LaunchFile(path=PATH, content=text), *model_files(job)]
     if "deepspeed_config" in config:
         files.append(_deepspeed_file(job))
     return WrittenLaunch("accelerate", words, files)
 
 
 def _deepspeed_file(job: Job) -> LaunchFile:
+    from trainfit.launch.convert.deepspeed import PATH, deepspeed_config
+
     text = json.dumps(deepspeed_config(job), indent=2) + "\n"
-    return LaunchFile(path=DEEPSPEED_PATH, content=text)
+    return LaunchFile(path=PATH, content=text)
 
 
 WRITERS: Mapping[LaunchTarget, Callable[[Job], WrittenLaunch]] = {
