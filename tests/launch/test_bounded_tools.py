@@ -241,7 +241,7 @@ PAIRS = "openrlhf.cli.train_dpo"
     [
         ("train_dpo", "--data.max_len 4096 --model.beta 0.1 --train.micro_batch_size 1", PAIRS),
         ("train_dpo", "--max_len 4096 --beta 0.1 --micro_train_batch_size 1 --bf16", PAIRS),
-        ("train_rm", "--data.max_len 4096 --train.micro_batch_size 1", "data.max_len"),
+        ("train_rm", "--data.max_len 4096 --train.micro_batch_size 1", "openrlhf.cli.train_rm"),
     ],
 )
 def test_openrlhf_counts_pairs(script: str, words: str, key: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.launch.launches import launch_of, read
 from trainfit.catalog.configs import bundled_config
+from trainfit.launch.errors import LaunchError
 
 WORDS = (
     "torchrun --nproc_per_node 8 train.py --bf16 True --per_device_train_batch_size 1 "
@@ -78,3 +79,34 @@ def test_the_first_llamas_have_the_parameters_of_their_paper(size: str, billions
     layer = 4 * hidden**2 + 3 * hidden * inner
     total = config["num_hidden_layers"] * layer + 2 * config["vocab_size"] * hidden
     assert round(total / 1e9, 2) == billions
+
+
+TRAIN = (
+    "torchrun --nproc_per_node 8 train.py --model_name_or_path {} --torch_dtype bfloat16 --bf16 "
+    "--per_device_train_batch_size 1 --max_length 4096 --output_dir out"
+)
+
+
+@pytest.mark.parametrize(
+    "path", ["$HOME/models/Qwen2.5-7B", "${MODELS}/Qwen2.5-7B/", "$(hostname)/$X/Qwen2.5-7B"]
+)
+def test_the_end_of_a_path_tells_a_model_whatever_stands_before(path: str) -> None:
+    found = read(launch_of({"run.sh": TRAIN.format(path)}))
+    assert found.defaulted["/model/hf_id"] == "Qwen/Qwen2.5-7B"
+    assert "model_name_or_path" in found.recognised
+
+
+@pytest.mark.parametrize("path", ["$MODEL", "$HOME/models/mine", "$HOME/$NAME", "$ORG-Qwen2.5-7B"])
+def test_another_is_asked_for(path: str) -> None:
+    with pytest.raises(LaunchError, match="is not known"):
+        read(launch_of({"run.sh": TRAIN.format(path)}))
+
+
+def test_so_does_that_of_verls_actor() -> None:
+    words = (
+        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo "
+        "actor_rollout_ref.model.path=$HOME/verl/models/Qwen2.5-7B "
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1"
+    )
+    found = read(launch_of({"run.sh": words}))
+    assert found.defaulted["/model/hf_id"] == "Qwen/Qwen2.5-7B"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from trainfit.catalog.configs import bundled_by_name, bundled_config
@@ -66,6 +67,20 @@ def quantised_from(name: str) -> str | None:
     last = name.rstrip("/").rpartition("/")[2]
     full, found = _QUANTISED.subn("", last)
     return _named_by(full) if found and bundled_config(name) is None else None
+
+
+def told_by_its_end(setting: Setting) -> Setting:
+    """A setting that names a model as known, where what is not known of its path stands before a
+    last name that a bundled model has: $HOME/models/Qwen2.5-7B.
+    """
+    directory, slash, last = str(setting.value).rstrip("/").rpartition("/")
+    literal = directory and slash and not _PLACEHOLDER.search(last)
+    if setting.unknown is None or not literal or not (_named_by(last) or quantised_from(last)):
+        return setting
+    return replace(setting, unknown=None)
+
+
+_PLACEHOLDER = re.compile(r"[${}()<>`*]")
 
 
 def is_quantised(name: str, *, in_4_bits: bool) -> bool:

@@ -17,7 +17,7 @@ from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.configs import Field, reading_of
 from trainfit.launch.megatron.options import Option, Parser, releases
 from trainfit.launch.megatron.programs import read_machine
-from trainfit.launch.models import config_of, put_model
+from trainfit.launch.models import config_of, put_model, told_by_its_end
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.command_line import arguments_of
@@ -56,7 +56,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     draft.ignore_version(version)
     given = arguments_of(program, draft)
     if (model := given.pop("model", None)) is not None:
-        put_model(draft, program, model)
+        put_model(draft, program, told_by_its_end(model))
     draft.require("/model", "names no model; give --model, or /model in overrides")
     _put_frozen(given, draft, model)
     told = set(given)

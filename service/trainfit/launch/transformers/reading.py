@@ -16,7 +16,7 @@ from trainfit.launch.draft import Draft
 from trainfit.launch.effects import SHARING, Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import Keys, table_of, words
-from trainfit.launch.models import config_of, is_quantised, put_model
+from trainfit.launch.models import config_of, is_quantised, put_model, told_by_its_end
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.adapters import PEFT, has_adapters, put_adapters
@@ -169,6 +169,8 @@ def gathered(
     for key in FILES & arguments.keys():
         arguments[key] = named(program, arguments[key])
     arguments = _canonical(_with_files(program, arguments), renamed)
+    for key in arguments.keys() & MODEL:
+        arguments[key] = told_by_its_end(arguments[key])
     copied = accelerate.get(STEPS)
     if copied is not None and copied.unknown is not None and STEPS in arguments:
         draft.ignore(accelerate.pop(STEPS))

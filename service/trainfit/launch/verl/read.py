@@ -13,7 +13,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
-from trainfit.launch.models import config_of, put_model
+from trainfit.launch.models import config_of, put_model, told_by_its_end
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import flag, size, whole
@@ -58,6 +58,8 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     trainer = _trainer(program)
     file, words, named = _config(program)
     settings = _settings(file, list(assignments(words)), draft)
+    for key in {f"{MODEL}.path", *sft.MODEL_PATHS} & settings.keys():
+        settings[key] = told_by_its_end(settings[key])
     if trainer in sft.TRAINERS:
         actor = sft.as_actor(settings, program, draft, trainer)
         _read_fsdp(actor, program, draft, release, alone=trainer)

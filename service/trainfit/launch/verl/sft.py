@@ -85,6 +85,7 @@ WORDS: Mapping[str, Words] = {
         },
     ),
 }
+MODEL_PATHS = ("model.path", "model.partial_pretrain")
 SAMPLE: Mapping[str, int] = {"data.max_length": 1024}
 LOSS = "/training/loss"
 EARLIER = Effect(
