@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from tests.bench import page, sizes, throughput
+from tests.bench import page, ratios, sizes, throughput
 from tests.layouts import deepseek_v3
 from tests.serving import started_service
 from tests.watch.test_memory import Card
@@ -122,6 +122,8 @@ def main() -> None:
             name = f"compare of 64 such layouts, {pp} x {vpp} stages, HTTP"
             print(f"{name:48s} {together * 1e6:9.0f} us  {together / alone:6.1f} x one of them")
     print(f"{'cold trainfit estimate, CPU':48s} {cold_cpu_seconds():9.2f} s")
+    for name, ratio in ratios.measured().items():
+        print(f"{name:48s} {ratio:9.2f} x the calls of an empty route")
     sizes.main()
     throughput.main()
     page.main()
