@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfit.estimator.schedule import in_flight, order_of, warm_up
+from trainfit.estimator.schedule import in_flight, order_of, telling_microbatches, warm_up
 from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.plan import Pipeline
 from trainfit.specs.job import Job
@@ -116,3 +116,19 @@ def test_dualpipe_holds_the_model_twice_and_a_v_once() -> None:
     copy_of_head = 64 * 128
     assert parameters("dualpipe") == 2 * (parameters("1f1b") - copy_of_head)
     assert parameters("dualpipe-v") == parameters("1f1b") - copy_of_head
+
+
+@given(
+    pp=st.sampled_from([1, 2, 4]),
+    vpp=st.sampled_from([1, 2, 3]),
+    m=st.integers(1, 64),
+    data=st.data(),
+)
+def test_more_microbatches_than_tell_are_run_as_those(
+    pp: int, vpp: int, m: int, data: st.DataObject
+) -> None:
+    of = pipeline(pp, vpp if pp > 1 else 1)
+    rank, telling = data.draw(st.integers(0, pp - 1)), telling_microbatches(of, m)
+    assert telling <= min(m, 3 * pp + 3)
+    assert order_of(of, telling, rank) == order_of(of, m, rank)
+    assert in_flight(of, telling, rank) == in_flight(of, m, rank)

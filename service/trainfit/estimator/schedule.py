@@ -78,6 +78,16 @@ def in_flight(pipeline: Pipeline, m: int, rank: int) -> int:
     return min(warm_up(pipeline, m, rank) + 1, m * pipeline.vpp)
 
 
+def telling_microbatches(pipeline: Pipeline, m: int) -> int:
+    """m, or the fewest micro-batches of which ranks run what they do of more: a whole cycle behind
+    the longest warm-up.
+    """
+    if pipeline.schedule not in ("1f1b", "interleaved"):
+        return m
+    turns = max(2, cycle(pipeline)) + 1
+    return min(m, -(-(warm_up(pipeline, m, 0) + turns) // pipeline.vpp))
+
+
 class Run(NamedTuple):
     """Turns one after the other that run the same chunks, behind the same backward."""
 

@@ -29,7 +29,7 @@ from trainfit.estimator.placement import Content, Placement, placements
 from trainfit.estimator.rank import Rank, Ranks
 from trainfit.estimator.results import Component, ComponentName, Interval
 from trainfit.estimator.run import MegatronRun, run_of
-from trainfit.estimator.schedule import in_flight, order_of
+from trainfit.estimator.schedule import in_flight, order_of, telling_microbatches
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.resolve.plan import Pipeline
 from trainfit.specs.blocks import Experts
@@ -50,10 +50,19 @@ def ranks(plan: MegatronPlan, table: ParameterTable, memo: Memo, *, activations:
 
     Without `activations` only model states and standing buffers are counted.
     """
-    run, sharding, batch = run_of(plan), state_sharding(plan), plan.batch
-    steps = plan.layout.pipeline, batch.num_microbatches
-    capability = plan.gpu.compute_capability
-    return memo.within(_of_run, run, *steps, table, sharding, capability, activations)
+    run, sharding, m = run_of(plan), state_sharding(plan), _microbatches(plan)
+    pipeline, capability = plan.layout.pipeline, plan.gpu.compute_capability
+    return memo.within(_of_run, run, pipeline, m, table, sharding, capability, activations)
+
+
+def _microbatches(plan: MegatronPlan) -> int:
+    """As many as tell what a rank holds: all where the last ones run alone, or wait with their
+    gradients.
+    """
+    framework, m = plan.framework, plan.batch.num_microbatches
+    if framework.overlap_moe_expert_parallel_comm or framework.defer_embedding_wgrad_compute:
+        return m
+    return telling_microbatches(plan.layout.pipeline, m)
 
 
 def _of_run(
@@ -174,11 +183,12 @@ def _held(
         parameters = tuple([table.chunk(content) for content in contents])
         model = sum((chunk.all for chunk in parameters), Local())
         embedding = max([max(chunk.embedding, chunk.output_layer) for chunk in parameters])
+        local, frozen, below, of_experts_below = model, Local(), 0, 0
         if adapters:
             kinds = [kind for content in contents for kind in content.kinds]
             local, frozen = sum((adapters[kind] for kind in kinds), Local()), model
-        else:
-            local, frozen = model, Local()
+            below = frozen_bytes(frozen, sharding)
+            of_experts_below = frozen_bytes(frozen.of_experts, sharding)
         sizes = state_bytes(local, sharding, 0 if adapters else embedding)
         of_experts = state_bytes(local.of_experts, sharding)
         beside = 0
@@ -191,8 +201,8 @@ def _held(
             each = size / here if here else 0.0
             return Component(name, size, of.whole, here, each, of_experts)
 
-        weights = sizes.weights + frozen_bytes(frozen, sharding)
-        expert_weights = of_experts.weights + frozen_bytes(frozen.of_experts, sharding)
+        weights = sizes.weights + below
+        expert_weights = of_experts.weights + of_experts_below
         return Held(
             parameters,
             (
