@@ -111,3 +111,24 @@ def test_more_samples_reserve_more(samples: int) -> None:
         for count in (samples, 2 * samples)
     )
     assert less < more
+
+
+SHARDED: dict[str, Any] = {
+    "parallelism": {"num_gpus": 8, "data_parallel_sharding_strategy": "optim_grads_params"},
+    "framework": {"data_parallel_engine": "fsdp1"},
+    "training": {"micro_batch_size": 4, "num_microbatches": 1, "recompute": {}},
+}
+
+
+def test_what_may_be_reserved_keeps_to_a_card_whose_cache_need_not_go_at_every_step() -> None:
+    """With 2 GiB less room than the most that would be reserved, but not with hardly any."""
+    (free,) = estimated(**SHARDED).stages
+    cached = free.device_bytes.high - free.allocated_bytes.high
+    enough = free.device_bytes.high - 2 * GIB
+    (bounded,) = estimated(enough / GIB, **SHARDED).stages
+    assert bounded.allocated_bytes == free.allocated_bytes
+    assert bounded.device_bytes.high == enough
+    assert cached > 4 * GIB
+    narrow = free.allocated_bytes.high + GIB
+    (beyond,) = estimated(narrow / GIB, **SHARDED).stages
+    assert beyond.device_bytes.high > narrow

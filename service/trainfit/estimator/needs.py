@@ -116,7 +116,8 @@ def _replayed(memo: Memo, plan: Plan, ranks: Ranks, stray: int) -> Replays:
         return NOT_REPLAYED
     from trainfit.estimator.reserved import reservations
 
-    return Replays(reservations(traces, plan, memo(_allocated, ranks, stray)))
+    allocated = memo(_allocated, ranks, stray)
+    return Replays(reservations(traces, plan, allocated, outside_of(plan)))
 
 
 def _allocated(ranks: Ranks, stray: int) -> tuple[Interval, ...]:

@@ -70,11 +70,13 @@ class Replayed(NamedTuple):
 
 
 def reservations(
-    groups: Sequence[Alike], plan: Plan, allocated: Sequence[Interval]
+    groups: Sequence[Alike], plan: Plan, allocated: Sequence[Interval], outside: Interval
 ) -> dict[int, Replayed]:
     """What pipeline ranks reserve, those first that allocate most: of the shares of states that are
     asked the most is expected. No more are asked than what takes so many requests; where that is
-    reached, releases differ as for the rank that allocates most.
+    reached, releases differ as for the rank that allocates most. Where a card has room
+    for what is expected but not for all that may be reserved, beside the most that may be `outside`
+    PyTorch and allocated, that keeps to the card if the cache need not go at every step.
     """
     groups = sorted(groups, key=lambda group: -allocated[group.ranks[0]].expected)
     usual, *others = ways(plan)
@@ -103,6 +105,11 @@ def reservations(
         low = min(most.low, *[one.after_later for one in each])
         high = max(most.high, asked_most.recorded.peak_bytes + strayed)
         first, *_ = ranks = groups[number].ranks
+        if plan.gpu.memory_bytes and most.releases == "none":
+            stray = allocated[first].high - allocated[first].expected
+            room = plan.gpu.memory_bytes - outside.high - stray
+            if _settles(asked_most.recorded, (usual, *others), room, high):
+                high = max(room, most.expected - stray)
         result.update(dict.fromkeys(ranks, Replayed(first, most._replace(low=low, high=high))))
     return result
 
@@ -168,6 +175,18 @@ def _reservation(
             low = min(nbytes for nbytes, _ in steady)
             return Reservation(low, expected, most, released)
     return Reservation(min(reserved), expected, most)
+
+
+def _settles(recorded: Trace, releases: Sequence[Settings], room: int, most: int) -> bool:
+    """Whether a card with so much room, which is less than the most that may be reserved, holds the
+    requests once the cache has gone, and need not let go of it at every step.
+    """
+    if not recorded.peak_bytes <= room < most:
+        return False
+    try:
+        return all(_steady(recorded, each, room)[1] == "once" for each in releases)
+    except OutOfMemoryError:
+        return False
 
 
 def _steady(recorded: Trace, settings: Settings, room: int) -> tuple[int, CacheReleases]:
