@@ -99,6 +99,37 @@ def test_shards_have_replicas(engine: str, precision: str, again: bool) -> None:
     assert recorded.peak_bytes == stage.allocated_bytes.expected
 
 
+ADDING = [
+    (engine, options)
+    for engine in ("ddp", "fsdp1", "fsdp2")
+    for options in ({}, {"sync_each_micro_batch": True}, {"gradient_as_bucket_view": True})
+    if engine == "ddp" or "gradient_as_bucket_view" not in options
+]
+
+
+@pytest.mark.parametrize(("engine", "options"), ADDING)
+@pytest.mark.parametrize("precision", ["bf16", "bf16-pure"])
+@pytest.mark.parametrize("seq_length", [64, 4096])
+def test_gradients_of_micro_batches_are_added_up(
+    engine: str, options: dict[str, Any], precision: str, seq_length: int
+) -> None:
+    """Whole ones or shares, as the ledger has them."""
+    several = {"num_microbatches": 4, "precision": precision, "seq_length": seq_length}
+    plan, recorded = traced(engine, several, **options)
+    (stage,) = estimate(plan).stages
+    assert stage.reserved_basis == "replayed"
+    assert recorded.peak_bytes == stage.allocated_bytes.expected
+
+
+def test_gradients_that_wait_unsharded_take_more_than_shares() -> None:
+    short = {"num_microbatches": 2, "seq_length": 16}
+    for engine in ("fsdp1", "fsdp2"):
+        (_, whole), (_, shares) = (
+            traced(engine, short, sync_each_micro_batch=each) for each in (False, True)
+        )
+        assert whole.peak_bytes > shares.peak_bytes + LAYERS * LAYER
+
+
 def test_fsdp2_holds_what_it_reduces_over_replicas_until_backward_is_over() -> None:
     share = (ROOT + LAYERS * LAYER) // RANKS
     _, recorded = traced("fsdp2", {"precision": "bf16"}, replicas=2)

@@ -115,7 +115,8 @@ class Step:
         standing, residual, cached = self._standing.whole + self._standing.sharded, 0, 0
         for index, (placed, unit, _, around, *_) in enumerate(self._forwards):
             if index not in self._within[0]:
-                gathering = whole + around.weights + all_gather_kept + unit.while_gathered
+                both = all_gather_kept + unit.all_gather * unit.copied + unit.copied_in
+                gathering = whole + around.weights + max(both, unit.while_gathered)
                 peak = Peak(f"{placed.segment.name}_forward", "all_gather", placed.layer, None)
                 yield Live(standing, saved + cached, residual, gathering, peak)
                 residual = self._act
@@ -199,7 +200,7 @@ class Step:
         """
         placed, unit = stretch.placed, stretch.unit
         peak = Peak(f"{placed.segment.name}_backward", "reduce_scatter", placed.layer, None)
-        made = 0 if unit.accumulated else placed.segment.gradients
+        made = 0 if unit.accumulated and not unit.joins else placed.segment.gradients
         flows = 0 if placed.segment.name == "embedding" else self._act
         return Live(gradients + made, saved, flows, buffers + unit.reduce_scatter, peak)
 

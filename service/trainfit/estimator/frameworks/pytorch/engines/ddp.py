@@ -13,6 +13,15 @@ def has_buckets(plan: PytorchPlan) -> bool:
     return plan.layout.dp * plan.layout.cp > 1
 
 
+def are_views(plan: PytorchPlan) -> bool:
+    """Whether gradients are parts of buckets (gradient_as_bucket_view): not where they are added up
+    between reductions.
+    """
+    policy, several = plan.step.data_parallelism, plan.batch.num_microbatches > 1
+    waits = several and not (policy.sync_each_micro_batch or plan.step.optimizer.in_backward)
+    return has_buckets(plan) and policy.gradient_as_bucket_view and not waits
+
+
 class Ddp(Unsharded):
     """Buckets as large as the gradients stand beside them, or are the gradients
     (gradient_as_bucket_view): then these are never gone.
@@ -20,10 +29,7 @@ class Ddp(Unsharded):
 
     def __init__(self, plan: PytorchPlan) -> None:
         super().__init__(plan)
-        policy = plan.step.data_parallelism
-        self._has_buckets = has_buckets(plan)
-        reduces_each_time = policy.sync_each_micro_batch or not self._accumulates
-        self._are_views = self._has_buckets and policy.gradient_as_bucket_view and reduces_each_time
+        self._has_buckets, self._are_views = has_buckets(plan), are_views(plan)
 
     def unit(self, numbers: Numbers) -> Unit:
         """Gradients that are views of buckets are there already."""

@@ -8,8 +8,7 @@ torch/nn/parallel/distributed.py (_ddp_init_helper), torch/csrc/distributed/c10d
 
 from collections.abc import Iterable, Sequence
 
-from trainfit.estimator.frameworks.pytorch.engines.ddp import has_buckets
-from trainfit.estimator.frameworks.pytorch.ledger import gradients_pass
+from trainfit.estimator.frameworks.pytorch.engines.ddp import are_views, has_buckets
 from trainfit.estimator.frameworks.pytorch.requests.unit import Parameters
 from trainfit.estimator.trace.recorder import Held, Recorder
 from trainfit.resolve.pytorch.plan import PytorchPlan
@@ -26,7 +25,7 @@ class DdpRequests:
     def __init__(self, plan: PytorchPlan, recorder: Recorder) -> None:
         self._recorder = recorder
         self._has_buckets, self._width = has_buckets(plan), plan.step.states.gradients
-        self._are_views = gradients_pass(plan)
+        self._are_views, self._adds = are_views(plan), False
         self._gradients: list[Held] = []
         self._buckets: list[Held] = []
         self._rebuilt: list[int] = []
@@ -44,6 +43,14 @@ class DdpRequests:
 
     def prepare(self, parameters: Sequence[Parameters]) -> None:
         """Nothing is made ahead."""
+
+    @property
+    def takes_each(self) -> bool:
+        """Gradients are copied into buckets that they are views of, or added to earlier ones."""
+        return self._are_views or self._adds
+
+    def begin(self, *, is_first: bool, is_last: bool) -> None:  # noqa: ARG002
+        self._adds = not is_first
 
     def prefetch(self, place: int, parameters: Parameters) -> None:
         """Nothing is gathered; likewise below."""
@@ -69,8 +76,10 @@ class DdpRequests:
         parameters: Parameters,  # noqa: ARG002
         gradients: Sequence[Held],
     ) -> None:
-        """Gradients stay, unless buckets have them: a tied head's waits for the embedding's."""
-        if self._are_views:
+        """Gradients stay, unless buckets or earlier ones have them: a tied head's waits for the
+        embedding's.
+        """
+        if self.takes_each:
             self._recorder.release(*gradients)
         else:
             self._gradients += gradients

@@ -16,6 +16,15 @@ class EngineRequests(Protocol):
     def prepare(self, parameters: Sequence[Parameters]) -> None:
         """What is made once, before the first step."""
 
+    @property
+    def takes_each(self) -> bool:
+        """Whether a gradient is gone as soon as it is made."""
+
+    def begin(self, *, is_first: bool, is_last: bool) -> None:
+        """A micro-batch begins: the first of a step, or one whose gradients are added to earlier
+        ones; the last, or one behind which no optimizer steps.
+        """
+
     def prefetch(self, place: int, parameters: Parameters) -> None:
         """A unit is the next one in backward."""
 

@@ -36,7 +36,10 @@ class Fsdp1Requests:
         before.
         """
         self._reduced = self._through = 0
-        self._gradients: list[Held] = []
+        self._gradients: dict[int, Held] = {}
+        self._unsharded: dict[int, Held] = {}
+        """Flat gradients that wait for those of the next micro-batch."""
+        self._reduces_each, self._reduces = plan.step.data_parallelism.sync_each_micro_batch, True
         self._prefetches = prefetches_backward(plan)
         self._twice = plan.step.checkpointing.reentrant
         """Whether a layer that runs again is let go of and gathered once more for its backward."""
@@ -58,6 +61,14 @@ class Fsdp1Requests:
         for unit in parameters:
             if unit.unit.weights:
                 self._recorder.release(self._recorder.make(unit.unit.weights))
+
+    @property
+    def takes_each(self) -> bool:
+        """Gradients are joined by unit."""
+        return False
+
+    def begin(self, *, is_first: bool, is_last: bool) -> None:  # noqa: ARG002
+        self._reduces = is_last or self._reduces_each
 
     def gather(self, place: int, parameters: Parameters) -> None:
         """Gather a unit, unless it is whole."""
@@ -99,27 +110,42 @@ class Fsdp1Requests:
             self.gather(place, parameters)
 
     def after_backward(self, place: int, parameters: Parameters, gradients: Sequence[Held]) -> None:
-        """Gradients are joined into a flat one, which is reduced."""
+        """Gradients are joined into a flat one, and added to that of an earlier micro-batch, before
+        that is reduced; or their shares are added up behind that.
+        """
         if not gradients:
             self.after_forward(place)
             return
-        recorder, states, unit = self._recorder, self._states, parameters.unit
+        recorder = self._recorder
         flat = recorder.make(sum([each.nbytes * len(each.names) for each in gradients]))
         recorder.release(*gradients)
+        if place in self._unsharded:
+            recorder.release(flat)
+            flat = self._unsharded.pop(place)
         self.after_forward(place)
+        if self._reduces:
+            self._reduce(place, parameters, flat)
+        else:
+            self._unsharded[place] = flat
+
+    def _reduce(self, place: int, parameters: Parameters, flat: Held) -> None:
+        recorder, states = self._recorder, self._states
         wide = None
         if states.reduced != states.gathered:
             wide = recorder.make(flat.nbytes * states.reduced // states.gathered, stream=REDUCE)
-        reduced = unit.gradients * states.reduced // states.gradients
-        share = recorder.make(reduced, stream=REDUCE)
+        kept = parameters.unit.gradients or states.gradients * sum(parameters.stepped)
+        share = recorder.make(kept * states.reduced // states.gradients, stream=REDUCE)
         if states.reduced != states.gradients:
-            narrow, share = share, recorder.make(unit.gradients, stream=REDUCE)
+            narrow, share = share, recorder.make(kept, stream=REDUCE)
             recorder.release(narrow)
         if wide is not None:
             recorder.release(wide)
         recorder.release_behind(REDUCE, flat)
         self._reduced += 1
-        self._gradients.append(share)
+        if place in self._gradients:
+            recorder.release(share)
+        else:
+            self._gradients[place] = share
 
     def end_backward(self) -> None:
         """The program waits for all: it looks at the loss."""
@@ -130,7 +156,7 @@ class Fsdp1Requests:
 
     def end_step(self) -> None:
         """Let go of the gradients."""
-        self._recorder.release(*self._gradients)
+        self._recorder.release(*self._gradients.values())
         self._gradients.clear()
 
     def _wait(self) -> None:

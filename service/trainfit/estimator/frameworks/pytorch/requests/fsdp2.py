@@ -12,6 +12,7 @@ _fsdp_state.py: _post_forward, _root_post_backward_final_callback).
 
 from collections.abc import Sequence
 
+from trainfit.estimator.frameworks.pytorch.ledger import adds_each
 from trainfit.estimator.frameworks.pytorch.requests.unit import Parameters
 from trainfit.estimator.trace.recorder import Held, Recorder
 from trainfit.resolve.pytorch.plan import PytorchPlan
@@ -33,6 +34,11 @@ class Fsdp2Requests:
         self._copied: Held | None = None
         self._reducing: Held | None = None
         self._gradients: dict[int, Held] = {}
+        self._unsharded: dict[int, list[Held]] = {}
+        """Gradients that wait for those of the next micro-batch."""
+        self._reduces_each = plan.step.data_parallelism.sync_each_micro_batch
+        self._adds_each = adds_each(plan)
+        self._adds, self._reduces = False, True
         self._narrows_on = ALL_REDUCE if plan.layout.replicas > 1 else REDUCE
         self._over_replicas: list[Held] = []
 
@@ -44,6 +50,14 @@ class Fsdp2Requests:
 
     def prepare(self, parameters: Sequence[Parameters]) -> None:
         """Nothing is made ahead."""
+
+    @property
+    def takes_each(self) -> bool:
+        """Gradients wait for those of their unit, or are added to earlier ones."""
+        return self._adds and self._adds_each
+
+    def begin(self, *, is_first: bool, is_last: bool) -> None:
+        self._adds, self._reduces = not is_first, is_last or self._reduces_each
 
     def gather(self, place: int, parameters: Parameters) -> None:
         """The all-gather of a unit begins, unless it has, or the unit is whole."""
@@ -89,7 +103,13 @@ class Fsdp2Requests:
         are. They are added to those of an earlier micro-batch.
         """
         self.after_forward(place)
+        if self.takes_each:
+            self._recorder.release(*gradients)
+            gradients = self._unsharded.pop(place, [])
         if not gradients:
+            return
+        if not self._reduces:
+            self._unsharded[place] = list(gradients)
             return
         recorder, unit = self._recorder, parameters.unit
         self._let_go()

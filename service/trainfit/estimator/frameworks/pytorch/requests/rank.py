@@ -8,7 +8,8 @@ passes between are those of a rank alone.
 from math import ceil
 
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
-from trainfit.estimator.frameworks.pytorch.courses import NOTHING, Passes
+from trainfit.estimator.frameworks.pytorch.courses import NOTHING, Passes, release_cached
+from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, adds_each
 from trainfit.estimator.frameworks.pytorch.recorded_rank import RecordedRank
 from trainfit.estimator.frameworks.pytorch.requests.ddp import DdpRequests
 from trainfit.estimator.frameworks.pytorch.requests.engine import EngineRequests
@@ -33,15 +34,17 @@ ROOT = -1
 def is_traced(plan: PytorchPlan) -> bool:
     """Whether the order of requests is known of a plan of several ranks without a pipeline: with
     DDP, FullyShardedDataParallel, or fully_shard where all is trained, over replicas of shards too.
-    Of several micro-batches it
-    is known where gradients are reduced after each.
+    Of several micro-batches under fully_shard it is known where gradients are reduced after each,
+    or wait in the type in which backward has made them; under FullyShardedDataParallel of one
+    replica.
     """
     layout, step = plan.layout, plan.step
     engine = step.data_parallelism.engine
     whole = "no_shard" if engine == "ddp" else "optim_grads_params"
     made = OPTIMIZERS[step.optimizer.name].temporaries.get(step.optimizer.implementation)
     sums = layout.tp > 1 and step.checkpointing.kind == "operations"
-    added = engine == "fsdp2" and step.data_parallelism.sync_each_micro_batch
+    each_time = step.data_parallelism.sync_each_micro_batch or adds_each(plan)
+    added = each_time if engine == "fsdp2" else layout.replicas == 1
     return (
         layout.num_gpus > 1
         and (plan.batch.num_microbatches == 1 or added)
@@ -49,7 +52,8 @@ def is_traced(plan: PytorchPlan) -> bool:
         and engine in ("ddp", "fsdp1", "fsdp2")
         and layout.sharding == whole
         and not (engine == "fsdp2" and step.adapters is not None)
-        and not (step.autocast or step.frozen or step.cross_entropy == "chunked" or sums)
+        and not (step.autocast and engine != "ddp")
+        and not (step.frozen or step.cross_entropy == "chunked" or sums)
         and (made is None or made.like == "second moment")
         and not step.optimizer.paged
         and all(len(each.blocks) == 1 for kind in plan.model.layer_kinds for each in kind.sublayers)
@@ -98,7 +102,9 @@ class _Rank(RecordedRank):
         number = "first" if first else "later"
         if first:
             self._engine.prepare(self._units)
-        for microbatch in range(min(2, self._plan.batch.num_microbatches)):
+        count = min(2, self._plan.batch.num_microbatches)
+        for microbatch in range(count):
+            self._engine.begin(is_first=microbatch == 0, is_last=microbatch == count - 1)
             self._micro_batch(number, begins=first and microbatch == 0)
         self._recorder.moment = f"{number} optimizer_step"
         self._optimizer(first=first)
@@ -119,6 +125,8 @@ class _Rank(RecordedRank):
             if not self._stays(place):
                 self._engine.after_forward(place)
         self._engine.end_forward()
+        passes = map(self._passes, self._placed)
+        release_cached(self._recorder, zip(passes, self._here, strict=True))
         if begins:
             self._recorder.make(self._workspace)
         gradient: Held | None = None
@@ -163,6 +171,10 @@ class _Rank(RecordedRank):
         if place and (parameters.unit.weights or is_root):
             self._engine.prefetch(place - 1, self._runs[place - 1].parameters)
 
+    def _passes(self, placed: PlacedGroups) -> Passes:
+        """Those of a stretch in this micro-batch."""
+        return self._courses.of(placed, passing=self._engine.takes_each)
+
     def _stays(self, place: int) -> bool:
         """Whether a unit is left whole behind its forward: that of the head always is."""
         if not self._plan.step.data_parallelism.reshard_after_forward:
@@ -175,7 +187,7 @@ class _Rank(RecordedRank):
         if placed.name == "head" and is_loss_outside(self._plan):
             self._engine.end_forward()
         self._recorder.moment = f"{number} {placed.name}_forward {placed.layer}"
-        passes = self._courses.of(placed)
+        passes = self._passes(placed)
         if passes.read is not None and stream is not None:
             here[passes.read] = stream
         self._recorder.run(passes.forward, here)
@@ -190,7 +202,7 @@ class _Rank(RecordedRank):
         if not placed.runs_backward:
             self._recorder.release(*own.values())
             return gradient, []
-        passes = self._courses.of(placed)
+        passes = self._passes(placed)
         if passes.of_made is not None and gradient is not None:
             own[passes.of_made] = gradient
         if passes.again is not NOTHING:
@@ -221,7 +233,7 @@ class _Rank(RecordedRank):
         index = self._runs[place].stretches[-1]
         placed = self._placed[index]
         self._recorder.moment = f"{number} {placed.name}_backward {placed.layer}"
-        self._recorder.run(self._courses.of(placed).loss, self._here[index])
+        self._recorder.run(self._passes(placed).loss, self._here[index])
 
     def _embedding_share(self) -> int:
         """Under tensor parallelism alone the embedding's gradient is a part of a whole one, and
