@@ -19,7 +19,7 @@ from trainfit.launch.keys import table_of
 from trainfit.launch.models import config_of, experts_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.adapters import PEFT, put_stored
+from trainfit.launch.transformers.adapters import PEFT, put_decomposed, put_stored
 from trainfit.launch.transformers.added_tokens import leave_out_added_tokens
 from trainfit.launch.transformers.engine import STRATEGIES, Engine
 from trainfit.launch.transformers.format import files_of, flags_of_program
@@ -320,6 +320,7 @@ def _put_adapters(run: Run, engine: Engine) -> bool:
         put_experts(run, engine, quantised[0])
     if engine.name == "deepspeed":
         draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts its weights")
+    put_decomposed(run, "peft_use_dora")
     _put_lora_kernels(run, engine, kind)
     return True
 
@@ -356,7 +357,7 @@ OF_EMBEDDINGS = "lora_embedding_kernel"
 FUSED = f"{PEFT}/fused"
 OF_LORA = (
     *("lora_r", "lora_dropout", *TARGETS, "lora_modules_to_save"),
-    *(*LORA_KERNELS, OF_EMBEDDINGS, "quantize_moe_experts"),
+    *(*LORA_KERNELS, OF_EMBEDDINGS, "quantize_moe_experts", "peft_use_dora"),
 )
 SINCE = Effect(
     "axolotl turns its kernels for LoRA on where nothing says otherwise (lora_mlp_kernel: false): "

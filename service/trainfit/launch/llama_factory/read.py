@@ -13,7 +13,7 @@ from trainfit.launch.keys import table_of
 from trainfit.launch.llama_factory.freezing import put_frozen
 from trainfit.launch.llama_factory.keys import RENAMED
 from trainfit.launch.program import Program
-from trainfit.launch.transformers.adapters import PEFT, put_stored
+from trainfit.launch.transformers.adapters import PEFT, put_decomposed, put_stored
 from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, checkpoint_dtype, put_precision
@@ -184,6 +184,9 @@ def _put_attention(run: Run) -> None:
         run.draft.put("/training/attention/backend", backend, setting)
 
 
+OF_LORA = ("lora_r", "lora_dropout", "lora_target_modules", "lora_modules_to_save", "use_dora")
+
+
 def _put_tuning(run: Run, engine: Engine) -> bool:
     """Set what is trained, and tell whether that is adapters; they are the default."""
     arguments, draft = run.arguments, run.draft
@@ -195,7 +198,7 @@ def _put_tuning(run: Run, engine: Engine) -> bool:
         assert kind is not None
         draft.leave_out(kind, f"training by {name} is not modelled")
     if name != "lora":
-        for key in ("lora_r", "lora_dropout", "lora_target_modules", "lora_modules_to_save"):
+        for key in OF_LORA:
             arguments.get(key)
         _put_quantised(run, adapters=False)
         return False
@@ -210,6 +213,7 @@ def _put_tuning(run: Run, engine: Engine) -> bool:
     if arguments.get("lora_target_modules") is None:
         draft.default(f"{PEFT}/target_modules", "all-linear", WHOSE)
     _put_names(run, "lora_modules_to_save", "modules_to_save")
+    put_decomposed(run, "use_dora")
     _put_quantised(run, adapters=True)
     return True
 

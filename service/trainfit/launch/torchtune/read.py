@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.documents import document_of, mapping_in
+from trainfit.launch.dora import put_dora
 from trainfit.launch.dotlist import assignments, values_of
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect, evaluation, preference
@@ -88,6 +89,9 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     compiled = _compile(reading, draft)
     _loss(reading, draft, compiled)
     idle = _validation(reading, draft)
+    dora = reading.get("model.use_dora")
+    if dora is not None and reading.value("model.use_dora", False, flag):
+        put_dora(draft, dora)
     if program.name is not None and not grows_segments(program.environment, draft):
         draft.default("/framework/expandable_segments", False, "PyTorch")
     reading.close(table_of(__package__), idle)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from trainfit.launch.dora import put_dora
 from trainfit.launch.effects import HELD_MORE, SHARING, Effect
 from trainfit.launch.models import config_of, experts_of
 from trainfit.launch.settings import Setting
@@ -46,6 +47,7 @@ OF_ADAPTERS = (
     "lora_target_modules",
     "lora_modules_to_save",
     "lora_task_type",
+    "use_dora",
 )
 TRLS = re.compile(
     r"trl|(.*[./])?(run_)?(sft|dpo|grpo|kto|orpo|cpo|bco|rloo|reward|reward_modeling|gkd|ppo|xpo|"
@@ -105,12 +107,20 @@ def put_adapters(run: Run, engine: Engine) -> None:
     saved = arguments.get("lora_modules_to_save")
     if saved is not None:
         draft.put(f"{PEFT}/modules_to_save", arguments.words("lora_modules_to_save"), saved)
+    put_decomposed(run, "use_dora")
     quantised = _put_quantised(run, engine)
     deepspeed = engine.name == "deepspeed" and draft.get("/training/precision") == "bf16"
     if quantised and run.trainer.kind == "sft" and run.releases.has(NARROW_ADAPTERS):
         draft.default(f"{PEFT}/adapter_dtype", "bf16", "TRL, over quantised weights")
     elif deepspeed:
         draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts what it is given")
+
+
+def put_decomposed(run: Run, key: str) -> None:
+    """Bound what adapters take besides that are decomposed by their lengths, if they are."""
+    setting = run.arguments.get(key)
+    if setting is not None and run.arguments.is_on(key):
+        put_dora(run.draft, setting)
 
 
 def _put_targets(run: Run, switch: Setting, *, trls: bool) -> None:
