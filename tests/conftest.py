@@ -14,6 +14,8 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
+from trainfit.api.warming import BETWEEN_COLLECTIONS
+
 # Whatever else the machine does decides how long an example takes.
 settings.register_profile("trainfit", deadline=None)
 settings.load_profile("trainfit")
@@ -40,12 +42,15 @@ FOREIGN_PREFIXES = ("HF_", "TRAINFIT_", "TRANSFORMERS_")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while tests are collected, and never again in what that has made."""
+    """Look for no garbage while tests are collected, never again in what that has made, and for
+    other as seldom as the service does.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(BETWEEN_COLLECTIONS)
         gc.enable()
 
 
