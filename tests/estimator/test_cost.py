@@ -70,7 +70,28 @@ def test_what_decides_of_many_layouts() -> None:
             needs(each, memo, replay=False)
 
     assert calls(decide) < WORSE * 47_066
-    assert calls(decide) < WORSE * 3_840
+    assert calls(decide) < WORSE * 4_160
+
+
+NEIGHBOURS: tuple[tuple[str, dict[str, Any], int], ...] = (
+    ("training", {"global_batch_size": 65_536}, 71),
+    ("parallelism", {"num_gpus": 4096}, 499),
+    ("training", {"micro_batch_size": 4}, 787),
+)
+
+
+@pytest.mark.parametrize(("part", "changed", "counted"), NEIGHBOURS)
+def test_what_decides_of_a_neighbour_of_a_known_job(
+    part: str, changed: dict[str, Any], counted: int
+) -> None:
+    """More micro-batches than fill the pipeline change nothing; more ranks how states are shared;
+    larger micro-batches what every layer keeps.
+    """
+    job = LAYOUTS[0]
+    neighbour, memo = plan(job | {part: job[part] | changed}), Memo()
+    write_down(neighbour)
+    needs(plan(job), memo, replay=False)
+    assert calls(lambda: needs(neighbour, memo, replay=False)) < WORSE * counted
 
 
 def test_a_replay() -> None:
