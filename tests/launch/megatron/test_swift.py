@@ -90,3 +90,11 @@ def test_a_tower_is_frozen_unless_it_is_told_otherwise() -> None:
         assert (told.key, told.direction) == ("model", "lowers")
     assert not read(f"{sees} --freeze_vit false --freeze_aligner false").left_out
     assert not read("--freeze_vit true --cross_entropy_loss_fusion true").left_out
+
+
+@pytest.mark.parametrize("words", ["--rlhf_type dpo", ""])
+def test_what_rlhf_does_besides_is_told(words: str) -> None:
+    command = f"megatron rlhf {words} --model Qwen/Qwen2.5-7B --max_length 2048 --lr 1e-5"
+    found = read_files(launch_of(argv=command.split(), env=ENV))
+    assert found.unsupported == {"rlhf_type"}
+    assert found.field("/training/seq_length") == 2048

@@ -22,6 +22,7 @@ from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_decomposed, put_stored
 from trainfit.launch.transformers.added_tokens import leave_out_added_tokens
 from trainfit.launch.transformers.engine import STRATEGIES, Engine
+from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, put_precision
 from trainfit.launch.transformers.reading import finish, gathered, put_layout, put_named_model
@@ -34,7 +35,6 @@ from trainfit.launch.transformers.step import (
     MICRO_BATCH,
     RECOMPUTE,
     REENTRANT,
-    check_evaluation,
     put_attention,
     put_batch,
     put_length,

@@ -15,6 +15,7 @@ from trainfit.launch.llama_factory.keys import RENAMED
 from trainfit.launch.program import Program
 from trainfit.launch.transformers.adapters import PEFT, put_decomposed, put_stored
 from trainfit.launch.transformers.engine import Engine
+from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, checkpoint_dtype, put_precision
 from trainfit.launch.transformers.reading import (
@@ -31,7 +32,6 @@ from trainfit.launch.transformers.step import (
     LENGTH,
     RECOMPUTE,
     REENTRANT,
-    check_evaluation,
     put_batch,
     put_communication,
     put_loss,

@@ -1,4 +1,4 @@
-"""`megatron sft` and `megatron pt` of ms-swift: Megatron-LM's arguments under their names in its
+"""`megatron sft`, `pt` and `rlhf` of ms-swift: Megatron-LM's arguments under their names in its
 namespace, over a model of the Hub.
 
 Source: modelscope/ms-swift swift/megatron/arguments/megatron_args.py and megatron_base_args.py.
@@ -24,7 +24,7 @@ from trainfit.launch.transformers.command_line import arguments_of
 from trainfit.launch.transformers.source import as_bool
 
 WHOSE = "ms-swift"
-COMMANDS = ("sft", "pt")
+COMMANDS = ("sft", "pt", "rlhf")
 DEFAULTS: Mapping[str, Any] = {
     "micro_batch_size": 1,
     "global_batch_size": 16,
@@ -59,6 +59,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
         put_model(draft, program, told_by_its_end(model))
     draft.require("/model", "names no model; give --model, or /model in overrides")
     _put_frozen(given, draft, model)
+    _leave_out_loop(given, program, draft)
     told = set(given)
     fields = [*_own(given, draft), *_fields(given, draft)]
     for name, value in DEFAULTS.items():
@@ -89,6 +90,17 @@ TOWER = Effect(
     "lowers",
     "modelscope/ms-swift swift/megatron/arguments/megatron_args.py (_init_multimodal_full)",
 )
+
+
+LOOP = "losses of preferences, and what lies beside the policy, are not modelled under Megatron"
+
+
+def _leave_out_loop(given: dict[str, Setting], program: Program, draft: Draft) -> None:
+    """What `rlhf` does besides a step on samples."""
+    command = program.arguments[0]
+    if command.text == "rlhf":
+        named = given.pop("rlhf_type", None) or Setting.of("rlhf_type", command)
+        draft.leave_out(named, LOOP)
 
 
 def _put_frozen(given: dict[str, Setting], draft: Draft, model: Setting | None) -> None:

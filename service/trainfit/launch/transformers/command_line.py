@@ -29,7 +29,7 @@ SUBCOMMANDS = {
     "llamafactory": ("train",),
     "axolotl": ("train",),
     "swift": ("sft", "pt", "rlhf"),
-    "megatron": ("sft", "pt"),
+    "megatron": ("sft", "pt", "rlhf"),
 }
 """Commands of tools that train."""
 

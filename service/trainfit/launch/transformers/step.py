@@ -6,9 +6,7 @@ Sources: transformers' training_args.py, trainer.py and trainer_optimizer.py, TR
 from __future__ import annotations
 
 from math import ceil
-from typing import Any
 
-from trainfit.launch.effects import evaluation
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers import grpo, rewards
@@ -26,6 +24,7 @@ from trainfit.launch.transformers.changes import (
     TRL_IS_NOT_REENTRANT,
 )
 from trainfit.launch.transformers.engine import Engine
+from trainfit.launch.transformers.evaluating import TRAINERS_BATCH, check_evaluation
 from trainfit.launch.transformers.run import IN_PAIRS, Run, is_trl, need
 from trainfit.launch.transformers.source import as_bool, as_int
 from trainfit.specs.optimizers import OPTIMIZERS, Choice, choices
@@ -35,8 +34,6 @@ MICRO_BATCHES = "/training/num_microbatches"
 LENGTH = "/training/seq_length"
 RECOMPUTE = "/training/recompute/granularity"
 
-TRAINERS_BATCH = 8
-"""Of TrainingArguments, to train and to evaluate."""
 TRL_LENGTH = 1024
 CLM_LENGTH = 1024
 """Of transformers' examples/pytorch/language-modeling/run_clm.py."""
@@ -385,32 +382,6 @@ def put_communication(run: Run) -> None:
     setting = run.arguments.get(key)
     if setting is not None:
         run.draft.put("/framework/sync_each_micro_batch", as_bool(setting.value), setting)
-
-
-def check_evaluation(run: Run, size: int | None) -> None:
-    """Evaluation keeps no gradients, so that it needs less than training on the same batch; on a
-    larger one it may need more, which is not modelled.
-    """
-    strategy = run.arguments.get("eval_strategy")
-    evaluates = strategy is not None and as_bool(strategy.value) is not False
-    evaluates = evaluates and strategy is not None and str(strategy.value) != "no"
-    switch = run.arguments.get("do_eval")
-    if run.arguments.is_on("do_eval"):
-        evaluates, strategy = True, strategy or switch
-    given = run.arguments.get("per_device_eval_batch_size")
-    batch: Any = TRAINERS_BATCH if given is None else as_int(given.value)
-    setting = given or strategy
-    if not evaluates or setting is None:
-        return
-    if size is None or batch is None:
-        words = f"evaluates {batch} samples at once and trains {size}: not modelled"
-        run.draft.leave_out(setting, words)
-    elif batch > size:
-        source = "transformers/trainer.py (prediction_step, under no_grad)"
-        # Of preferences a sample is a pair, and the reference may run on it as well.
-        pairs = 2 if run.trainer.kind in ("kto", "own_kto") else 1
-        samples = batch * (4 if run.trainer.kind in IN_PAIRS else pairs)
-        run.draft.leave_out(setting, evaluation(samples, source))
 
 
 def put_step(run: Run, engine: Engine, num_gpus: int | None) -> None:
