@@ -279,3 +279,13 @@ def test_what_is_said_of_weights_counts(script: str, more: str, version: str | N
     command = OWN.format(script, more).split()
     found = read(launch_of(argv=command, framework_version=version))
     assert not found.left_out
+
+
+@pytest.mark.parametrize("name", ["model_name", "model_path", "base_model"])
+def test_scripts_have_other_names_for_the_model(name: str) -> None:
+    words = OWN.format("train.py", "--torch_dtype bfloat16")
+    found = read(launch_of(argv=words.replace("model_name_or_path", name).split()))
+    assert found.field("/model/hf_id") == "meta-llama/Llama-3.1-8B"
+    assert not found.left_out
+    both = read(launch_of(argv=f"{words} --{name} Qwen/Qwen3-8B".split()))
+    assert both.field("/model/hf_id") == "meta-llama/Llama-3.1-8B"

@@ -56,7 +56,14 @@ from trainfit.launch.transformers.towers import has_switches, put_towers
 from trainfit.launch.transformers.trainers import check_trainer, keys_of_trainer, trainer_of
 
 OF_SCRIPT = "the script"
-MODEL = ("model_name_or_path", "model_id", "config_name")
+MODEL = (
+    "model_name_or_path",
+    "model_id",
+    "model_name",
+    "model_path",
+    "base_model",
+    "config_name",
+)
 """Arguments that name the model, the one that counts first."""
 
 
