@@ -35,15 +35,15 @@ def is_traced(plan: PytorchPlan) -> bool:
     """Whether the order of requests is known of a plan of several ranks without a pipeline: with
     DDP, FullyShardedDataParallel, or fully_shard where all is trained, over replicas of shards too.
     Of several micro-batches under fully_shard it is known where gradients are reduced after each,
-    or wait in the type in which backward has made them; under FullyShardedDataParallel of one
-    replica.
+    or, without tensor parallelism, wait in the type in which backward has made them; under
+    FullyShardedDataParallel of one replica.
     """
     layout, step = plan.layout, plan.step
     engine = step.data_parallelism.engine
     whole = "no_shard" if engine == "ddp" else "optim_grads_params"
     made = OPTIMIZERS[step.optimizer.name].temporaries.get(step.optimizer.implementation)
     sums = layout.tp > 1 and step.checkpointing.kind == "operations"
-    each_time = step.data_parallelism.sync_each_micro_batch or adds_each(plan)
+    each_time = step.data_parallelism.sync_each_micro_batch or (layout.tp == 1 and adds_each(plan))
     added = each_time if engine == "fsdp2" else layout.replicas == 1
     return (
         layout.num_gpus > 1
