@@ -115,8 +115,7 @@ class Step:
         standing, residual, cached = self._standing.whole + self._standing.sharded, 0, 0
         for index, (placed, unit, _, around, *_) in enumerate(self._forwards):
             if index not in self._within[0]:
-                both = all_gather_kept + unit.all_gather * unit.copied + unit.copied_in
-                gathering = whole + around.weights + max(both, unit.while_gathered)
+                gathering = whole + around.weights + all_gather_kept + unit.while_gathered
                 peak = Peak(f"{placed.segment.name}_forward", "all_gather", placed.layer, None)
                 yield Live(standing, saved + cached, residual, gathering, peak)
                 residual = self._act

@@ -11,8 +11,7 @@ class Unit(NamedTuple):
     """Bytes of one unit on one GPU, in the order of a step.
 
     `weights` are the unsharded parameters while the unit runs, which are `copied` out of what was
-    gathered or are that themselves; `copied_in` is this rank's part in the type that is gathered,
-    until all is there; `all_gather` is the buffer into which the unit that is next is
+    gathered or are that themselves; `all_gather` is the buffer into which the unit that is next is
     gathered meanwhile, `all_gather_kept` what stays of it in forward until that unit is there.
     `reduce_scatter` is the input from which gradients are reduced, with what is whole until then,
     `reduce_scatter_kept` what stays of it while the unit before runs backward; `gradients` are left
@@ -27,7 +26,6 @@ class Unit(NamedTuple):
     accumulated: int = 0
     all_gather_kept: int = 0
     reduce_scatter_kept: int = 0
-    copied_in: int = 0
     copied: bool = True
     joins: bool = False
 

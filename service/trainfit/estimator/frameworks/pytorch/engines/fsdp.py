@@ -142,12 +142,4 @@ class Fsdp1(Fsdp):
 
 
 class Fsdp2(Fsdp):
-    """A unit is a group of DTensors, copied into one buffer to be reduced. What is gathered in
-    another type than it is stored in is cast first.
-    """
-
-    def unit(self, numbers: Numbers) -> Unit:
-        unit, states = super().unit(numbers), self._states
-        casts = states.parameters != states.gathered
-        shards = self._plan.layout.optimizer_shards
-        return unit._replace(copied_in=unit.all_gather // shards if casts else 0)
+    """A unit is a group of DTensors, copied into one buffer to be reduced."""

@@ -74,11 +74,12 @@ class Fsdp2Requests:
         self.gather(place, parameters)
 
     def before_forward(self, place: int, parameters: Parameters) -> None:
-        """The output of the all-gather before is held until this one is there."""
+        """The output of the all-gather before is held until this one was copied out."""
         self.gather(place, parameters)
         if place in self._gathering:
+            copied = self._copy_out(place, parameters)
             self.end_forward()
-            self._copied = self._copy_out(place, parameters)
+            self._copied = copied
 
     def after_forward(self, place: int) -> None:
         """Let go of a unit."""
