@@ -122,9 +122,9 @@ async def test_a_long_body_is_compressed_beside_the_event_loop(
     beside: list[int] = []
     run_sync = to_thread.run_sync
 
-    async def counted(function: Any, compressor: Any, body: bytes, more: Any) -> Any:
+    async def counted(function: Any, compressor: Any, body: bytes, more: Any, **how: Any) -> Any:
         beside.append(len(body))
-        return await run_sync(function, compressor, body, more)
+        return await run_sync(function, compressor, body, more, **how)
 
     monkeypatch.setattr(to_thread, "run_sync", counted)
     for length in (compression.HERE_BYTES, compression.HERE_BYTES + 1):

@@ -94,7 +94,7 @@ async def test_all_at_once_they_are_answered_or_ended_and_others_are_answered_me
     assert livez < 1
     assert peak < 400 * MIB
     settled(service)
-    assert threads(pid) <= before
+    assert threads(pid) <= before + 1  # The one that compresses long answers stays.
 
 
 @pytest.mark.parametrize("name", ["merge keys of YAML", "a loop without end", "a deep config"])

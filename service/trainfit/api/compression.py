@@ -8,7 +8,7 @@ answer with what others chose, so that its length gives nothing away.
 import zlib
 from collections.abc import Iterable, Mapping
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from starlette.types import Message, Send
 
 LEVEL = 1
@@ -16,6 +16,8 @@ LEVEL = 1
 LEAST_BYTES = 1_400
 """What goes in one packet anyway."""
 HERE_BYTES = 262_144
+ONE_THREAD = CapacityLimiter(1)
+"""Longer bodies wait for one another."""
 COMPRESSIBLE = (
     b"application/json",
     b"application/problem+json",
@@ -83,7 +85,7 @@ class Compressing:
         assert self._compressor is not None
         if len(body) <= HERE_BYTES:
             return _part(self._compressor, body, more)
-        return await to_thread.run_sync(_part, self._compressor, body, more)
+        return await to_thread.run_sync(_part, self._compressor, body, more, limiter=ONE_THREAD)
 
     def _headers(self, given: Headers, length: int | None) -> list[tuple[bytes, bytes]]:
         """Those of a response in gzip. The tag of what may be kept is that of other bytes; of what
