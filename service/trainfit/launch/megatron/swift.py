@@ -97,10 +97,10 @@ LOOP = "losses of preferences, and what lies beside the policy, are not modelled
 
 def _leave_out_loop(given: dict[str, Setting], program: Program, draft: Draft) -> None:
     """What `rlhf` does besides a step on samples."""
-    command = program.arguments[0]
-    if command.text == "rlhf":
-        named = given.pop("rlhf_type", None) or Setting.of("rlhf_type", command)
-        draft.leave_out(named, LOOP)
+    for command in program.arguments[:1]:
+        if command.text == "rlhf":
+            named = given.pop("rlhf_type", None) or Setting.of("rlhf_type", command)
+            draft.leave_out(named, LOOP)
 
 
 def _put_frozen(given: dict[str, Setting], draft: Draft, model: Setting | None) -> None:
