@@ -6,10 +6,15 @@ import { html, useLayoutEffect, useRef, useState } from "../vendor/htm-preact.js
 export function Scroll({ label, children }) {
   const ref = useRef(/** @type {HTMLDivElement | null} */ (null));
   const [wide, setWide] = useState(false);
+  const measure = () => {
+    const element = ref.current;
+    if (element) setWide(element.scrollWidth > element.clientWidth);
+  };
+  // What is shown anew may be wider at once, which the observer tells a frame later.
+  useLayoutEffect(measure);
   useLayoutEffect(() => {
     const element = ref.current;
     if (!element) return undefined;
-    const measure = () => setWide(element.scrollWidth > element.clientWidth);
     const observer = new ResizeObserver(measure);
     observer.observe(element);
     if (element.firstElementChild) observer.observe(element.firstElementChild);
