@@ -41,6 +41,7 @@ from trainfit.api.api_keys import named, new_key
 from trainfit.api.app import create_app
 from trainfit.api.examples import LLAMA_8B, MODEL_EXAMPLES
 from trainfit.api.models import look_up
+from trainfit.api.openapi import openapi_bytes
 from trainfit.api.routes import estimate
 from trainfit.api.settings import Settings
 
@@ -595,7 +596,7 @@ def test_a_token_for_callers_with_keys_is_taken() -> None:
 
 def test_answers_hold_no_time(fake: FakeHub) -> None:
     """`age` is for models:resolve alone."""
-    schema = create_app(Settings()).openapi()["components"]["schemas"]
+    schema = json.loads(openapi_bytes(create_app(Settings())))["components"]["schemas"]
     with_age = {name for name, each in schema.items() if "age_seconds" in json.dumps(each)}
     assert with_age == {"ModelSummary"}
     assert fake.requests == []
