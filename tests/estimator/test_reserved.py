@@ -132,3 +132,17 @@ def test_what_may_be_reserved_keeps_to_a_card_whose_cache_need_not_go_at_every_s
     narrow = free.allocated_bytes.high + GIB
     (beyond,) = estimated(narrow / GIB, **SHARDED).stages
     assert beyond.device_bytes.high > narrow
+
+
+def test_rows_that_are_routed_as_it_happens_keep_to_no_card() -> None:
+    """Their blocks do not recur, so that a cache which had to go has to again."""
+    routed: dict[str, Any] = {
+        "model": {"hf_id": "Qwen/Qwen3-30B-A3B"},
+        "parallelism": {"num_gpus": 8, "ep": 8},
+        "framework": {"name": "megatron"},
+        "training": {"micro_batch_size": 1, "precision": "bf16", "recompute": {}},
+    }
+    (free,) = estimated(**routed).stages
+    less = free.device_bytes.high - GIB // 4
+    (bounded,) = estimated(less / GIB, **routed).stages
+    assert bounded.device_bytes == free.device_bytes

@@ -76,7 +76,8 @@ def reservations(
     asked the most is expected. No more are asked than what takes so many requests; where that is
     reached, releases differ as for the rank that allocates most. Where a card has room
     for what is expected but not for all that may be reserved, beside the most that may be `outside`
-    PyTorch and allocated, that keeps to the card if the cache need not go at every step.
+    PyTorch and allocated, that keeps to the card if the cache need not go at every step: of
+    blocks whose sizes do not recur nobody knows that.
     """
     groups = sorted(groups, key=lambda group: -allocated[group.ranks[0]].expected)
     usual, *others = ways(plan)
@@ -105,7 +106,7 @@ def reservations(
         low = min(most.low, *[one.after_later for one in each])
         high = max(most.high, asked_most.recorded.peak_bytes + strayed)
         first, *_ = ranks = groups[number].ranks
-        if plan.gpu.memory_bytes and most.releases == "none":
+        if plan.gpu.memory_bytes and most.releases == "none" and not strayed:
             stray = allocated[first].high - allocated[first].expected
             room = plan.gpu.memory_bytes - outside.high - stray
             if _settles(asked_most.recorded, (usual, *others), room, high):
