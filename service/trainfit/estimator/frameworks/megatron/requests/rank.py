@@ -295,9 +295,10 @@ class Rank:
         """
         if unit.layers:
             self._stand("layers", *self._standing.layers)
-            self._stand(
-                copies, *[size for kind in unit.layers for size in self._standing.copies(kind)]
-            )
+            for kind in unit.layers if copies not in self._once else ():
+                for nbytes in self._standing.copies(kind):
+                    self._recorder.make(nbytes)
+            self._once.add(copies)
         elif unit.kind == "head":
             self._stand("head", *self._standing.head, self._standing.cublas)
 
