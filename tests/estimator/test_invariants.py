@@ -1,4 +1,8 @@
-"""What holds for every job: sums, monotony, determinism."""
+"""What holds for every job: sums, monotony, determinism.
+
+Where neither reserved nor device bytes are looked at, the allocator is not replayed: that would be
+nine tenths of the time.
+"""
 
 from dataclasses import replace
 
@@ -61,12 +65,12 @@ def test_stages_sum_to_the_model(plan: MegatronPlan) -> None:
         extra += matrix + spec.embedding.position_rows * spec.hidden_size
     elif not alone and tied:
         extra += matrix
-    assert sum(map(weights_count, estimate(plan).stages)) == counts.total + extra
+    assert sum(map(weights_count, estimate(plan, replay=False).stages)) == counts.total + extra
 
 
 @given(plans())
 def test_every_layer_lies_on_one_chunk(plan: MegatronPlan) -> None:
-    stages = estimate(plan).stages
+    stages = estimate(plan, replay=False).stages
     layers = [layer for stage in stages for chunk in stage.chunks for layer in chunk.layers]
     assert sorted(layers) == list(range(plan.model.num_layers))
     assert sum(chunk.embedding for stage in stages for chunk in stage.chunks) == 1
@@ -75,7 +79,7 @@ def test_every_layer_lies_on_one_chunk(plan: MegatronPlan) -> None:
 
 @given(plans())
 def test_chunks_sum_to_the_parameters_of_a_gpu(plan: MegatronPlan) -> None:
-    for stage in estimate(plan).stages:
+    for stage in estimate(plan, replay=False).stages:
         here = stage.components[0].parameter_count_per_gpu
         assert sum(chunk.parameters for chunk in stage.chunks) == here
 
@@ -98,8 +102,8 @@ def test_more_tensor_parallelism_never_raises_parameters(job: Job, factor: int) 
     assert spec is not None
     model = job.model.model_copy(update={"spec": spec.model_copy(update={"vocab_size": 8192})})
     try:
-        narrow = answer(job.model_copy(update={"model": model}))
-        wide = answer(job.model_copy(update={"model": model, "parallelism": wider}))
+        narrow = answer(job.model_copy(update={"model": model}), replay=False)
+        wide = answer(job.model_copy(update={"model": model, "parallelism": wider}), replay=False)
     except RefusedError:
         return
     assert most_parameters(wide) <= most_parameters(narrow)
@@ -115,7 +119,8 @@ def test_sharding_the_optimizer_never_costs(plan: MegatronPlan) -> None:
     unsharded = replace(
         plan, layout=replace(plan.layout, optimizer_shards=1, expert_optimizer_shards=1)
     )
-    for sharded, whole in zip(estimate(plan).stages, estimate(unsharded).stages, strict=True):
+    less, more = (estimate(each, replay=False).stages for each in (plan, unsharded))
+    for sharded, whole in zip(less, more, strict=True):
         assert sharded.allocated_bytes.expected <= whole.allocated_bytes.expected
 
 
@@ -145,6 +150,6 @@ def test_without_activations_only_standing_bytes_remain(plan: MegatronPlan) -> N
 def test_more_microbatches_than_the_pipeline_holds_change_nothing(job: Job) -> None:
     few = job.training.model_copy(update={"num_microbatches": 64})
     many = job.training.model_copy(update={"num_microbatches": 4096})
-    one = estimate(plan_of(job.model_copy(update={"training": few})))
-    other = estimate(plan_of(job.model_copy(update={"training": many})))
+    one = estimate(plan_of(job.model_copy(update={"training": few})), replay=False)
+    other = estimate(plan_of(job.model_copy(update={"training": many})), replay=False)
     assert [s.allocated_bytes for s in one.stages] == [s.allocated_bytes for s in other.stages]

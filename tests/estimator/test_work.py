@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
+from cProfile import Profile
+from functools import cache
 from typing import Any, get_args
 
 import pytest
@@ -57,24 +57,16 @@ def plan(framework: str, pp: int = 1, vpp: int = 1, **parts: Any) -> Plan:
     )
 
 
+@cache
 def steps(made: Plan) -> int:
     """Calls of functions that an estimate takes, in Python or C, once all that it needs is loaded
     and its programs are written down.
     """
     estimate(made)
     estimate(made)
-    count = 0
-
-    def counted(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(counted)
-    try:
-        estimate(made)
-    finally:
-        sys.setprofile(None)
-    return count
+    profile = Profile()
+    profile.runcall(estimate, made)
+    return sum(entry.callcount for entry in profile.getstats())
 
 
 def doubled(make: Callable[[int], Plan], size: int) -> tuple[float, float]:
