@@ -11,7 +11,6 @@ from httpx import AsyncClient
 from trainfit import __version__
 from trainfit.api.examples import DEEPSEEK_V3, ESTIMATE_EXAMPLES, LLAMA_8B
 from trainfit.questions.estimate import answer
-from trainfit.questions.summary import summary_line
 from trainfit.questions.wire import to_json
 from trainfit.specs.job import Job
 
@@ -70,8 +69,10 @@ async def test_one_line_or_one_number_may_be_asked_for(client: AsyncClient) -> N
     line = await client.post("/v1/estimate?summary=gb", json=DEEPSEEK_V3)
     assert line.headers["content-type"] == "text/plain; charset=utf-8"
     assert line.headers["etag"] == f'"{whole["request_digest"]}"'
-    answered = answer(Job.model_validate(DEEPSEEK_V3))
-    assert line.text == summary_line(answered, "gb", activations=True) + "\n"
+    assert line.text == whole["summary"]["gb"] + "\n"
+    states_line = await client.post("/v1/estimate?activations=false", json=DEEPSEEK_V3)
+    assert ", activation=" in line.text
+    assert ", activation=" not in states_line.json()["summary"]["gb"]
     total = await client.post("/v1/estimate?summary=total", json=DEEPSEEK_V3)
     assert int(total.text) == whole["binding"]["device_bytes"]["expected"]
     states = await client.post("/v1/estimate?summary=total&activations=false", json=DEEPSEEK_V3)
@@ -80,6 +81,31 @@ async def test_one_line_or_one_number_may_be_asked_for(client: AsyncClient) -> N
     assert refused.json()["detail"].startswith("query parameter summary: must be")
     broken = await client.post("/v1/estimate?summary=gb", json={})
     assert broken.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type"),
+    [
+        ("*/*", "text/plain"),
+        ("application/json", "application/json"),
+        ("application/json, text/plain, application/problem+json", "application/json"),
+        ("text/plain, application/json", "text/plain"),
+        ("application/json;q=0.5, text/plain;q=0.9", "text/plain"),
+        ("text/plain; q=0, Application/JSON", "application/json"),
+        ("application/problem+json", "text/plain"),
+        ("", "text/plain"),
+    ],
+)
+async def test_a_summary_is_text_unless_json_is_named(
+    client: AsyncClient, accept: str, media_type: str
+) -> None:
+    """Asked in turn with the same bytes, so that none is given the answer of another."""
+    for accepted, expected in ((accept, media_type), ("*/*", "text/plain")):
+        path, headers = "/v1/estimate?summary=mb", {"accept": accepted}
+        given = await client.post(path, json=LLAMA_8B, headers=headers)
+        assert given.headers["content-type"].partition(";")[0] == expected
+        line = given.text.strip() if expected == "text/plain" else given.json()["summary"]["mb"]
+        assert line.startswith("Theoretical memory footprints: weight and optimizer=")
 
 
 async def test_experts_are_told_apart_and_mtp_is_counted(client: AsyncClient) -> None:

@@ -48,6 +48,7 @@ def test_the_generated_client_asks_and_reads_a_typed_answer(
         assert [stage.pp_rank for stage in answer.stages] == [0, 1, 2, 3]
         assert answer.model.parameters.total == 671_026_404_352
         assert isinstance(answer.binding.device_bytes.expected, int)
+        assert answer.summary.gb.startswith("Theoretical memory footprints: ")
         assert estimate.sync(client=client, body=answer.job).request_digest == answer.request_digest
 
         job.gpu = "H1000"

@@ -114,13 +114,17 @@ def test_the_python_client_compiles(generated: dict[str, Path]) -> None:
 
 ASK = """
 import { readFileSync } from "node:fs";
-import { Configuration, DecisionsApi, FitCheckQuestionFromJSON } from "./index.js";
+import {
+  Configuration, DecisionsApi, EstimatesApi, FitCheckQuestionFromJSON, JobFromJSON,
+} from "./index.js";
 const [url, file] = process.argv.slice(2);
 const job = JSON.parse(readFileSync(file, "utf8"));
 const api = new DecisionsApi(new Configuration({ basePath: url }));
 const answer = await api.fitCheck({ fitCheckOrLaunch: FitCheckQuestionFromJSON(job) });
 const { expected } = answer.binding.deviceBytes;
-console.log(JSON.stringify({ verdict: answer.verdict, expected }));
+const estimates = new EstimatesApi(new Configuration({ basePath: url }));
+const { summary } = await estimates.estimate({ jobOrLaunch: JobFromJSON(job) });
+console.log(JSON.stringify({ verdict: answer.verdict, expected, line: summary.gb }));
 """
 
 
@@ -141,6 +145,7 @@ def test_the_typescript_fetch_client_compiles_and_asks(
         answer = json.loads(run(node, "build/ask.js", service.url, str(job), folder=folder))
     assert answer["verdict"] == "does_not_fit"
     assert answer["expected"] > 2**31
+    assert answer["line"].startswith("Theoretical memory footprints: ")
 
 
 def test_hey_api_makes_a_client_that_compiles(tmp_path: Path) -> None:

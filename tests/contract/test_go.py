@@ -130,6 +130,12 @@ def test_a_job_of_the_client_s_types_is_answered(answers: dict[str, Any]) -> Non
     assert answers["small"]["job"]["framework"]["name"] == "transformers"
 
 
+def test_a_summary_is_read_as_the_line_of_an_answer(answers: dict[str, Any]) -> None:
+    """The client accepts JSON by name, so that no text comes where it expects an object."""
+    assert answers["in_brief"] == answers["estimate"]["summary"]["mb"]
+    assert answers["in_brief"].startswith("Theoretical memory footprints: ")
+
+
 def test_a_refusal_is_read_as_a_problem(answers: dict[str, Any]) -> None:
     (error,) = answers["refused"]["errors"]
     assert (answers["refused"]["status"], error["pointer"]) == (422, "/gpu/name")

@@ -44,6 +44,7 @@ def test_the_typed_client_asks_what_the_readme_asks(compiled: Path, tmp_path: Pa
     assert len(answers["stages"]) == 4
     assert answers["total"] == 671_026_404_352
     assert answers["sameDigest"] is True
+    assert answers["sameLine"] is True
     assert answers["leaner"] < max(answers["stages"])
     assert answers["verdict"] == "does_not_fit"
     assert [name for name, _ in answers["compared"]] == ["tp 4", "full recompute"]

@@ -28,11 +28,12 @@ QUESTION_BYTES_PER_BYTE = 8
 
 
 class Sent(NamedTuple):
-    """The bytes of a request that decide what is asked."""
+    """The bytes of a request that decide what is asked, and as what it is answered."""
 
     operation: str
     query: bytes
     body: bytes
+    accept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +120,10 @@ def _still_holds(request: JsonRequest, answer: Answer) -> bool:
 
 
 def _sent(request: JsonRequest, body: bytes) -> Sent:
-    return Sent(request.scope["route"].operation_id, request.scope["query_string"], body)
+    operation, query = request.scope["route"].operation_id, request.scope["query_string"]
+    return Sent(operation, query, body, request.headers.get("accept", ""))
 
 
 def _size(sent: Sent, answer: Answer) -> int:
     question = QUESTION_BYTES + QUESTION_BYTES_PER_BYTE * len(sent.body)
-    return len(sent.query) + question + len(answer.response.body)
+    return len(sent.query) + len(sent.accept) + question + len(answer.response.body)

@@ -33,7 +33,7 @@ from trainfit.questions.problems import ANSWER_ERRORS, Problem, problem, within
 from trainfit.questions.reconcile import ReconcileAnswer, reconciled
 from trainfit.questions.search import concluded, next_portion
 from trainfit.questions.several import Opened
-from trainfit.questions.summary import Summary, summarised
+from trainfit.questions.summary import Summary
 from trainfit.questions.trace import memory_snapshot, rank_trace
 from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
@@ -140,7 +140,7 @@ def estimate_reply(
     digest = result.request_digest
     if summary is None:
         return Reply(to_json(result), (tally,), digest=digest)
-    text = f"{summarised(result, summary, activations=activations)}\n".encode()
+    text = f"{result.in_brief(summary)}\n".encode()
     return Reply(text, (tally,), digest=digest, media_type="text/plain")
 
 

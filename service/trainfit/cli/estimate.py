@@ -82,9 +82,7 @@ def estimate(
         if summary is None:
             print_json(to_json(answer))
         else:
-            from trainfit.questions.summary import summarised
-
-            print(summarised(answer, summary, activations=activations))
+            print(answer.in_brief(summary))
     elif tree:
         from trainfit.cli.modules import print_modules
 

@@ -15,6 +15,7 @@ from trainfit.questions.bounds import bounded_estimate
 from trainfit.questions.digest import catalogue_version, normalised, request_digest
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.releases import estimated
+from trainfit.questions.summary import Summary, SummaryLines, summary_lines
 from trainfit.resolve import registry as resolved_frameworks
 from trainfit.resolve.gpu import gpu_of
 from trainfit.resolve.job import resolve
@@ -45,17 +46,26 @@ class EstimateAnswer(Estimate, Sent):
     `step_seconds` is how long a step takes, and `step` what that is made of; both are null where
     `untimed` says why it is not known. `misaligned` names sizes that GPUs multiply slowly, which
     its time does not follow.
+
+    `summary` has the line that Megatron logs, of the stage that needs most.
     """
 
     step_seconds: Seconds | None
     step: Step | None
     untimed: str | None
     misaligned: list[str]
+    summary: SummaryLines
 
     catalogue_version: str
     request_digest: str
     job: Annotated[dict[str, Any], AS_JOB]
     launch: ReadLaunch | None
+
+    def in_brief(self, summary: Summary) -> str:
+        """The estimate in one line, or in one number."""
+        if summary == "total":
+            return str(self.binding.device_bytes.expected)
+        return self.summary.mb if summary == "mb" else self.summary.gb
 
     def _repr_html_(self) -> str:
         """The stages, for a notebook."""
@@ -139,6 +149,7 @@ def signed(
         step=timed.step if isinstance(timed, StepTime) else None,
         untimed=timed.reason if isinstance(timed, Untimed) else None,
         misaligned=misaligned(plan, MEMOS.current()),
+        summary=summary_lines(result, timed, activations=activations),
         catalogue_version=catalogue_version(),
         request_digest=request_digest("estimate", document, options, plan.source),
         job=document,

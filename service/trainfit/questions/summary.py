@@ -1,11 +1,12 @@
 """An estimate in one line, or in one number: the stage that binds."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from trainfit.decisions.quantities import GIB, MIB
-from trainfit.estimator.results import Component, Stage
-from trainfit.questions.estimate import EstimateAnswer
+from trainfit.estimator.results import Component, Estimate, Stage
+from trainfit.steptime import StepTime, Untimed
 
 Unit = Literal["mb", "gb"]
 Summary = Literal["mb", "gb", "total"]
@@ -14,29 +15,37 @@ Summary = Literal["mb", "gb", "total"]
 STATES = {"weights": "weight", "gradients": "gradient", "optimizer_states": "optimizer"}
 
 
-def summarised(answer: EstimateAnswer, summary: Summary, *, activations: bool) -> str:
-    """An estimate as that summary has it."""
-    if summary == "total":
-        return str(answer.binding.device_bytes.expected)
-    return summary_line(answer, summary, activations=activations)
+@dataclass(frozen=True, slots=True)
+class SummaryLines:
+    """The line that Megatron logs, of the stage that needs most, in MiB and in GiB."""
+
+    mb: str
+    gb: str
 
 
-def summary_line(answer: EstimateAnswer, unit: Unit, *, activations: bool) -> str:
+def summary_lines(
+    estimate: Estimate, timed: StepTime | Untimed, *, activations: bool
+) -> SummaryLines:
     """Whatever is allocated beside the model states counts as activation, so that the two add up
     to the total.
 
     Source: Megatron-LM's report_theoretical_memory, whose MB are 2**20 bytes. It tells nothing of
     experts, nor of time.
     """
-    stage = answer.stages[answer.binding.pp_rank]
+    stage = estimate.stages[estimate.binding.pp_rank]
     states = _states(stage)
     size = sum(each.bytes for each in states.values())
     parts = {"weight and optimizer": size}
     if activations:
         total = stage.allocated_bytes.expected
         parts |= {"activation": total - size, "total": total}
-    line = f"Theoretical memory footprints: {_shown(parts, unit)}"
-    return f"{line}{_speed(answer)}{_experts_apart(states, unit)}"
+    speed = _speed(timed)
+
+    def line(unit: Unit) -> str:
+        footprints = f"Theoretical memory footprints: {_shown(parts, unit)}"
+        return f"{footprints}{speed}{_experts_apart(states, unit)}"
+
+    return SummaryLines(line("mb"), line("gb"))
 
 
 def _states(stage: Stage) -> dict[str, Component]:
@@ -58,9 +67,9 @@ def _shown(parts: Mapping[str, int], unit: Unit) -> str:
     return ", ".join(f"{part}={number / size:.2f} {name}" for part, number in parts.items())
 
 
-def _speed(answer: EstimateAnswer) -> str:
+def _speed(timed: StepTime | Untimed) -> str:
     """The time of a step, where it is known."""
-    if answer.step_seconds is None or answer.step is None:
+    if isinstance(timed, Untimed):
         return ""
-    seconds, tokens = answer.step_seconds.expected, answer.step.tokens_per_second_per_gpu
+    seconds, tokens = timed.seconds.expected, timed.step.tokens_per_second_per_gpu
     return f", step={seconds:.3g} s, tokens/s/GPU={tokens:.0f}"

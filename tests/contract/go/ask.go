@@ -76,6 +76,10 @@ func main() {
 		FitCheckOrLaunch(trainfit.FitCheckQuestionAsFitCheckOrLaunch(question)).Execute()
 	check(err)
 
+	inBrief, _, err := client.EstimatesAPI.Estimate(ctx).Summary(trainfit.SUMMARY_MB).
+		JobOrLaunch(trainfit.JobAsJobOrLaunch(&job)).Execute()
+	check(err)
+
 	change := trainfit.NewNamedChange("tp 4", []trainfit.Operation{{
 		Op: "replace", Path: "/parallelism/tp", Value: 4,
 	}})
@@ -115,6 +119,7 @@ func main() {
 		"estimate": estimate,
 		"again":    again.RequestDigest,
 		"small":    small,
+		"in_brief": inBrief.Summary.Mb,
 		"fit":      fit,
 		"compared": compared,
 		"batch":    batch,

@@ -23,6 +23,12 @@ const leaner = await client.POST("/v1/estimate", {
   params: { query: { activations: false } },
 });
 
+const line = await client.POST("/v1/estimate", {
+  body: job,
+  params: { query: { summary: "gb" } },
+  headers: { Accept: "application/json" },
+});
+
 const { gpu } = job;
 if (gpu == null) throw new Error("the job names no card");
 const verdict = await client.POST("/v1/fit-check", {
@@ -38,6 +44,7 @@ console.log(
     stages: estimate.data.stages.map((stage) => stage.device_bytes.expected),
     total: estimate.data.model.parameters.total,
     sameDigest: again.data?.request_digest === estimate.data.request_digest,
+    sameLine: line.data?.summary.gb === estimate.data.summary.gb,
     leaner: leaner.data?.binding.device_bytes.expected,
     verdict: verdict.data?.verdict,
     compared: compared.data?.jobs.map((each) => [each.id, each.comparison?.difference_bytes]),

@@ -1,6 +1,7 @@
 """POST /v1/estimate and /v1/estimate:batch: the memory that jobs need."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -41,6 +42,9 @@ IN_BRIEF: dict[int | str, dict[str, Any]] = {
     200: {**SIGNED[200], "content": {"text/plain": {"schema": {"type": "string"}}}},
 }
 
+JSON, TEXT = "application/json", "text/plain"
+QUALITY = re.compile(r";\s*q=(\d*\.?\d+)")
+
 LINES = "application/x-ndjson"
 STREAM_SECONDS = 120
 """For all jobs whose estimates are sent one by one; their caller ends them by hanging up."""
@@ -70,7 +74,8 @@ class EstimateOptions(Options):
         None,
         description="Text in place of JSON, of the stage that needs most: mb or gb is Megatron's "
         "line, with experts and the rest apart; total is one number, the bytes that are expected "
-        "on each of its GPUs. Only JSON has warnings.",
+        "on each of its GPUs. A caller whose Accept names application/json first, as those of most "
+        "generated clients do, is sent the whole answer, whose `summary` has the lines.",
     )
 
 
@@ -94,7 +99,8 @@ async def estimate(
     """
     asked = await asked_of(request, question, Job)
     find = await look_up(request, [asked.job.model], hf_token)
-    wanted = EstimateWanted(options.activations, options.replay, options.summary)
+    summary = None if _is_json_named(request.headers.get("accept", "")) else options.summary
+    wanted = EstimateWanted(options.activations, options.replay, summary)
     reply = estimate_at_once(asked, find, wanted)
     if reply is not None:
         reply = checked(request, reply)
@@ -102,6 +108,16 @@ async def estimate(
         lane = lane_of(size_of([asked.job], find, replay=options.replay))
         reply = await reply_from(request, lane, estimate_reply, asked, find, wanted)
     return await remembered(request, reply, asked.job.model, find)
+
+
+def _is_json_named(accept: str) -> bool:
+    """Whether an Accept header names JSON, and text not before it."""
+    weights: dict[str, float] = {}
+    for each in accept.lower().split(","):
+        weight = QUALITY.search(each)
+        weights[each.partition(";")[0].strip()] = float(weight[1]) if weight else 1.0
+    named = [each for each in weights if each in (JSON, TEXT) and weights[each]]
+    return bool(named) and max(named, key=weights.__getitem__) == JSON
 
 
 @router.post(
