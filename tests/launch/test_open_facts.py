@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from trainfit.catalog.configs import bundled_config, bundled_ids
+from trainfit.estimator.results import Estimate
 from trainfit.launch.open_facts import VOCABULARIES
+from trainfit.questions.pricing import Pricing
 from trainfit.questions.python import QuestionError, estimate, fit_check
+from trainfit.specs.job import Job
 
 TITAN = """
 [model]
@@ -55,6 +58,25 @@ def test_a_verdict_that_the_number_of_gpus_does_not_change_stands() -> None:
     alone = fit_check(titan("debugmodel", parallelism={"num_gpus": 1}), suggest=False)
     assert alone.estimate is not None
     assert answer.estimate.stages == alone.estimate.stages
+
+
+def test_no_more_is_replayed_than_a_verdict_turns_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of eleven numbers of GPUs, the one whose figures are shown; and the ends of the ranges."""
+    replayed: set[int | None] = set()
+    priced = Pricing.estimate
+
+    def counted(pricing: Pricing, job: Job, *, replay: bool = True) -> Estimate:
+        if replay:
+            replayed.add(job.parallelism.num_gpus)
+        return priced(pricing, job, replay=replay)
+
+    monkeypatch.setattr(Pricing, "estimate", counted)
+    assert fit_check(titan("debugmodel"), suggest=False).verdict == "fits"
+    assert replayed == {1}
+    replayed.clear()
+    message = fit_check(titan("70B"), suggest=False).not_modelled[0].message
+    assert replayed >= {*_told(message)} - {1}
+    assert len(replayed) < 11
 
 
 def test_where_it_changes_is_said_and_what_to_give() -> None:

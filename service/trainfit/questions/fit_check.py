@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 
 from trainfit import __version__
@@ -85,8 +86,8 @@ def _whatever_is_open(
     with what they decide, where there is none.
     """
 
-    def decided(asked: FitCheckRequest, case: LaunchReading) -> tuple[Verdict, int]:
-        estimate = spanning(case, pricing.estimate)(asked)
+    def decided(asked: FitCheckRequest, case: LaunchReading, replay: bool) -> tuple[Verdict, int]:
+        estimate = spanning(case, partial(pricing.estimate, replay=replay))(asked)
         found = room_on(asked.gpu, asked.policy).verdict(estimate)
         verdict = standing(found, (each.direction for each in case.unread()))
         return verdict, estimate.binding.device_bytes.high

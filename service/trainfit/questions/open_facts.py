@@ -19,12 +19,15 @@ from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import Plan
 from trainfit.specs.policy import FitCheckOptions, FitCheckRequest
 
-Decide: TypeAlias = Callable[[FitCheckRequest, LaunchReading], tuple[Verdict, int]]
+Decide: TypeAlias = Callable[[FitCheckRequest, LaunchReading, bool], tuple[Verdict, int]]
+"""The verdict on a case and the most bytes that it may need on a GPU, its allocator replayed or
+not.
+"""
 
 
 class Tried(NamedTuple):
-    """A value for each open fact, the launch with it, the verdict on that, and the most bytes that
-    it may need on a GPU.
+    """A value for each open fact, the launch with it, the verdict on that, the most bytes that it
+    may need on a GPU, and whether its allocator was replayed.
     """
 
     values: Values
@@ -32,6 +35,7 @@ class Tried(NamedTuple):
     reading: LaunchReading
     verdict: Verdict
     bytes: int
+    replayed: bool
 
 
 def tried(
@@ -41,9 +45,28 @@ def tried(
     decide: Decide,
 ) -> list[Tried]:
     """Each case that holds together. Of several facts none any more once verdicts differ, and of
-    lengths the ends, since a longer sample needs no less. Raises RefusedError of the last where
-    none holds together.
+    lengths the ends, since a longer sample needs no less. Allocators are replayed where a verdict
+    turns on it. Raises RefusedError of the last where none holds together.
     """
+    cases = _looked_at(request, reading, plan_of, decide)
+    if same_verdict(cases) is None:
+        return [
+            _replayed(case, decide) if _is_an_end(cases, number) else case
+            for number, case in enumerate(cases)
+        ]
+    one = shown(cases)
+    if _replayed(one, decide).verdict == one.verdict:
+        return cases
+    return [_replayed(case, decide) for case in cases]
+
+
+def _looked_at(
+    request: FitCheckRequest,
+    reading: LaunchReading,
+    plan_of: Callable[[FitCheckRequest], Plan],
+    decide: Decide,
+) -> list[Tried]:
+    """Each case by a first look at it, and what is tight at that with its allocator replayed."""
     # A command about a job in its own words does without the tables of all formats.
     from trainfit.launch.read import read_cases
 
@@ -63,7 +86,8 @@ def tried(
             positions = plan_of(asked).model.max_position_embeddings
             if _is_too_long(values, positions):
                 continue
-            found.append(Tried(values, asked, case, *decide(asked, case)))
+            seen = Tried(values, asked, case, *decide(asked, case, False), replayed=False)
+            found.append(_replayed(seen, decide) if seen.verdict == "tight" else seen)
         except (RefusedError, ValidationError) as error:
             refused = error
         if several and found and found[-1].verdict != found[0].verdict:
@@ -71,6 +95,20 @@ def tried(
     if not found and refused is not None:
         raise refused
     return found
+
+
+def _replayed(case: Tried, decide: Decide) -> Tried:
+    """The case as its allocator decides it."""
+    if case.replayed:
+        return case
+    verdict, most = decide(case.request, case.reading, True)
+    return case._replace(verdict=verdict, bytes=most, replayed=True)
+
+
+def _is_an_end(cases: Sequence[Tried], number: int) -> bool:
+    """Whether a case stands beside one that ends otherwise."""
+    beside = cases[max(0, number - 1) : number + 2]
+    return any(each.verdict != cases[number].verdict for each in beside)
 
 
 def shown(cases: Sequence[Tried]) -> Tried:
