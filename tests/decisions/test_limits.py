@@ -57,9 +57,18 @@ def test_the_largest_fit_and_the_next_do_not() -> None:
         ("micro_batch_size", found.micro_batch_size, 1),
         ("seq_length", found.seq_length, 4),
     ):
-        largest = asked(training={**training, name: value}, parallelism=parallelism)
+        largest, larger = (
+            checked(
+                question(
+                    EIGHT_GPUS,
+                    training={**training, name: each},
+                    parallelism=parallelism,
+                    suggest=False,
+                )
+            )
+            for each in (value, value + step)
+        )
         assert largest.verdict == "fits"
-        larger = asked(training={**training, name: value + step}, parallelism=parallelism)
         assert larger.verdict != "fits"
 
 
