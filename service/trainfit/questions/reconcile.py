@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from trainfit import __version__
 from trainfit.decisions.quantities import gib, plain
-from trainfit.decisions.reconcile.comparison import stage_of
+from trainfit.decisions.reconcile.comparison import rest_on_the_allocator, stage_of
 from trainfit.decisions.reconcile.findings import Retries
 from trainfit.decisions.reconcile.reconcile import Reconciliation, Recorded, reconcile
 from trainfit.estimator.allocator import Allocate, Free
@@ -81,13 +81,15 @@ def reconciled(
     plan = pricing.plan_of(request)
     figures, retries, unread = said(request.run)
     estimate = _estimate(request, reading, pricing)
+    # What may explain figures of tensors alone is put beside nothing that a replay decides.
+    replay = rest_on_the_allocator(figures)
     found = reconcile(
         request,
         figures,
         retries,
         estimate,
-        pricing.within(EXPLAINING_WORK),
-        lambda: core_estimate(first_step(plan), memo=MEMOS.current()),
+        pricing.within(EXPLAINING_WORK, replay=replay),
+        lambda: core_estimate(first_step(plan), memo=MEMOS.current(), replay=replay),
         None if request.gpu is None else gpu_of(request.gpu).memory_bytes,
         _recorded(request.run, plan, estimate),
     )

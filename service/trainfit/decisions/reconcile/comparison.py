@@ -24,6 +24,8 @@ QUANTITIES: Mapping[Counter, Quantity] = {
     "process_used": "device",
 }
 PEAKS: tuple[Quantity, ...] = ("allocated", "reserved", "device")
+OF_THE_ALLOCATOR: tuple[Quantity, ...] = ("reserved", "device")
+"""What its requests decide, beside the tensors."""
 FIRST_STEP = 1
 FULL_MEMORY = "out of memory"
 
@@ -84,6 +86,11 @@ def comparable(figures: Iterable[Figure]) -> list[Figure]:
         if before is None or _tells_more(each, before, quantity):
             found[key] = each
     return list(found.values())
+
+
+def rest_on_the_allocator(figures: Iterable[Figure]) -> bool:
+    """Whether any of the figures is of more than tensors."""
+    return any(QUANTITIES.get(each.counter) in OF_THE_ALLOCATOR for each in figures)
 
 
 def comparisons(figures: Iterable[Figure], estimate: Estimate) -> list[ComparedFigure]:
