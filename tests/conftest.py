@@ -28,8 +28,11 @@ DIVIDED = (
 """Files whose tests several processes run, those of a file of scenarios, of an operation or of a
 batch of scripts together.
 """
+OF_THE_CORPUS = ("tests/accuracy/", "tests/decisions/test_ground_truth.py")
+"""Files that look at the same rows: one process prices each of these once."""
 LONGEST = (
     *DIVIDED,
+    *OF_THE_CORPUS,
     "tests/contract/test_generators.py",
     "tests/test_docs.py",
     "tests/questions/",
@@ -72,9 +75,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def together(nodeid: str) -> str:
     """What tests of one process have in common, as what they share is made for each process: their
-    file, and of one that is divided how their parameters begin.
+    file, the corpus, and of a file that is divided how their parameters begin.
     """
     path, _, test = nodeid.partition("::")
+    if path.startswith(OF_THE_CORPUS):
+        return "the corpus"
     first = re.search(r"\[([^:\]]+)", test)
     return f"{path} {first[1]}" if path in DIVIDED and first else path
 

@@ -16,10 +16,12 @@ from tests.accuracy import (
 )
 from tests.accuracy.outcomes import Memory, NotStatedError, UnusableRowError, memory
 from trainfit.estimator.results import Interval, Stage
-from trainfit.questions.estimate import answer
+from trainfit.questions.estimate import EstimateAnswer, answer
 from trainfit.specs.job import Job
 
 Row = dict[str, Any]
+
+ANSWERED: dict[str, EstimateAnswer] = {}
 
 
 def group(row: Row) -> str:
@@ -35,11 +37,19 @@ def group(row: Row) -> str:
 def price(row: Row, folder: Path) -> dict[str, Memory]:  # noqa: ARG001
     """The run's peak beside the service's; a figure a stage where the row has several."""
     check_usable(row)
-    stages = answer(job_of(row)).stages
+    stages = answered(job_of(row)).stages
     return {
         suffix: memory(measured_gib, estimated)
         for suffix, measured_gib, estimated in _pairs(row["measured"], stages)
     }
+
+
+def answered(job: Job) -> EstimateAnswer:
+    """The estimate of a run, worked out once: several tests look at it."""
+    asked = job.model_dump_json(exclude_unset=True)
+    if asked not in ANSWERED:
+        ANSWERED[asked] = answer(job)
+    return ANSWERED[asked]
 
 
 def check_usable(row: Row) -> None:

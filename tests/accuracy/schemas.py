@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,12 @@ def outcomes_of(file: Path) -> Iterator[Outcome]:
     """What becomes of every row of a file: one JSON object a line, or one document."""
     for line, row in enumerate(rows_of(file), start=1):
         yield from outcomes_of_row(row, file.parent, f"{file.name}:{line}")
+
+
+@cache
+def all_outcomes(file: Path) -> tuple[Outcome, ...]:
+    """The same, found once: tests of several things look at the rows of one file."""
+    return tuple(outcomes_of(file))
 
 
 def rows_of(file: Path) -> Iterator[Any]:

@@ -6,10 +6,9 @@ import pytest
 
 from tests.accuracy import measured
 from tests.accuracy.outcomes import GIB, Memory
-from tests.accuracy.schemas import outcomes_of
+from tests.accuracy.schemas import all_outcomes
 from tests.accuracy.test_corpus import CORPUS, rows
 from trainfit.estimator.overhead import MEASURED_PYTORCH_RUNS, MEASURED_STAGES
-from trainfit.questions.estimate import answer
 
 Errors = dict[str, Memory]
 
@@ -23,7 +22,7 @@ the optimizer's moments take.
 def complete() -> dict[str, Errors]:
     """Priced rows by group, of runs whose configuration is known completely."""
     groups: dict[str, Errors] = {}
-    for outcome in outcomes_of(CORPUS / "measured.jsonl"):
+    for outcome in all_outcomes(CORPUS / "measured.jsonl"):
         if isinstance(outcome.figures, Memory) and not outcome.group.endswith("near"):
             groups.setdefault(outcome.group, {})[outcome.id] = outcome.figures
     return groups
@@ -45,7 +44,7 @@ def test_max_reserved_on_b200_lies_in_its_interval() -> None:
     for row in rows(CORPUS / "measured.jsonl"):
         if not row["id"].startswith("simumax-b200"):
             continue
-        for stage in answer(measured.job_of(row)).stages:
+        for stage in measured.answered(measured.job_of(row)).stages:
             reserved = row["measured"]["per_stage"][f"stage{stage.pp_rank}"]["max_reserved_gib"]
             assert stage.reserved_bytes.low <= reserved * GIB <= stage.reserved_bytes.high
             checked += 1

@@ -12,7 +12,7 @@ from tests.accuracy import megatron_stage_parameters, parameter_counts, peer_meg
 from tests.accuracy.megatron_rows import model_and_layout
 from tests.accuracy.outcomes import Memory
 from tests.accuracy.parameter_counts import config_of
-from tests.accuracy.schemas import outcomes_of
+from tests.accuracy.schemas import all_outcomes
 from trainfit.architectures.config import UnsupportedModelTypeError
 from trainfit.architectures.registry import parse_config
 from trainfit.catalog.configs import bundled_config
@@ -110,7 +110,7 @@ def test_megatrons_own_estimator_agrees_where_it_is_right(row: Row) -> None:
 
 
 def test_max_allocated_on_b200_is_within_five_percent() -> None:
-    outcomes = [o for o in outcomes_of(CORPUS / "measured.jsonl") if o.group == "simumax-b200"]
+    outcomes = [o for o in all_outcomes(CORPUS / "measured.jsonl") if o.group == "simumax-b200"]
     errors = {o.id: o.figures.error_ratio for o in outcomes if isinstance(o.figures, Memory)}
     assert len(errors) == 10
     assert {name: error for name, error in errors.items() if abs(error) > 0.05} == {}
@@ -119,7 +119,7 @@ def test_max_allocated_on_b200_is_within_five_percent() -> None:
 
 @pytest.mark.parametrize("file", sorted(CORPUS.glob("*.jsonl")), ids=lambda file: file.stem)
 def test_every_row_is_priced_or_skipped_with_a_reason(file: Path) -> None:
-    outcomes = list(outcomes_of(file))
+    outcomes = all_outcomes(file)
     assert len(outcomes) >= len(rows(file))
     assert [outcome for outcome in outcomes if outcome.failed] == []
     assert all(outcome.priced != bool(outcome.reason) for outcome in outcomes)

@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 from tests.accuracy.outcomes import Memory
-from tests.accuracy.schemas import outcomes_of
+from tests.accuracy.schemas import all_outcomes
 from tests.accuracy.test_corpus import CORPUS
 from trainfit.estimator.frameworks.nanotron.framework import HELD_PEAKS, MEASURED_PEAKS
 
@@ -18,7 +18,7 @@ from trainfit.estimator.frameworks.nanotron.framework import HELD_PEAKS, MEASURE
 def peaks() -> dict[str, Memory]:
     return {
         outcome.id: outcome.figures
-        for outcome in outcomes_of(CORPUS / "measured.jsonl")
+        for outcome in all_outcomes(CORPUS / "measured.jsonl")
         if outcome.id.startswith("nanotron") and isinstance(outcome.figures, Memory)
     }
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.accuracy import measured
 from tests.accuracy.outcomes import GIB, Fit, UnusableRowError
-from tests.accuracy.schemas import outcomes_of
+from tests.accuracy.schemas import all_outcomes
 from tests.accuracy.test_corpus import CORPUS, rows
 from trainfit.decisions.verdict import Verdict, verdict
 from trainfit.estimator.results import Estimate
-from trainfit.questions.estimate import plan_of, price
+from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 
@@ -44,7 +44,7 @@ RUNS = runs()
 def priced(name: str) -> list[tuple[float, Estimate]]:
     """What each measured stage of a run took, in bytes, and the estimate of that stage alone."""
     figures, job = RUNS[name]
-    return list(peaks(figures, price(job)))
+    return list(peaks(figures, measured.answered(job)))
 
 
 def peaks(figures: Row, estimate: Estimate) -> list[tuple[float, Estimate]]:
@@ -113,7 +113,7 @@ def test_what_is_known_to_run_is_not_turned_away() -> None:
     }
     fits = {
         outcome.id: outcome.figures
-        for outcome in outcomes_of(CORPUS / "runs.jsonl")
+        for outcome in all_outcomes(CORPUS / "runs.jsonl")
         if isinstance(outcome.figures, Fit)
     }
     turned_away = {name for name, fit in fits.items() if fit.contradicts}
