@@ -170,3 +170,27 @@ def test_experts_of_qwen_are_not_read() -> None:
     )
     with pytest.raises(LaunchError):
         read(launch_of({"qwen.yaml": text}))
+
+
+def test_checks_of_ranks_against_each_other_are_bounded() -> None:
+    """An embedding of 128,256 rows over four ranks, six times in fp32."""
+    checked = ("ignore_sanity_checks: true", "ignore_sanity_checks: false")
+    launch = launch_of({"run.yaml": text_of("llama_8b_pipeline").replace(*checked)})
+    (bounded,) = read(launch).account.bounded
+    assert bounded.key == "general.ignore_sanity_checks"
+    assert (bounded.direction, bounded.bytes) == ("raises", 6 * 4 * 128256 * 4096 // 4)
+
+
+def test_an_optimizer_of_an_older_release_has_its_keys_beside_it() -> None:
+    text = text_of("llama_8b_pipeline").replace("  optimizer_factory:\n    name: adamW\n", "")
+    found = read(
+        launch_of(
+            {
+                "run.yaml": text.replace("    adam_", "  adam_").replace(
+                    "    torch_adam", "  torch_adam"
+                )
+            }
+        )
+    )
+    assert found.field("/framework/torch_adam_is_fused") is True
+    assert not found.left_out

@@ -39,7 +39,9 @@ COPIED: Mapping[str, str] = {
     "tokens.batch_accumulation_per_replica": "/training/num_microbatches",
     "tokens.sequence_length": "/training/seq_length",
     "optimizer.optimizer_factory.torch_adam_is_fused": "/framework/torch_adam_is_fused",
+    "optimizer.torch_adam_is_fused": "/framework/torch_adam_is_fused",
 }
+"""Keys of any release: an optimizer has its own in a factory since e77dfdf1."""
 ENGINES = {"1f1b": "1f1b", "afab": "gpipe"}
 MODES = {"ALL_REDUCE": False, "REDUCE_SCATTER": True}
 OPTIMIZERS = {"adamW": "adam", "sgd": "sgd"}
@@ -97,6 +99,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     _precision(reading, draft)
     _zero(reading, draft)
     _recompute(reading, draft)
+    _checks(reading, draft)
     if program.name is not None and not grows_segments(program.environment, draft):
         draft.default("/framework/expandable_segments", False, "PyTorch")
     reading.close(table_of(__package__))
@@ -232,3 +235,26 @@ def _recompute(reading: Reading, draft: Draft) -> None:
     setting = reading.get("parallelism.recompute_layer")
     if setting is not None and reading.value("parallelism.recompute_layer", False, flag):
         draft.put("/training/recompute/granularity", "full", setting)
+
+
+UNCHECKED = "general.ignore_sanity_checks"
+COMPARED = 6 * 4
+"""Bytes of each element that is compared with another rank's: that rank's in fp32, and the
+differences, their bounds and the masks of torch.isclose at once.
+"""
+
+
+def _checks(reading: Reading, draft: Draft) -> None:
+    """Before a step and before the optimizer's, ranks compare parameters, gradients and states one
+    after another; the largest of a Llama is the embedding [V / t, h] or a product [2 f / t, h].
+
+    Source: nanotron's sanity_checks.py (assert_tensor_synced_across_pg); torch.testing.assert_close.
+    """
+    setting = reading.get(UNCHECKED)
+    if setting is None or reading.value(UNCHECKED, True, flag):
+        return
+    config = (draft.get("/model/hf_config") or {}) | {}
+    rows = max(config.get("vocab_size", 0), 2 * config.get("intermediate_size", 0))
+    number = COMPARED * rows * config.get("hidden_size", 0) // (draft.get("/parallelism/tp") or 1)
+    why = "ranks compare one parameter after another with those of the first"
+    draft.leave_out(setting, Effect(why, "raises", "nanotron's sanity_checks.py", bytes=number))
