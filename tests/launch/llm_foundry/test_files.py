@@ -102,6 +102,85 @@ def test_it_fits_where_the_authors_say_so(text: str, gpus: int) -> None:
     assert verdicts == ["does_not_fit", "fits"]
 
 
+MPT = """
+max_seq_len: 2048
+model:
+  name: mpt_causal_lm
+  d_model: 4096
+  n_heads: 32
+  n_layers: 32
+  expansion_ratio: 4
+  vocab_size: 50368
+""" + WHOLE[WHOLE.index("train_loader") :].replace('"${variables.max_seq_len}"', "2048")
+
+
+def test_mpt_is_described() -> None:
+    """The sizes of scripts/train/yamls/pretrain/mpt-7b.yaml; what it leaves open is MPTConfig's."""
+    found = read(MPT)
+    assert found.field("/model/spec") == {
+        "num_layers": 32,
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_query_groups": 32,
+        "ffn_hidden_size": 16384,
+        "vocab_size": 50368,
+        "max_position_embeddings": 2048,
+        "activation_func": "gelu",
+        "normalization": "LayerNorm",
+        "position_embedding_type": "learned_absolute",
+        "add_bias_linear": True,
+        "qk_layernorm": False,
+        "untie_embeddings_and_output_weights": False,
+    }
+    assert found.field("/training/attention/backend") == "flash"
+    assert found.field("/training/attention/repeats_kv") is False
+    assert found.field("/training/loss/cross_entropy") == "fused"
+    (metrics,) = found.account.bounded
+    assert metrics.bytes == 2 * 4 * 2048 * 50_368
+    assert check_every_key(launch_of({"train.yaml": MPT}, overrides=GPUS)) > 8
+
+
+@pytest.mark.parametrize(
+    ("lines", "fields"),
+    [
+        ("attn_config: {alibi: true}", {"position_embedding_type": "none"}),
+        ("attn_config: {rope: true}", {"position_embedding_type": "rope"}),
+        ("attn_config: {attn_type: multiquery_attention}", {"num_query_groups": 1}),
+        (
+            "attn_config: {kv_n_heads: 8, qk_ln: true}",
+            {"num_query_groups": 8, "qk_layernorm": True},
+        ),
+        ("ffn_config: {ffn_type: mptglu, ffn_hidden_size: 11008}", {"activation_func": "geglu"}),
+        ("ffn_config: {ffn_hidden_size: 11008}", {"ffn_hidden_size": 11008}),
+        ("no_bias: true", {"add_bias_linear": False}),
+        ("tie_word_embeddings: false", {"untie_embeddings_and_output_weights": True}),
+        ("learned_pos_emb: false", {"position_embedding_type": "none"}),
+        ("head_dim: 256", {"kv_channels": 256}),
+    ],
+)
+def test_what_mpt_says_of_its_layers(lines: str, fields: dict[str, Any]) -> None:
+    found = read(MPT.replace("  vocab_size", f"  {lines}\n  vocab_size"))
+    assert found.field("/model/spec").items() >= fields.items()
+
+
+@pytest.mark.parametrize(
+    ("lines", "unsupported"),
+    [
+        ("norm_type: rmsnorm", "model.norm_type"),
+        ("attn_config: {clip_qkv: 6}", "model.attn_config.clip_qkv"),
+        ("fc_type: te", "model.fc_type"),
+    ],
+)
+def test_what_of_mpt_is_not_modelled_is_said(lines: str, unsupported: str) -> None:
+    found = read(MPT.replace("  vocab_size", f"  {lines}\n  vocab_size"))
+    assert unsupported in found.unsupported
+
+
+def test_experts_of_mpt_are_not_read() -> None:
+    with pytest.raises(LaunchError, match="mptmlp, mptglu are read"):
+        read(MPT.replace("  vocab_size", "  ffn_config: {ffn_type: mb_dmoe}\n  vocab_size"))
+
+
 def test_gradients_are_reduced_in_fp32_by_default() -> None:
     found = read(ADAPTED.replace("  mixed_precision: PURE\n", ""))
     assert found.field("/training/precision/gradients") == "fp32"
@@ -132,7 +211,7 @@ def test_evaluation_may_take_more_samples() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "complaint"),
     [
-        ("name: hf_causal_lm", "name: mpt_causal_lm", "a model of its own"),
+        ("name: hf_causal_lm", "name: fm_causal_lm", "a model of its own"),
         ("microbatch_size: 1", "microbatch_size: auto", "as large as fits"),
         ("precision: amp_bf16", "precision: amp_fp8", "amp_bf16 and fp32 are read"),
         ("FULL_SHARD", "HYBRID_SHARD", "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD are read"),

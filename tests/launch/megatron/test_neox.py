@@ -87,7 +87,6 @@ def test_experts_are_whole_on_every_data_parallel_rank() -> None:
 @pytest.mark.parametrize(
     ("more", "key"),
     [
-        ('"gpt_j_residual": true', "gpt_j_residual"),
         ('"activation": "mish"', "activation"),
         ('"pos_emb": "rpe"', "pos_emb"),
         ('"optimizer": {"type": "OneBitAdam"}', "optimizer.type"),
@@ -96,13 +95,24 @@ def test_experts_are_whole_on_every_data_parallel_rank() -> None:
 )
 def test_what_is_not_modelled_is_told(more: str, key: str) -> None:
     lines = [
-        line.replace('"gpt_j_residual": false,', "").replace('"activation": "swiglu",', "")
+        line.replace('"activation": "swiglu",', "")
         if key != "pos_emb"
         else line.replace('"pos_emb": "rotary",', "")
         for line in LLAMA.splitlines()
         if not (key == "optimizer.type" and 'optimizer"' in line)
     ]
     assert key in of("\n".join(lines).replace("{", "{" + more + ",", 1), SETUP).unsupported
+
+
+def test_attention_beside_the_feed_forward_network_keeps_less() -> None:
+    """Of each layer the sum [s b, h] before the second norm, in two bytes."""
+    beside = ('"gpt_j_residual": false', '"gpt_j_residual": true')
+    found = of(LLAMA.replace(*beside), SETUP)
+    (told,) = [each for each in found.account.bounded if each.key == "gpt_j_residual"]
+    layers, hidden = (found.field(f"/model/spec/{key}") for key in ("num_layers", "hidden_size"))
+    tokens = found.field("/training/seq_length") * found.field("/training/micro_batch_size")
+    assert (told.direction, told.bytes) == ("lowers", 2 * layers * tokens * hidden)
+    assert "gpt_j_residual" not in of(LLAMA, SETUP).bounded
 
 
 def test_gradients_in_fp32_are_those_of_the_engine_without_a_stage() -> None:

@@ -1,4 +1,4 @@
-"""A config of LLM Foundry -> a draft of a job: models of transformers, trained by Composer.
+"""A config of LLM Foundry -> a draft of a job: MPT and models of transformers, trained by Composer.
 
 Sources: llmfoundry/utils/config_utils.py (TrainConfig), models/hf/hf_base.py and hf_causal_lm.py;
 composer/distributed (dist_strategy.py, mosaic_parallelism.py), composer/utils/parallelism.py
@@ -17,6 +17,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect, evaluation
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
+from trainfit.launch.llm_foundry.mpt import KIND, put_mpt
 from trainfit.launch.models import put_model, text_config_of
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting, settings_of
@@ -98,6 +99,9 @@ def _settings(program: Program) -> dict[str, Setting]:
 def _model(reading: Reading, draft: Draft, program: Program) -> None:
     """Models of transformers by their name; others are described in overrides."""
     name, setting = reading.get("model.name"), reading.get(MODEL)
+    if name is not None and name.value == KIND and draft.overridden("/model") is None:
+        put_mpt(reading, draft)
+        return
     if name is not None and name.value != "hf_causal_lm":
         message = f"{name.value} is a model of its own; give /model in overrides"
         draft.require("/model", message, name)
@@ -244,7 +248,8 @@ def _optimizer(reading: Reading, draft: Draft) -> None:
 def _kept_logits(reading: Reading, draft: Draft) -> None:
     """Metrics of training read the logits [b s, V]: a copy in fp32, and what a softmax makes."""
     metrics = reading.get("model.use_train_metrics")
-    sizes = text_config_of(draft).get("vocab_size"), draft.get(LENGTH), draft.get(MICRO_BATCH)
+    rows = draft.get("/model/spec/vocab_size") or text_config_of(draft).get("vocab_size")
+    sizes = rows, draft.get(LENGTH), draft.get(MICRO_BATCH)
     if metrics is not None and not reading.value(metrics.key, True, flag):
         return
     told = metrics or reading.get("max_seq_len")

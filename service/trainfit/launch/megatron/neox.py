@@ -7,6 +7,7 @@ megatron/model/transformer.py (ParallelMLP) and megatron/model/gpt2_model.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any
 
 from trainfit.launch.documents import document_of, mapping_in
@@ -145,6 +146,8 @@ ACCUMULATES = "data_types.grad_accum_dtype"
 """With fp32 for weights in bf16, the first stage is the engine without one. Source: DeepSpeed's
 runtime/engine.py (_do_optimizer_sanity_check).
 """
+BESIDE = "gpt_j_residual"
+"""Attention beside the feed-forward network, not before it."""
 READ = (
     "pos_emb",
     "norm",
@@ -162,6 +165,7 @@ READ = (
     "vocab_file",
     ACCUMULATES,
     FUSED_SOFTMAX,
+    BESIDE,
     *BIASES,
 )
 """Keys that decide together with others."""
@@ -186,6 +190,7 @@ def _model(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
     elif activation is not None and activation.value != "gelu":
         draft.leave_out(activation, "this activation is not modelled")
     yield from _feed_forward(settings)
+    _put_beside(settings, draft)
     experts = settings.get("moe_num_experts")
     if experts is not None and (as_int(experts.value) or 1) > 1:
         yield Field("num_experts", experts, experts.value)
@@ -213,6 +218,25 @@ def _feed_forward(settings: Mapping[str, Setting]) -> Iterator[Field]:
     if gated:
         width = int(width * 2 / 3) // 2
     yield Field("ffn_hidden_size", told, of * -(-width // of))
+
+
+def _put_beside(settings: Mapping[str, Setting], draft: Draft) -> None:
+    """Side by side, both norms read the layer's input, and their sum with it, [s b, h] in two
+    bytes of each of L layers, is not kept; while attention runs the second norm's output waits,
+    which is of the same size.
+
+    Source: megatron/model/transformer.py (ParallelTransformerLayer.forward).
+    """
+    setting = settings.get(BESIDE)
+    if setting is None or not setting.value:
+        return
+    names = ("num_layers", "seq_length", "train_micro_batch_size_per_gpu", "hidden_size")
+    sizes = [settings[name].value for name in names if name in settings]
+    known = len(sizes) == len(names) and all(isinstance(each, int) for each in sizes)
+    why = "attention and the feed-forward network beside each other are priced one after the other"
+    source = "megatron/model/transformer.py: ParallelTransformerLayer.forward"
+    size = 2 * prod(sizes) if known else 0
+    draft.leave_out(setting, Effect(why, "lowers", source, bytes=size))
 
 
 def _biases(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:

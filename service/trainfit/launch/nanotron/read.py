@@ -248,7 +248,7 @@ def _checks(reading: Reading, draft: Draft) -> None:
     """Before a step and before the optimizer's, ranks compare parameters, gradients and states one
     after another; the largest of a Llama is the embedding [V / t, h] or a product [2 f / t, h].
 
-    Source: nanotron's sanity_checks.py (assert_tensor_synced_across_pg); torch.testing.assert_close.
+    Sources: nanotron's sanity_checks.py (assert_tensor_synced_across_pg); torch.testing.
     """
     setting = reading.get(UNCHECKED)
     if setting is None or reading.value(UNCHECKED, True, flag):
