@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.decisions.search.test_exhaustive import ASKED as SMALL
+from tests.decisions.search.test_exhaustive import SPACES
 from trainfit.decisions.search.ground import Ground, TimeUpError, grounds
+from trainfit.decisions.search.results import Option, Tally
 from trainfit.decisions.search.search import search
 from trainfit.decisions.search.space import layouts
 from trainfit.questions.pricing import Pricing
@@ -90,3 +93,26 @@ def test_a_search_that_is_cut_tells_what_it_found_first() -> None:
     assert found[0] == []
     assert found[-1][0] == first
     assert all(each == found[-1][: len(each)] for each in found)
+
+
+def test_of_what_ties_only_that_is_priced_which_may_leave_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    request = SearchRequest.model_validate({**SMALL, **SPACES["dense, FSDP"]})
+    ground, option = ground_of(request), Ground.option
+    found, behind = list[Option](), list[tuple[int, int]]()
+
+    def noted(ground: Ground, job: Job, tally: Tally) -> Option | None:
+        plan = ground.plan_of(job)
+        may_leave = ground.room.usable_bytes - ground.least(plan).high
+        time = ground.time(plan)
+        assert time is not None
+        if len(found) >= request.best and 1 / time.tokens_per_second > found[-1].pace:
+            behind.append((may_leave, max(each.headroom_bytes for each in found)))
+        if (priced := option(ground, job, tally)) is not None:
+            found.append(priced)
+        return priced
+
+    monkeypatch.setattr(Ground, "option", noted)
+    search(request, [ground])
+    assert all(may_leave > left for may_leave, left in behind)

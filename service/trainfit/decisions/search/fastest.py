@@ -20,6 +20,7 @@ from trainfit.decisions.search.results import Option, Tally
 from trainfit.decisions.search.scouting import Prospect, laid_out, prospect
 from trainfit.decisions.search.space import Sizes, micro_batches, stepped
 from trainfit.decisions.search.splits import SAYS_SPLIT, leaves_split_open
+from trainfit.estimator.results import Interval
 from trainfit.resolve.findings import RefusedError
 from trainfit.specs.job import Job
 
@@ -136,7 +137,7 @@ class _Line:
 
     def look_closer(self, step: Step, pace: float, *, roomiest: int | None) -> None:
         """Have it wait anew with a longer time, unless it cannot fit, or leave more free than so
-        much.
+        much where that is asked.
         """
         match step.seen:
             case Seen.LARGEST_BATCH:
@@ -146,12 +147,12 @@ class _Line:
                 known = self._prospect(step.sizes)
                 if known is None:
                     return
-                if roomiest is None or known.leaves_more(self._ground, roomiest):
+                if self._ground.leaves_more(known.least, roomiest):
                     self._join_timed(step._replace(seen=Seen.TIMED))
             case _:
-                self._look_whether_it_fits(step, pace)
+                self._look_whether_it_fits(step, pace, roomiest)
 
-    def _look_whether_it_fits(self, step: Step, pace: float) -> None:
+    def _look_whether_it_fits(self, step: Step, pace: float, roomiest: int | None) -> None:
         """A step whose time is known, and that fits on no lower rung. What came before fitted on
         the rung to try: where the one below keeps too much, so do all before it.
         """
@@ -160,14 +161,19 @@ class _Line:
             rung -= 1
         if rung > step.rung:
             self._join_timed(step._replace(rung=rung))
-        elif self._can_fit(step):
-            self._last_rung = rung
+            return
+        least = self._least(step)
+        if least is None or not self._ground.fits(least):
+            self.climb(step)
+            return
+        self._last_rung = rung
+        if self._ground.leaves_more(least, roomiest):
             self._join(pace, step._replace(seen=Seen.FITTING))
         else:
             self.climb(step)
 
     def climb(self, step: Step) -> None:
-        """Have what does not fit wait on the next rung, if there is one."""
+        """Have what keeps too much wait on the next rung, if there is one."""
         if step.rung + 1 < len(self._ground.ladder):
             self._join_timed(step._replace(seen=Seen.TIMED, rung=step.rung + 1))
 
@@ -204,10 +210,15 @@ class _Line:
         return self._prospects[sizes]
 
     def _can_fit(self, step: Step) -> bool:
+        least = self._least(step)
+        return least is not None and self._ground.fits(least)
+
+    def _least(self, step: Step) -> Interval | None:
+        """What a step needs at least; None where it is refused."""
         try:
-            return self._ground.fits(self._ground.least(self._ground.plan_of(self.job(step))))
+            return self._ground.least(self._ground.plan_of(self.job(step)))
         except RefusedError:
-            return False
+            return None
 
     def _at_least(self, step: Step, whole: float) -> float:
         """Seconds for a token that a layout takes at least: the slowest stage has no less than its

@@ -69,6 +69,12 @@ class Ground:
             return needed.low <= self.room.usable_bytes
         return needed.high <= self.room.usable_bytes - self.room.headroom_bytes
 
+    def leaves_more(self, needed: Interval, headroom_bytes: int | None) -> bool:
+        """Whether more than so much may stay free of what the stage that needs most leaves; None
+        asks for no more than it does.
+        """
+        return headroom_bytes is None or self.room.usable_bytes - needed.high > headroom_bytes
+
     def least(self, plan: Plan) -> Interval:
         """What a plan needs, without what the allocator holds beyond the tensors."""
         return least_bytes(plan, self.memo)

@@ -32,10 +32,6 @@ class Prospect(NamedTuple):
         job = stepped(self.sizes.of(ground.on(self.num_gpus)), {"micro_batch_size": micro_batch})
         return [stepped(job, rung) for rung in ground.ladder]
 
-    def leaves_more(self, ground: Ground, headroom_bytes: int) -> bool:
-        """Whether more than so much may stay free."""
-        return ground.room.usable_bytes - self.least.high > headroom_bytes
-
 
 def scout(
     ground: Ground, num_gpus: int, most: int, too_large: set[Sizes], tally: Tally
