@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from itertools import combinations
 from pathlib import Path
-from statistics import median
+from statistics import mean
 from typing import Any, NamedTuple
 
 import pytest
@@ -286,35 +287,42 @@ def test_two_errors_of_a_cluster_tell_what_lies_outside_in_its_others(
 
 
 def test_calibrated_bounds_hold_for_the_other_runs_of_a_cluster() -> None:
-    """Public runs on two A100 that told what was allocated and what the card held, calibrated with
-    three of them at a time: what the bounds have beyond those of tensors becomes narrower.
+    """Public runs on A100 that told what was allocated and what the card held, by twos: what they
+    reserved beside is replayed, and how far off that was in two says little of a third. So bounds
+    are moved to what was seen and not narrowed, and hold for more of the others than before, and
+    what is expected is nearer.
     """
     rows = [json.loads(each) for each in RUNS.read_text("utf-8").splitlines()]
-    seen: list[tuple[dict[str, Any], Stage, int]] = []
+    clusters: dict[tuple[str, int], list[tuple[dict[str, Any], Stage, int]]] = defaultdict(list)
     for row in rows:
-        if row["id"].startswith("fms-main"):
-            measured = row["measured"]
-            allocated, device = measured["max_allocated_gib"], measured["device_gib"]
-            said = told(
-                **{"allocated_bytes.all.peak": 1024 * allocated, "device_used": 1024 * device}
-            )
-            seen.append((row["ask"] | {"run": said}, stage_of(row["ask"]), round(device * GIB)))
+        measured = row["measured"]
+        allocated, device = measured["max_allocated_gib"], measured["device_gib"]
+        said = told(**{"allocated_bytes.all.peak": 1024 * allocated, "device_used": 1024 * device})
+        stage = stage_of(row["ask"])
+        if stage.cache_releases == "none":
+            seen = (row["ask"] | {"run": said}, stage, round(device * GIB))
+            several = estimate(row["ask"]).parallelism.num_gpus
+            clusters[row["id"].split("-")[1], several].append(seen)
+    assert sorted(map(len, clusters.values())) == [1, 6, 7, 10]
     published = Interval(500 + 2 * 150, 700 + 2 * 500, 1_200 + 2 * 1_000)
     inside, before = 0, 0
-    widths, bare = [], []
-    for chosen in combinations(seen, 3):
-        ((outside,),) = [document(*[ask for ask, _, _ in chosen])["outside"]]
-        for _, stage, device in [each for each in seen if each not in chosen]:
-            needed = stage.device_bytes
-            low = needed.low - published.low * MIB + outside["bytes"]["low"]
-            high = needed.high - published.high * MIB + outside["bytes"]["high"]
-            inside += low <= device <= high
-            before += needed.low <= device <= needed.high
-            tensors = stage.allocated_bytes.high - stage.allocated_bytes.low
-            widths.append((high - low - tensors) / needed.expected)
-            bare.append((needed.high - needed.low - tensors) / needed.expected)
-    assert inside == before == len(widths)
-    assert median(widths) < 0.08 < 0.12 < median(bare)
+    off, off_before = [], []
+    for cluster in clusters.values():
+        for chosen in combinations(cluster, 2):
+            ((outside,),) = [document(*[ask for ask, _, _ in chosen])["outside"]]
+            assert outside["bytes"]["low"] <= published.low * MIB
+            assert outside["bytes"]["high"] >= published.high * MIB
+            for _, stage, device in [each for each in cluster if each not in chosen]:
+                needed = stage.device_bytes
+                low = needed.low - published.low * MIB + outside["bytes"]["low"]
+                high = needed.high - published.high * MIB + outside["bytes"]["high"]
+                moved = outside["bytes"]["expected"] - published.expected * MIB
+                off.append(abs(needed.expected + moved - device) / device)
+                off_before.append(abs(needed.expected - device) / device)
+                inside += low <= device <= high
+                before += needed.low <= device <= needed.high
+    assert inside > before > 0.9 * len(off)
+    assert mean(off) < mean(off_before)
 
 
 TIMED: dict[str, Any] = {

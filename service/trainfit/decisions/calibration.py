@@ -112,25 +112,39 @@ def _rank(rank: int | None, pp_rank: int, outside: Range | None, slack: float | 
 
 
 def _outside(told: Mapping[Quantity, ComparedFigure], stage: Stage) -> Range | None:
-    """What the card holds beside what is reserved, as exact as both were printed. Where that was
-    not told but follows from the requests, beside what is allocated and replayed above it.
+    """What the card holds beside what is reserved, as exact as both were printed, or as the second
+    is known where it was replayed.
     """
-    device = told.get("device")
+    device, reserved = told.get("device"), told.get("reserved")
     if device is None:
         return None
-    slack = Range(0, 0)
-    inner = told.get("reserved")
-    inferred = inner is None
-    if inner is None and stage.reserved_basis == "replayed" and stage.cache_releases == "none":
-        inner = told.get("allocated")
-        reserved, allocated = stage.reserved_bytes, stage.allocated_bytes
-        slack = Range(reserved.low - allocated.low, reserved.high - allocated.high)
-    if inner is None:
+    held = _replayed(told, stage) if reserved is None else _as_printed(reserved)
+    if held is None:
         return None
-    outside = device.measured_bytes - inner.measured_bytes
-    exact = device.resolution_bytes + inner.resolution_bytes
-    low, high = outside - slack.high - exact, outside - slack.low + exact
-    return Range(max(0, low), high, inferred) if high > 0 else None
+    card = _as_printed(device)
+    low, high = card.low - held.high, card.high - held.low
+    return Range(max(0, low), high, held.inferred) if high > 0 else None
+
+
+def _as_printed(figure: ComparedFigure) -> Range:
+    exact = figure.resolution_bytes
+    return Range(figure.measured_bytes - exact, figure.measured_bytes + exact)
+
+
+def _replayed(told: Mapping[Quantity, ComparedFigure], stage: Stage) -> Range | None:
+    """What is reserved where only what is allocated was told, and the rest follows from requests:
+    above the peak that was told or above the expected one, as where these differ the cache may have
+    followed either.
+    """
+    allocated = told.get("allocated")
+    if allocated is None or stage.reserved_basis != "replayed" or stage.cache_releases != "none":
+        return None
+    peak, expected, reserved = _as_printed(allocated), stage.allocated_bytes, stage.reserved_bytes
+    return Range(
+        min(peak.low, expected.expected) + reserved.low - expected.low,
+        max(peak.high, expected.expected) + reserved.high - expected.high,
+        inferred=True,
+    )
 
 
 def _in_errors(figures: Iterable[Figure]) -> Iterator[tuple[int | None, Range]]:
@@ -187,14 +201,14 @@ def _of_run(run: MeasuredRun) -> Range | None:
 def _fitted(told: Sequence[Range], published: Interval) -> Bounds:
     """The least range that agrees with every run, wider by what makes its ends unbiased for runs
     that are spread evenly, (greatest - least) / (n - 1) to either side, and no wider than what
-    published runs and these have shown. It is not narrower than that for one run, nor for two if
-    what they reserved was replayed, where it lost up to a tenth of the other public runs.
+    published runs and these have shown. It is not narrower than that for one run, nor where what
+    one reserved was replayed: how far off that was says little of another run's.
     """
     most, least = max(each.low for each in told), min(each.high for each in told)
     low, high = min(most, least), max(most, least)
     spread = max(0, most - least)
     lowest, highest = min(published.low, low), max(published.high, high)
-    if len(told) > 1 + any(each.inferred for each in told):
+    if len(told) > 1 and not any(each.inferred for each in told):
         wider = spread // (len(told) - 1)
         lowest, highest = max(lowest, low - wider), min(highest, high + wider)
     return Bounds(low=lowest, expected=(low + high) // 2, high=highest)
