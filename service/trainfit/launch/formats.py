@@ -36,6 +36,7 @@ class Format(NamedTuple):
 
 
 FORMATS: Sequence[Format] = (
+    Format("primus", "primus.read"),
     Format("megatron_yaml", "megatron.yaml_cfg"),
     Format("megatron_bridge", "megatron.bridge"),
     Format("megatron", "megatron.swift"),

@@ -25,6 +25,7 @@ LaunchFormat = Literal[
     "automodel",
     "llm_foundry",
     "verl",
+    "primus",
 ]
 """Whose keys a launch is written in."""
 

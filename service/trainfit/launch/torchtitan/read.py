@@ -34,9 +34,9 @@ from trainfit.launch.torchtitan.layout import (
 )
 from trainfit.launch.torchtitan.python_config import demand
 from trainfit.launch.torchtitan.releases import (
-    RELEASES,
     RENAMED,
     Release,
+    every_key,
     release_named,
     releases_with,
 )
@@ -77,7 +77,15 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     """Read a launch as the release of this name takes it; unset: as each that has its keys."""
     options = command_line_settings(program)
     file = config_file(program, options)
-    written = [*(file_settings(file) if file is not None else ()), *options]
+    read_written(
+        program, [*(file_settings(file) if file is not None else ()), *options], draft, version
+    )
+
+
+def read_written(
+    program: Program, written: Sequence[Setting], draft: Draft, version: str | None
+) -> None:
+    """Read what is written under torchtitan's keys; what is written later counts."""
     release = release_named(version) if version is not None else _possible(written, draft)
     settings = _under_one_name(written, release if version is not None else None, draft)
     run = Run(program, Reading(settings, draft), draft, release)
@@ -124,10 +132,9 @@ def _under_one_name(
     release has not, where one is named, is left out.
     """
     found: dict[str, Setting] = {}
-    everything = frozenset[str]().union(*(each.keys for each in RELEASES))
     for setting in written:
         name = RENAMED.get(setting.key, setting.key)
-        if release is not None and setting.key in everything - release.keys:
+        if release is not None and setting.key in every_key() - release.keys:
             draft.leave_out(setting, f"torchtitan {release.name} has no such key")
             continue
         if (before := found.get(name)) is not None:
@@ -255,7 +262,7 @@ def _float8(run: Run) -> None:
             run.draft.leave_out(setting, f"the converter {others[0]} is not modelled")
     run.idle.add("quantize.linear.float8.filter_fqns")
     if not enabled and not set(converters) & set(FLOAT8):
-        known = frozenset[str]().union(*(each.keys for each in RELEASES))
+        known = every_key()
         run.idle.update(key for key in known if "float8" in RENAMED.get(key, key))
         run.idle.update(RENAMED.get(key, key) for key in known if "float8" in key)
         return

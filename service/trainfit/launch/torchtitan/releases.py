@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from trainfit.launch.errors import Complaint, LaunchError
 
@@ -364,6 +365,12 @@ RENAMED: Mapping[str, str] = {
     "validator.enable": "validation.enable",
 }
 """Keys of other times -> the names under which they are read here: v0.2.2's where it has them."""
+
+
+@cache
+def every_key() -> frozenset[str]:
+    """The keys of all releases."""
+    return frozenset[str]().union(*(each.keys for each in RELEASES))
 
 
 def release_named(version: str) -> Release:
