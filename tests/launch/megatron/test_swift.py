@@ -6,6 +6,7 @@ import pytest
 
 from tests.launch.launches import Read, launch_of
 from tests.launch.launches import read as read_files
+from trainfit.questions.python import fit_check
 
 ENV = {"NPROC_PER_NODE": "4", "NNODES": "2"}
 
@@ -59,12 +60,71 @@ def test_defaults_are_its_own() -> None:
     assert found.bounded == {"cross_entropy_loss_fusion"}
 
 
+FUSED = "--cross_entropy_loss_fusion true"
+
+
 @pytest.mark.parametrize("name", ["tuner_type", "train_type"])
-def test_adapters_only_lower_the_peak(name: str) -> None:
-    found = read(f"--{name} lora --cross_entropy_loss_fusion true")
-    (told,) = found.account.unsupported
-    assert (told.key, told.direction) == (name, "lowers")
-    assert not read(f"--{name} full --cross_entropy_loss_fusion true").left_out
+def test_adapters_are_those_of_its_arguments(name: str) -> None:
+    found = read(f"--{name} lora {FUSED}")
+    defaults = {"method": "lora", "r": 8, "dropout": 0.05, "target_modules": "all-linear"}
+    assert {key: found.field(f"/training/peft/{key}") for key in defaults} == defaults
+    assert not found.left_out
+    assert not found.bounded
+    told = read(
+        f"--{name} lora --lora_rank 64 --lora_dropout 0 --target_modules linear_qkv linear_proj "
+        f"{FUSED}"
+    )
+    assert told.field("/training/peft/r") == 64
+    assert told.field("/training/peft/dropout") == 0
+    assert told.field("/training/peft/target_modules") == ["linear_qkv", "linear_proj"]
+    full = read(f"--{name} full {FUSED}")
+    assert full.field("/training/peft") is None
+    assert not full.left_out
+
+
+def test_ranks_share_out_less_of_adapters_than_bridge() -> None:
+    """A of qkv and of fc1, B of the projection and of fc2 are whole on both ranks of 28 layers."""
+    (told,) = read(f"--tuner_type lora --tensor_model_parallel_size 2 {FUSED}").account.bounded
+    assert (told.direction, told.bytes) == ("raises", 18 * 28 * 4 * 8 * 3584 // 2)
+
+
+def test_every_expert_has_adapters_of_its_own() -> None:
+    """64 experts on a rank where one is priced, of widths 2048 and 768 over 48 layers."""
+    (told,) = read(
+        f"--model Qwen/Qwen3-30B-A3B --tuner_type lora --expert_model_parallel_size 2 {FUSED}"
+    ).account.bounded
+    assert told.bytes == 18 * 48 * 63 * 8 * (2 * 2048 + 3 * 768)
+
+
+def test_what_was_measured_lies_within() -> None:
+    """62 GiB on each of two cards, by examples/megatron/lora/moe.sh."""
+    words = (
+        "megatron sft --model Qwen/Qwen3-30B-A3B --max_length 2048 --tuner_type lora "
+        "--expert_model_parallel_size 2 --moe_permute_fusion true --moe_shared_expert_overlap true "
+        "--micro_batch_size 8 --global_batch_size 16 --recompute_granularity full "
+        f"--recompute_method uniform --recompute_num_layers 1 --sequence_parallel true {FUSED}"
+    )
+    env = {"NPROC_PER_NODE": "2", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    launch = {"argv": words.split(), "env": env, "gpu": "H100-80GB"}
+    answer = fit_check({"launch": launch}, suggest=False)
+    assert answer.verdict == "fits"
+    assert answer.estimate is not None
+    device = answer.estimate.binding.device_bytes
+    assert device.low < 62 * 2**30 < device.high
+    assert abs(device.expected / 2**30 / 62 - 1) < 0.04
+
+
+def test_adapters_of_other_modules_are_told() -> None:
+    words = "--tuner_type lora --target_modules all-linear all-router"
+    assert "target_modules" in read(words).unsupported
+
+
+def test_a_tower_is_frozen_beside_adapters() -> None:
+    sees = f"--model Qwen/Qwen2.5-VL-7B-Instruct {FUSED}"
+    assert not read(f"{sees} --tuner_type lora").left_out
+    assert read(f"{sees} --tuner_type lora --freeze_vit false").unsupported == {"freeze_vit"}
+    (told,) = read(f"{sees} --tuner_type lora_llm").account.unsupported
+    assert (told.key, told.direction) == ("tuner_type", "lowers")
 
 
 def test_another_type_than_the_models() -> None:

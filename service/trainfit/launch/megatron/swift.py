@@ -17,6 +17,8 @@ from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.configs import Field, reading_of
 from trainfit.launch.megatron.options import Option, Parser, releases
 from trainfit.launch.megatron.programs import read_machine
+from trainfit.launch.megatron.swift_adapters import ARGUMENTS as ADAPTING
+from trainfit.launch.megatron.swift_adapters import put_adapters
 from trainfit.launch.models import config_of, put_model, told_by_its_end
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
@@ -43,6 +45,7 @@ LENGTHS = ("packing_length", "max_length", "seq_length")
 """How long a sample is, the one that counts first."""
 FUSED = "cross_entropy_loss_fusion"
 OF_TOWERS = ("freeze_vit", "freeze_aligner")
+TUNERS = ("tuner_type", "train_type")
 
 
 def recognises(program: Program) -> bool:
@@ -58,9 +61,10 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     if (model := given.pop("model", None)) is not None:
         put_model(draft, program, told_by_its_end(model))
     draft.require("/model", "names no model; give --model, or /model in overrides")
-    _put_frozen(given, draft, model)
+    tuner = _put_frozen(given, draft, model)
     _leave_out_loop(given, program, draft)
     told = set(given)
+    adapting = {name: given.pop(name) for name in ADAPTING if name in given} if tuner else {}
     fields = [*_own(given, draft), *_fields(given, draft)]
     for name, value in DEFAULTS.items():
         if name not in told:
@@ -68,6 +72,8 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     if FUSED not in told:
         draft.leave_out(Setting(FUSED, None, WHOSE, None), BY_RELEASE)
     read_arguments(reading_of(fields, draft), Parser(None).defaults())
+    if tuner is not None:
+        put_adapters(adapting, draft, tuner, WHOSE)
     read_machine(_counted(program), draft)
 
 
@@ -78,7 +84,7 @@ BY_RELEASE = Effect(
     within={"/training/loss/cross_entropy": "native_fused"},
 )
 ADAPTERS = Effect(
-    "adapters under Megatron are priced as full training",
+    "adapters beside a tower that is trained are priced as full training",
     "lowers",
     "modelscope/ms-swift swift/megatron/arguments/megatron_args.py (MegatronTunerMixin)",
 )
@@ -103,21 +109,34 @@ def _leave_out_loop(given: dict[str, Setting], program: Program, draft: Draft) -
             draft.leave_out(named, LOOP)
 
 
-def _put_frozen(given: dict[str, Setting], draft: Draft, model: Setting | None) -> None:
-    """Weights that are frozen have no gradients and no states: all below adapters, else a tower."""
+def _put_frozen(given: dict[str, Setting], draft: Draft, model: Setting | None) -> Setting | None:
+    """What says that LoRA is trained, beside which all is frozen; weights that are frozen have no
+    gradients and no states. Without adapters a tower may be.
+    """
     said = [given.pop(name) for name in OF_TOWERS if name in given]
     trained = [each for each in said if as_bool(each.value) is False]
     sees = "vision_config" in (config_of(draft) or {})
     for told in said:
         (draft.recognise if sees else draft.ignore)(told)
-    if sees and model is not None and len(trained) < len(OF_TOWERS):
-        draft.leave_out(model, TOWER)
-    for name in ("tuner_type", "train_type"):
-        setting = given.pop(name, None)
-        if setting is not None and setting.unknown is None and setting.value != "full":
-            draft.leave_out(setting, ADAPTERS)
-        elif setting is not None:
-            draft.recognise(setting)
+    tuner = _tuner(given, draft)
+    if tuner is None:
+        if sees and model is not None and len(trained) < len(OF_TOWERS):
+            draft.leave_out(model, TOWER)
+        return None
+    if tuner.value != "lora":
+        draft.leave_out(tuner, ADAPTERS)
+        return None
+    if sees and trained:
+        draft.leave_out(trained[0], "adapters of a tower are not modelled")
+    return tuner
+
+
+def _tuner(given: dict[str, Setting], draft: Draft) -> Setting | None:
+    """What says that less than all is trained, by its newer or its older name."""
+    found = [setting for name in TUNERS if (setting := given.pop(name, None)) is not None]
+    for setting in found:
+        draft.recognise(setting)
+    return next((each for each in found if each.unknown is None and each.value != "full"), None)
 
 
 def _own(given: dict[str, Setting], draft: Draft) -> Iterator[Field]:
