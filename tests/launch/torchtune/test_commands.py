@@ -9,8 +9,8 @@ import pytest
 
 from tests.launch.launches import DATA, Read, launch_of, read
 from trainfit.launch.errors import LaunchError
-from trainfit.launch.torchtune.models import BUILDERS, builder_named
-from trainfit.questions.estimate import plan_of
+from trainfit.launch.torchtune.models import AS_LLAMA, BUILDERS, builder_named
+from trainfit.questions.estimate import answer, plan_of
 from trainfit.specs.job import Job
 
 FULL = "llama3_2_3b_full_single_device.yaml"
@@ -208,8 +208,18 @@ def test_names_of_builders_tell_of_adapters(
     assert (found.adapters, found.quantized) == (adapters, quantized)
 
 
-def test_adapters_of_models_whose_linears_are_fused_are_not_listed() -> None:
-    assert builder_named("torchtune.models.phi4.lora_phi4_14b") is None
+@pytest.mark.parametrize("builder", AS_LLAMA)
+def test_linears_of_phi_are_apart_as_llamas_are(builder: str) -> None:
+    """As many parameters as the published model has, whose linears are fused."""
+    package, _, function = builder.rpartition(".")
+    adapted = builder_named(f"torchtune.models.{package}.lora_{function}")
+    assert adapted is not None
+    assert adapted.model["hf_config"]["model_type"] == "llama"
+    job = tune(f"model=torchtune.models.{builder}").job
+    assert job["model"] == adapted.model
+    published = {**job, "model": {"hf_id": BUILDERS[builder]}}
+    ours, theirs = (answer(Job.model_validate(each)).model for each in (job, published))
+    assert ours.parameters.total == theirs.parameters.total
 
 
 RECIPE_KEYS = """

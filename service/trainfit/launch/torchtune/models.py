@@ -8,7 +8,9 @@ of vision models, of reward models, of Gemma 2 (whose attention is torchtune's o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from trainfit.catalog.configs import bundled_config
 
 BUILDERS: Mapping[str, str] = {
     "code_llama2.code_llama2_7b": "codellama/CodeLlama-7b-hf",
@@ -48,14 +50,19 @@ BUILDERS: Mapping[str, str] = {
 }
 """Builders below torchtune.models, without the _base or _instruct behind some; Llama 3.3's is
 Llama 3.1's."""
-FUSED_IN_THE_CONFIG = ("phi3.phi3_mini", "phi4.phi4_14b")
-"""Models whose published linears are fused where torchtune's are not: adapters differ."""
+AS_LLAMA = ("phi3.phi3_mini", "phi4.phi4_14b")
+"""Models whose published linears are fused where torchtune's are apart, as Llama's are."""
+SIZES = (
+    *("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads"),
+    *("num_hidden_layers", "vocab_size", "max_position_embeddings", "tie_word_embeddings"),
+    *("rms_norm_eps", "rope_theta"),
+)
 
 
 class Builder(NamedTuple):
-    """A model, and whether it has adapters over weights that are quantised."""
+    """A model as a job names it, and whether it has adapters over weights that are quantised."""
 
-    hf_id: str
+    model: Mapping[str, Any]
     adapters: bool
     quantized: bool
 
@@ -67,6 +74,15 @@ def builder_named(component: str) -> Builder | None:
     adapters = quantized or function.startswith("lora_")
     plain = function.removeprefix("q" if quantized else "").removeprefix("lora_")
     name = f"{package}.{plain.removesuffix('_base').removesuffix('_instruct')}"
-    if name not in BUILDERS or (adapters and name in FUSED_IN_THE_CONFIG):
+    if name not in BUILDERS:
         return None
-    return Builder(BUILDERS[name], adapters, quantized)
+    model = _as_llama(BUILDERS[name]) if name in AS_LLAMA else {"hf_id": BUILDERS[name]}
+    return Builder(model, adapters, quantized)
+
+
+def _as_llama(hf_id: str) -> Mapping[str, Any]:
+    """A Llama of the sizes of a bundled model."""
+    bundled = bundled_config(hf_id)
+    assert bundled is not None
+    sizes = {name: bundled.config[name] for name in SIZES}
+    return {"hf_config": {"model_type": "llama", **sizes}}

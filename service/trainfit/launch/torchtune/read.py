@@ -231,7 +231,7 @@ def _model(reading: Reading, draft: Draft) -> None:
         )
         draft.require("/model", f"{key}: {message}" if component is None else message, component)
         return
-    draft.put("/model", {"hf_id": found.hf_id}, component)
+    draft.put("/model", found.model, component)
     if not found.adapters:
         return
     _adapters(reading, draft, component, quantized=found.quantized)
