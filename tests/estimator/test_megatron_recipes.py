@@ -242,16 +242,15 @@ def test_experts_chosen_at_random_are_nearly_balanced() -> None:
 
 
 def test_graphs_are_a_pool_beside_what_is_allocated() -> None:
-    """What operations borrow within graphs is borrowed beside them as well."""
+    """By a ratio, what operations borrow within graphs is borrowed beside them as well."""
     plain = stages(DENSE, pp=2)
-    layers = stages(DENSE, {}, {"cuda_graph_impl": "transformer_engine"}, pp=2)
+    layers = stages(DENSE, {}, {"cuda_graph_impl": "local"}, pp=2)
     whole = stages(DENSE, {}, {"cuda_graph_impl": "full_iteration"}, pp=2)
     for usual, of_layers, of_all in zip(plain, layers, whole, strict=True):
         assert of_layers.allocated_bytes == of_all.allocated_bytes == usual.allocated_bytes
-        assert of_layers.reserved_basis == of_all.reserved_basis == "ratio"
-        slack = component(of_layers, "allocator_slack") - component(of_all, "allocator_slack")
-        assert slack > ACT
-        assert of_layers.device_bytes.high - of_all.device_bytes.high == slack
+        assert (of_layers.reserved_basis, of_all.reserved_basis) == ("ratio", "replayed")
+        slack = component(of_layers, "allocator_slack")
+        assert slack - usual.allocated_bytes.expected * 4 // 100 > ACT
 
 
 def test_what_is_captured_decides_what_is_borrowed_twice() -> None:

@@ -154,7 +154,10 @@ def _stages(
             slack, basis = replayed.beyond(allocated, number), "replayed"
             releases = replayed.reservation.releases
         if rank.pools is not overhead.NOTHING:
-            slack = overhead.added(slack, rank.pools)
+            pools = rank.pools
+            if replayed is not None:
+                pools = Interval(0, 0, pools.high - pools.expected)
+            slack = overhead.added(slack, pools)
         held = overhead.added(tensors, slack)
         sizes = (*rank.tensors, slack.expected, outside.expected)
         device = overhead.added(held, outside)

@@ -106,7 +106,8 @@ def reservations(
         low = min(most.low, *[one.after_later for one in each])
         high = max(most.high, asked_most.recorded.peak_bytes + strayed)
         first, *_ = ranks = groups[number].ranks
-        if plan.gpu.memory_bytes and most.releases == "none" and not strayed:
+        settling = most.releases == "none" and not strayed and asked_most.recorded.graphs is None
+        if plan.gpu.memory_bytes and settling:
             stray = allocated[first].high - allocated[first].expected
             room = plan.gpu.memory_bytes - outside.high - stray
             if _settles(asked_most.recorded, (usual, *others), room, high):
@@ -143,7 +144,8 @@ class Asked(NamedTuple):
 def _ask(recorded: Trace, settings: Settings) -> Asked:
     allocator = _asked(settings, recorded.loaded, recorded.first)
     after_first = allocator.peak_reserved_bytes
-    replay(allocator, recorded.later)
+    for part in recorded.steps[2:]:
+        replay(allocator, part)
     return Asked(recorded, after_first, allocator.peak_reserved_bytes)
 
 
@@ -161,7 +163,7 @@ def _reservation(
     recorded, after_first, expected = asked
     usual, *others = releases
     reserved, place = [expected], 0
-    if expected > after_first and others:
+    if others and (expected > after_first or recorded.graphs is not None):
         reserved += [_asked(each, *recorded.steps).peak_reserved_bytes for each in others]
         place = max(each.nbytes for each in recorded.later if isinstance(each, Allocate))
     most = max(reserved) + place * (alone and expected - after_first >= place)
@@ -197,7 +199,7 @@ def _steady(recorded: Trace, settings: Settings, room: int) -> tuple[int, CacheR
     allocator = _asked(settings, *recorded.steps, room=room)
     before = allocator.retries
     allocator.reset_peaks()
-    replay(allocator, recorded.later)
+    replay(allocator, recorded.recurring)
     again = allocator.retries > before
     return allocator.peak_reserved_bytes, "every_step" if again else "once"
 

@@ -14,7 +14,15 @@ from tests.accuracy.measured import check_usable, group, job_of
 from tests.accuracy.outcomes import GIB, UnusableRowError
 from tests.accuracy.test_corpus import DATA
 from tests.estimator.jobs import megatron_plan
-from trainfit.estimator.allocator import Allocate, Free
+from trainfit.estimator.allocator import (
+    Allocate,
+    CachingAllocator,
+    Device,
+    Free,
+    Settings,
+    repeat,
+    replay,
+)
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.megatron.framework import ranks, traces
 from trainfit.estimator.frameworks.megatron.requests.parameters import Parameter
@@ -79,6 +87,14 @@ def narrow(recipe: str, *, gathered: bool = False) -> dict[str, Any]:
     return {f"{kind}_recipe": recipe} | (
         ({f"{kind}_param_gather": True} | reused) if gathered else {}
     )
+
+
+def flex(backend: str) -> dict[str, str]:
+    return {"token_dispatcher_type": "flex", "flex_dispatcher_backend": backend}
+
+
+def graphs(*scope: str, impl: str = "full_iteration") -> dict[str, Any]:
+    return {"cuda_graph_impl": impl, "cuda_graph_scope": scope}
 
 
 def plan(spec: dict[str, Any] | None = None, **parts: Any) -> MegatronPlan:
@@ -217,9 +233,26 @@ TRACED: dict[str, MegatronPlan] = {
         backend: plan(
             EXPERTS,
             parallelism={"ep": 2, "pp": 2},
-            training={"moe": {"token_dispatcher_type": "flex", "flex_dispatcher_backend": backend}},
+            training={"moe": flex(backend)},
         )
         for backend in ("deepep", "hybridep")
+    },
+    "one graph": plan(EXPERTS, parallelism={"pp": 2}, framework=graphs()),
+    "one graph of layers run again": plan(training={"recompute": RERUN}, framework=graphs()),
+    **{
+        f"graphs of {' '.join(scope) or 'layers'} behind {exchange or 'an all-to-all'}": plan(
+            EXPERTS | (PREDICTION if scope else {}),
+            parallelism={"pp": 2, "vpp": vpp, "ep": 2},
+            training={"moe": flex(exchange) if exchange else {}},
+            framework=graphs(*scope, impl="transformer_engine"),
+        )
+        for vpp, exchange, *scope in (
+            (1, ""),
+            (2, "", "attn"),
+            (1, "", "attn", "mlp", "moe_router", "moe_preprocess"),
+            (2, "hybridep", "attn", "moe_router", "moe_preprocess"),
+            (1, "", "moe_router"),
+        )
     },
     "latent attention": plan(LATENT | EXPERTS, parallelism={"pp": 2, "vpp": 2}),
 }
@@ -259,9 +292,10 @@ def test_each_parameter_is_made_once(asked: MegatronPlan) -> None:
 
 @pytest.mark.parametrize("asked", TRACED.values(), ids=TRACED)
 def test_a_step_gives_back_what_it_asked_for(asked: MegatronPlan) -> None:
+    """With graphs, too, once these are captured."""
     for alike in traces(asked, Memo()):
-        held = set[object]()
-        for each in alike.trace(0).later:
+        recorded, held = alike.trace(0), set[object]()
+        for each in (*recorded.later, *recorded.recurring):
             if isinstance(each, Allocate):
                 assert each.tensor not in held
                 held.add(each.tensor)
@@ -275,6 +309,51 @@ def test_chunks_of_nothing_hand_on_what_they_receive() -> None:
     layout = {"pp": 2, "vpp": 2, "pipeline_model_parallel_layout": "E|t*4||t*4L"}
     stages = estimate(plan(parallelism=layout)).stages
     assert {stage.reserved_basis for stage in stages} == {"replayed"}
+
+
+GRAPHED = {name: each for name, each in TRACED.items() if each.framework.cuda_graph_impl != "none"}
+
+
+@pytest.mark.parametrize("asked", GRAPHED.values(), ids=GRAPHED)
+def test_steps_with_graphs_ask_for_less_beside_them_and_are_alike(asked: MegatronPlan) -> None:
+    for alike in traces(asked, Memo()):
+        recorded, allocator = alike.trace(0), CachingAllocator(Settings(), Device(None))
+        for part in recorded.steps:
+            replay(allocator, part)
+        assert repeat(allocator, recorded.recurring, 3).periodic
+        before = sum(each.nbytes for each in recorded.later if isinstance(each, Allocate))
+        beside = sum(each.nbytes for each in recorded.recurring if isinstance(each, Allocate))
+        assert beside < before
+
+
+def pool_bytes(asked: MegatronPlan) -> int:
+    """What the private pool of the first rank keeps, with nobody using it any more."""
+    recorded, allocator = traces(asked, Memo())[0].trace(0), CachingAllocator(Settings(), Device())
+    for part in recorded.steps:
+        replay(allocator, part)
+    allocator.empty_cache()
+    return sum(
+        each.size
+        for each in allocator.segments()
+        if all(block.tensor is None for block in each.blocks)
+    )
+
+
+def test_a_pool_keeps_what_graphs_have_at_once() -> None:
+    """Of all a step, or of parts of layers: the smaller these, the less. With rows permuted within
+    a graph, those of every layer wait for the backward that is captured after all of them.
+    """
+    wide = {"hidden_size": 2048, "moe_ffn_hidden_size": 1024, "moe_layer_freq": 1}
+
+    def of(*scope: str, impl: str = "transformer_engine") -> int:
+        framework = graphs(*scope, impl=impl)
+        return pool_bytes(plan(EXPERTS | wide, parallelism={"ep": 2}, framework=framework))
+
+    router, attention = of("moe_router"), of("attn")
+    both, rows = of("attn", "moe_router"), of("attn", "moe_router", "moe_preprocess")
+    assert 0 == of(impl="none") < router < attention < both < rows < of(impl="full_iteration")
+    permuted = 8 * (2 * 1024 * 2048 * 2)
+    assert rows - both == pytest.approx(permuted, rel=0.2)
 
 
 def test_shares_have_every_parameter_once() -> None:
@@ -300,6 +379,7 @@ def test_shares_have_every_parameter_once() -> None:
             }
         ),
         plan(framework={"transformer_impl": "local"}),
+        plan(framework=graphs(impl="local")),
     ],
 )
 def test_what_is_not_known_in_order_has_a_ratio(asked: MegatronPlan) -> None:

@@ -22,7 +22,7 @@ from trainfit.estimator.allocator import (
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.recorder import Part, Trace
 
-PartName = Literal["load", "first", "later"]
+PartName = Literal["load", "first", "later", "graphs"]
 PARTS: tuple[PartName, ...] = get_args(PartName)
 MADE = {
     "load": "parameters and buffers",
@@ -36,7 +36,8 @@ MADE = {
 @dataclass(frozen=True, slots=True)
 class TracedMoment:
     """A moment of a rank: the most that is allocated, and reserved, while it lasts. The model is
-    loaded (`load`), a `first` step makes the optimizer's states, and each `later` one is alike.
+    loaded (`load`), a `first` step makes the optimizer's states, and each `later` one is alike,
+    unless CUDA `graphs` are captured behind it, with which steps then run.
     """
 
     step: PartName
@@ -71,7 +72,7 @@ def follow(trace: Trace, settings: Settings, room_bytes: int | None) -> Followed
     """
     allocator = CachingAllocator(settings, Device(room_bytes))
     moments, served = [], []
-    for name, part in zip(PARTS, trace.steps, strict=True):
+    for name, part in zip(PARTS, trace.steps, strict=False):
         for moment, start, stop in stretches(part):
             allocator.reset_peaks()
             allocator.serve(part[start:stop])

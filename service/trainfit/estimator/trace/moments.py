@@ -33,6 +33,12 @@ def forward(groups: Iterable[Group]) -> list[Moment]:
     return moments
 
 
+def operations(groups: Iterable[Group]) -> list[Operation]:
+    """Those of each moment of `forward`."""
+    every = [each for group in groups for each in group]
+    return [each for each in every for _ in range(len(each.forward.course) + 1)]
+
+
 def backward(groups: Sequence[Group]) -> list[Moment]:
     """The moments of the same operations that run backward, from the last to the first. What an
     operation has saved is there until its backward is over, and the gradients that it leaves stay.

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from trainfit.estimator.allocator import Allocate, Free, Reach, RecordStream, Request
+from trainfit.estimator.allocator import (
+    Allocate,
+    BeginPool,
+    EmptyCache,
+    EndPool,
+    Free,
+    Reach,
+    RecordStream,
+    Request,
+)
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import Turn
 
@@ -37,10 +46,18 @@ class Part(list[Request]):
         return whole
 
 
+class Graphs(NamedTuple):
+    """What a rank asks for while its CUDA graphs are `captured`, and at each step with these."""
+
+    captured: Part
+    step: Part
+
+
 class Trace(NamedTuple):
     """What a rank asks for when its model is `loaded`, at its `first` step, and at each `later`
     one; and the most bytes that it has asked for at once, and when that was. `tensors` are those
-    that go by a number.
+    that go by a number. Where it has CUDA `graphs`, steps are as a later one until these are
+    captured.
     """
 
     loaded: Part
@@ -49,11 +66,19 @@ class Trace(NamedTuple):
     peak_bytes: int
     peak_moment: str
     tensors: Mapping[Hashable, Tensor]
+    graphs: Graphs | None = None
 
     @property
-    def steps(self) -> tuple[Part, Part, Part]:
-        """All that is asked for up to the end of a later step, after which steps are alike."""
-        return self.loaded, self.first, self.later
+    def steps(self) -> tuple[Part, ...]:
+        """All that is asked for up to the end of a step after which steps are alike."""
+        if self.graphs is None:
+            return self.loaded, self.first, self.later
+        return self.loaded, self.first, self.later, Part.joined(*self.graphs)
+
+    @property
+    def recurring(self) -> Part:
+        """What each of the steps asks for that are alike."""
+        return self.later if self.graphs is None else self.graphs.step
 
 
 class Passage:
@@ -150,6 +175,16 @@ class Recorder:
         if self.bytes + passage.peak_bytes > self.peak_bytes:
             self._note(self.bytes + passage.peak_bytes)
         self.bytes += passage.bytes
+
+    def empty_cache(self) -> None:
+        self.requests.append(EmptyCache())
+
+    def begin_pool(self, owner: Hashable) -> None:
+        """What comes from here on goes to the pool of a graph that is captured."""
+        self.requests.append(BeginPool(owner))
+
+    def end_pool(self, owner: Hashable) -> None:
+        self.requests.append(EndPool(owner))
 
     def forget_peak(self) -> None:
         """What was there at once so far counts no more."""

@@ -6,7 +6,7 @@ A layer is a list of groups of operations; what a group holds until its forward 
 the group.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 from trainfit.estimator.blocks.attention import transformer_engine as attention
@@ -15,7 +15,7 @@ from trainfit.estimator.blocks.mlp import transformer_engine as mlp
 from trainfit.estimator.blocks.moe import transformer_engine as moe
 from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
-from trainfit.estimator.ledger import Group
+from trainfit.estimator.ledger import Group, Kind
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.operations.widths import BYTE
 from trainfit.estimator.run import MegatronRun, Way
@@ -109,6 +109,28 @@ def is_captured(sublayer: Sublayer, scope: tuple[CudaGraphScope, ...]) -> bool:
             case Opaque():
                 continue
     return False
+
+
+def captured_operations(
+    sublayer: Sublayer, groups: Sequence[Group], scope: tuple[CudaGraphScope, ...]
+) -> int:
+    """How many operations of a sublayer, from its first, CUDA graphs of this scope capture: all, or
+    those up to the router or, with `moe_preprocess`, to where rows leave for their experts.
+    Sources: megatron/core/transformer/moe/moe_layer.py (route, preprocess) and moe_utils.py
+    (maybe_skip_or_early_return_by_cudagraph).
+    """
+    every = [operation for group in groups for operation in group]
+    if is_captured(sublayer, scope):
+        return len(every)
+    experts = any(isinstance(block, Experts) for block in sublayer.blocks)
+    if not experts or "moe_router" not in scope:
+        return 0
+    if "moe_preprocess" not in scope:
+        return 1 + [operation.name for operation in every].index("router")
+    kinds = [operation.kind for operation in every]
+    if Kind.PERMUTATION in kinds:
+        return 1 + kinds.index(Kind.PERMUTATION)
+    return kinds.index(Kind.EXCHANGE)
 
 
 def norms_stand_apart(sublayer: Sublayer, run: MegatronRun | Way) -> bool:

@@ -20,7 +20,7 @@ import { useWidth } from "./width.js";
 const HEIGHT = 220;
 const [TOP, BOTTOM, LEFT, RIGHT] = [28, HEIGHT - 34, 40, 12];
 const TENSORS = 10;
-const STEPS = { load: "loading", first: "first step", later: "each later step" };
+const STEPS = { load: "loading", first: "first step", later: "each later step", graphs: "with CUDA graphs" };
 
 /** @param {{job: any, rank: number}} props */
 export function Allocator({ job, rank }) {
@@ -136,7 +136,7 @@ function columns(moments, pitch) {
 
 /** @param {TracedMoment[]} moments */
 function steps(moments) {
-  return /** @type {const} */ (["load", "first", "later"]).flatMap((step) => {
+  return /** @type {const} */ (["load", "first", "later", "graphs"]).flatMap((step) => {
     const first = moments.findIndex((each) => each.step === step);
     return first < 0
       ? []

@@ -34,11 +34,21 @@ def is_traced(plan: MegatronPlan) -> bool:
         and not framework.overlap_moe_expert_parallel_comm
         and not framework.nccl_ub
         and not framework.cpu_offloading_num_layers
-        and framework.cuda_graph_impl == "none"
+        and _captures_known(plan)
         and _is_plain(plan)
         and _passes(plan) <= MOST_PASSES
         and _experts(plan) <= MOST_EXPERTS
     )
+
+
+def _captures_known(plan: MegatronPlan) -> bool:
+    """Whether CUDA graphs, if there are any, are one of all, or TransformerEngine's of layers that
+    do not run again as a whole. Source: megatron/core/transformer/transformer_config.py
+    (cuda_graph_modules).
+    """
+    if plan.framework.cuda_graph_impl == "transformer_engine":
+        return plan.step.recompute.full == "none"
+    return plan.framework.cuda_graph_impl in ("none", "full_iteration")
 
 
 def _is_unexplained(plan: MegatronPlan) -> bool:

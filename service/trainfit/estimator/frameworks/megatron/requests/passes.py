@@ -13,12 +13,16 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
-from trainfit.estimator.frameworks.megatron.layers import norms_stand_apart, sublayer_groups
+from trainfit.estimator.frameworks.megatron.layers import (
+    captured_operations,
+    norms_stand_apart,
+    sublayer_groups,
+)
 from trainfit.estimator.ledger import Group, Operation
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.run import Way
 from trainfit.estimator.tensors import Role, Tensor
-from trainfit.estimator.trace.moments import Moment, backward, forward, saved, turns
+from trainfit.estimator.trace.moments import Moment, backward, forward, operations, saved, turns
 from trainfit.estimator.trace.recorder import Passage
 from trainfit.specs.blocks import Sublayer
 
@@ -28,19 +32,22 @@ NO_MODULES: Mapping[str, Sequence[Operation]] = {}
 
 class Step(NamedTuple):
     """A moment of a backward. With it a product's weight of this `shape` has its dummy gradient, or
-    what it has last `adds` to the gradient of the residual stream.
+    what it has last `adds` to the gradient of the residual stream. CUDA graphs may have it
+    `captured`.
     """
 
     moment: Moment
     shape: Shape | None = None
     adds: bool = False
+    captured: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stretch:
     """An embedding, a layer, a final norm or a head. `read` and `made` are the residual stream
     before and behind it, `of_read` and `of_made` its gradient there, `added` that behind it where
-    the one that came may not be added to. `inputs` are what it is made again from.
+    the one that came may not be added to. `inputs` are what it is made again from. Of the moments
+    forward that CUDA graphs capture, `captured` has the numbers.
     """
 
     kept: frozenset[Tensor]
@@ -52,6 +59,7 @@ class Stretch:
     of_made: Tensor | None
     added: Tensor | None = None
     inputs: tuple[Tensor, ...] = ()
+    captured: frozenset[int] = frozenset()
 
 
 class Stretches:
@@ -113,7 +121,7 @@ class Stretches:
     def _backward(self, stretch: Stretch, new: frozenset[Shape], held: bool) -> Passage:
         moments: list[Moment] = []
         flow = stretch.of_made
-        for moment, shape, adds in stretch.backward:
+        for moment, shape, adds, _ in stretch.backward:
             if adds and not (held and flow is stretch.of_made):
                 continue
             dummy = (self.dummy(shape),) if shape in new else ()
@@ -132,7 +140,7 @@ class Stretches:
         the projection of a multi-token prediction.
         """
         sizes = self._ledger.sizes
-        made, of_made = self._stream(), self._gradient()
+        made, of_made = self._stream(), self.gradient()
         run = forward(groups)
         apart = sizes.n_gathered or sizes.b > 1 or self.run.step.hidden_dropout
         if not apart:  # It makes the stream itself.
@@ -177,21 +185,36 @@ class Stretches:
         """The residual stream and its gradient pass through."""
         layer = self.run.model.layer_kinds[kind]
         parts = [(each, groups_of(each)) for each in layer.sublayers]
-        made, flow, added = self._stream(), self._gradient(), self._gradient()
+        made, flow, added = self._stream(), self.gradient(), self.gradient()
         reads = [_block_input(groups) or self._stream() for _, groups in parts]
         run: list[Moment] = []
-        for (_, groups), read, following in zip(parts, reads, [*reads[1:], made], strict=True):
+        captured: set[int] = set()
+        for (sublayer, groups), read, following in zip(
+            parts, reads, [*reads[1:], made], strict=True
+        ):
             moments = [(read, *moment) for moment in forward(groups)]
+            graphed = self._captured(sublayer, groups)
+            flags = [id(each) in graphed for each in operations(groups)]
+            captured |= {len(run) + at for at, flag in enumerate((*flags, flags[-1])) if flag}
             run += [*moments, (*moments[-1][-1:], read, following)]
         back: list[Step] = []
         for sublayer, groups in reversed(parts):
             back += self._sublayer_backward(sublayer, groups)
-            back.append(Step(back[-1].moment[-1:], adds=True))
+            back.append(Step(back[-1].moment[-1:], adds=True, captured=back[-1].captured))
         every = [each for _, groups in parts for each in saved(groups)]
         kept = frozenset([each for each in every if self._dropped.isdisjoint(each.dropped_by)])
         inputs = reads[:1]
         return Stretch(
-            kept, tuple(run), tuple(back), reads[0], made, flow, flow, added, tuple(inputs)
+            kept,
+            tuple(run),
+            tuple(back),
+            reads[0],
+            made,
+            flow,
+            flow,
+            added,
+            tuple(inputs),
+            frozenset(captured),
         )
 
     def _sublayer_backward(self, sublayer: Sublayer, groups: tuple[Group, ...]) -> Iterator[Step]:
@@ -199,11 +222,19 @@ class Stretches:
         until it is through.
         """
         inputs, *blocks = groups
-        modules = self._modules(groups)
-        yield from _reversed(blocks, modules)
+        modules, captured = self._modules(groups), self._captured(sublayer, groups)
+        yield from _reversed(blocks, modules, captured)
         incoming = () if norms_stand_apart(sublayer, self.run) else _incoming(blocks[0])
-        for step in _reversed([inputs], modules):
+        for step in _reversed([inputs], modules, captured):
             yield step._replace(moment=(*incoming, *step.moment))
+
+    def _captured(self, sublayer: Sublayer, groups: Sequence[Group]) -> frozenset[int]:
+        """Which operations of a sublayer TransformerEngine's CUDA graphs capture."""
+        framework = self.run.framework
+        if framework.cuda_graph_impl != "transformer_engine":
+            return frozenset()
+        every = [id(operation) for group in groups for operation in group]
+        return frozenset(every[: captured_operations(sublayer, groups, framework.cuda_graph_scope)])
 
     def _modules(self, groups: tuple[Group, ...]) -> dict[str, list[Operation]]:
         """The operations of each module that runs again by itself, which they do before the last of
@@ -221,12 +252,14 @@ class Stretches:
     def _stream(self) -> Tensor:
         return Tensor("residual stream", (self._act,), 1, (), Role.BLOCK_INPUT)
 
-    def _gradient(self) -> Tensor:
+    def gradient(self) -> Tensor:
         return Tensor("gradient of the residual stream", (self._act,), 1, ())
 
 
 def _reversed(
-    groups: Sequence[Group], modules: Mapping[str, Sequence[Operation]] = NO_MODULES
+    groups: Sequence[Group],
+    modules: Mapping[str, Sequence[Operation]] = NO_MODULES,
+    captured: frozenset[int] = frozenset(),
 ) -> Iterator[Step]:
     """Operations backward, from the last to the first. Those of a module run forward again before
     the last of them runs backward, and leave what they had let go of.
@@ -234,10 +267,13 @@ def _reversed(
     again = {id(operations[-1]): operations for operations in modules.values()}
     for group in reversed(groups):
         for operation in reversed(group):
-            yield from map(Step, forward([tuple(again.get(id(operation), ()))]))
+            module = [tuple(again.get(id(operation), ()))]
+            for moment, each in zip(forward(module), operations(module), strict=True):
+                yield Step(moment, captured=id(each) in captured)
+            graphed = id(operation) in captured
             *before, last = backward([(operation,)]) or [()]
-            yield from map(Step, before)
-            yield Step(last, operation.gemm)
+            yield from [Step(moment, captured=graphed) for moment in before]
+            yield Step(last, operation.gemm, captured=graphed)
 
 
 def _incoming(group: Group) -> Moment:

@@ -12,7 +12,7 @@ from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import Content
 from trainfit.estimator.schedule import Turn, chunk_of, microbatch_of, order_of, warm_up
 from trainfit.estimator.tensors import Tensor
-from trainfit.estimator.trace.recorder import Held, Part, Recorder
+from trainfit.estimator.trace.recorder import Graphs, Held, Part, Recorder
 from trainfit.resolve.megatron.plan import MegatronPlan
 
 Key = tuple[int, int]
@@ -38,7 +38,7 @@ class Standing(NamedTuple):
 
 class Steps(NamedTuple):
     """What a `first` step asks for and a `later` one, without the optimizer: the bytes that are
-    there before the later one, the most that are there in it, and when.
+    there before the later one, the most that are there in it, and when; and what CUDA graphs do.
     """
 
     first: Part
@@ -47,6 +47,7 @@ class Steps(NamedTuple):
     peak_bytes: int
     peak_moment: str
     tensors: Mapping[Hashable, Tensor]
+    graphs: Graphs | None = None
 
 
 class Unit(NamedTuple):
@@ -92,7 +93,7 @@ class Rank:
         self._dummies: set[Shape] = set()
         self._once: set[str] = set()
         self._running: dict[Key, list[Running]] = {}
-        self._outputs: dict[Key, Held] = {}
+        self._waiting: dict[Key, list[Held]] = {}
         self._received: Held | None = None
         self._sent: Held | None = None
 
@@ -113,12 +114,11 @@ class Rank:
         later one until all is there at once that ever is. Whatever is there then goes, as it does
         one by one to the step's end; only what no backward came through yet has to run.
         """
-        ahead, shown = self._ahead, 1 if step == "first" else self._shown
-        for index in range(ahead):
-            self._forward(index, step)
-        for index in range(ahead, min(ahead + shown, self._forwards)):
-            self._forward(index, step)
-            self._backward(index - ahead, step)
+        for key, is_forward in self._order(1 if step == "first" else self._shown):
+            if is_forward:
+                self._run_forward(key, step)
+            else:
+                self._run_backward(key, step)
         for key in tuple(self._running):
             if self._is_new(key):
                 self._run_backward(key, step)
@@ -128,6 +128,16 @@ class Rank:
             if held is not None:
                 self._recorder.release(held)
         self._received = self._sent = None
+
+    def _order(self, shown: int) -> Iterator[tuple[Key, bool]]:
+        """Forwards ahead, and up to so many in turn with backwards; which of both each is."""
+        pipeline, ahead = self._plan.layout.pipeline, self._ahead
+        for index in range(min(ahead + shown, self._forwards)):
+            yield (chunk_of(index, pipeline), microbatch_of(index, pipeline)), True
+            back = index - ahead
+            if back >= 0:
+                number = pipeline.vpp - 1 - chunk_of(back, pipeline)
+                yield (number, microbatch_of(back, pipeline)), False
 
     def _highest_turn(self) -> int:
         """Turns of one forward and one backward up to the highest of a cycle."""
@@ -158,15 +168,12 @@ class Rank:
         """What a micro-batch has kept in a chunk goes."""
         for _, here in self._running.pop(key):
             self._recorder.release(*here.values())
-        if key in self._outputs:
-            self._recorder.release(self._outputs.pop(key))
+        self._recorder.release(*self._waiting.pop(key, ()))
 
-    def _forward(self, index: int, step: str) -> None:
-        pipeline = self._plan.layout.pipeline
-        number = chunk_of(index, pipeline)
-        key = number, microbatch_of(index, pipeline)
+    def _run_forward(self, key: Key, step: str) -> None:
+        number, _ = key
         content = self._contents[number]
-        stream = None if content.embedding else self._recorder.make(self._ledger.sizes.act)
+        stream = None if content.embedding else self._receive(key)
         data = self._ledger.batch_bytes(content)
         mask = self._recorder.make(data) if data else None
         running = self._running[key] = []
@@ -181,12 +188,11 @@ class Rank:
             if self._plan.framework.deallocate_pipeline_outputs:
                 self._recorder.release(stream)
             else:
-                self._outputs[key] = stream
+                self._waiting.setdefault(key, []).append(stream)
 
-    def _backward(self, index: int, step: str) -> None:
-        pipeline = self._plan.layout.pipeline
-        number = pipeline.vpp - 1 - chunk_of(index, pipeline)
-        self._run_backward((number, microbatch_of(index, pipeline)), step)
+    def _receive(self, key: Key) -> Held | None:  # noqa: ARG002
+        """What the stage before has sent of a micro-batch to a chunk, for its first unit."""
+        return self._recorder.make(self._ledger.sizes.act)
 
     def _run_backward(self, key: Key, step: str) -> None:
         number, _ = key
@@ -206,8 +212,7 @@ class Rank:
             gradient = self._unit_backward(unit, here, gradient, received)
             if unit.kind == "head" and gradient is not None:
                 waiting.insert(1, gradient)  # That of the main prediction is used last.
-        if key in self._outputs:
-            recorder.release(self._outputs.pop(key))
+        recorder.release(*self._waiting.pop(key, ()))
         # A chunk of nothing sends what it received.
         sent, self._sent = self._sent, None if gradient is received else gradient
         if sent is not None:

@@ -14,6 +14,7 @@ from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
 from trainfit.estimator.frameworks.framework import Alike
 from trainfit.estimator.frameworks.megatron.buffers import head_copies, te_workspaces
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
+from trainfit.estimator.frameworks.megatron.requests.graphs import RankWithGraphs
 from trainfit.estimator.frameworks.megatron.requests.model import Chunk, Model
 from trainfit.estimator.frameworks.megatron.requests.parameters import Parameters
 from trainfit.estimator.frameworks.megatron.requests.passes import Stretches
@@ -72,7 +73,9 @@ class Traces:
         contents, stretches = self._contents[number], self._stretches
         layer = None if course is None else uneven_layers(stretches, self._memo, course)
         standing = self._standing(contents)
-        rank = Rank(self._plan, self._ledger, stretches, number, contents, standing, layer)
+        graphed = self._plan.framework.cuda_graph_impl != "none"
+        kind = RankWithGraphs if graphed else Rank
+        rank = kind(self._plan, self._ledger, stretches, number, contents, standing, layer)
         return rank.steps() if course is None else rank.steps(LATER_STEPS)
 
     def _layer_copies(self, kind: int | None) -> tuple[int, ...]:
@@ -142,6 +145,9 @@ class RankTraces:
         highest, moment = steps.peak_bytes, steps.peak_moment
         if own.borrowed_bytes + steps.before > highest:
             highest, moment = own.borrowed_bytes + steps.before, "later optimizer_step"
+        graphs = steps.graphs
+        if graphs is not None:
+            graphs = graphs._replace(step=Part.joined(graphs.step, own.borrowed))
         return Trace(
             Part.joined(loaded.requests, own.main),
             Part.joined(steps.first, own.moments, own.borrowed),
@@ -149,6 +155,7 @@ class RankTraces:
             resident + highest,
             moment,
             steps.tensors,
+            graphs,
         )
 
     @cached_property
