@@ -28,13 +28,16 @@ DIVIDED = (
 """Files whose tests several processes run, those of a file of scenarios, of an operation or of a
 batch of scripts together.
 """
-OF_THE_CORPUS = ("tests/accuracy/", "tests/decisions/test_ground_truth.py")
+OF_THE_CORPUS = (
+    "tests/accuracy/",
+    "tests/decisions/test_ground_truth.py",
+    "tests/test_docs.py",
+)
 """Files that look at the same rows: one process prices each of these once."""
 LONGEST = (
     *DIVIDED,
     *OF_THE_CORPUS,
     "tests/contract/test_generators.py",
-    "tests/test_docs.py",
     "tests/questions/",
     "tests/decisions/",
     "tests/deploy/",

@@ -10,7 +10,7 @@ from statistics import median
 
 from tests.accuracy.outcomes import Counts, Fit, Memory, Outcome
 from tests.accuracy.report import groups_of, summary
-from tests.accuracy.schemas import outcomes_of
+from tests.accuracy.schemas import all_outcomes
 from tools.docs.markdown import code, table
 
 CORPUS = Path(__file__).parents[2] / "tests" / "data" / "corpus"
@@ -52,7 +52,7 @@ WORST_SHOWN = 12
 def outcomes() -> tuple[Outcome, ...]:
     """What becomes of every row of the corpus."""
     files = sorted(CORPUS.glob("*.jsonl"))
-    return tuple(outcome for file in files for outcome in outcomes_of(file))
+    return tuple(outcome for file in files for outcome in all_outcomes(file))
 
 
 def _groups(kind: type[Memory] | type[Counts] | type[Fit]) -> dict[str, list[Outcome]]:
