@@ -109,7 +109,10 @@ LOSSES = {
     "chunked": "chunked",
     "chunked_nll": "chunked_nll",
     "fused_linear": "liger",
+    "reward": "unfused",
 }
+OBJECTIVES = {"reward": "reward"}
+"""Of losses that learn something else than the next token."""
 
 
 def group(row: Row) -> str:
@@ -195,6 +198,7 @@ def pipeline_of(given: Row) -> Row:
 def training_of(given: Row) -> Row:
     every = given["ac_every"] if given["ac"] == "selective_layer" else 1
     loss: Row = {"cross_entropy": LOSSES[given["loss"]], "num_chunks": given["loss_chunks"]}
+    loss["objective"] = OBJECTIVES.get(given["loss"], "next_token")
     if given["logits_to_keep"]:
         loss["logits_to_keep"] = given["logits_to_keep"]
     training: Row = {

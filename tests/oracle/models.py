@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -43,7 +46,7 @@ class Model:
 
     @property
     def head(self) -> Any:
-        return self.module.get_output_embeddings()
+        return getattr(self.module, "score", None) or self.module.get_output_embeddings()
 
     @property
     def final_norm(self) -> Any:
@@ -66,7 +69,11 @@ def build(spec: Spec) -> Model:
     config.use_cache = False
     dtype = DTYPES.get(spec.base_dtype or spec.dtype, torch.float32)
     kernels = {"attn_implementation": "eager" if spec.attn == "eager" else "sdpa"}
-    module = AutoModelForCausalLM.from_config(config, dtype=dtype, **kernels)
+    scores = spec.loss == "reward"
+    if scores:
+        config.num_labels, config.pad_token_id = 1, 0
+    kind = AutoModelForSequenceClassification if scores else AutoModelForCausalLM
+    module = kind.from_config(config, dtype=dtype, **kernels)
     if module._can_set_experts_implementation():
         module.set_experts_implementation(spec.experts)
     module.train()
@@ -102,7 +109,7 @@ def with_adapters(module: Any, lora: Lora) -> Any:
         lora_alpha=2 * lora.rank,
         lora_dropout=lora.dropout,
         target_modules=lora.targets if lora.targets == "all-linear" else list(lora.targets),
-        task_type="CAUSAL_LM",
+        task_type="SEQ_CLS" if hasattr(module, "score") else "CAUSAL_LM",
     )
     with staying():
         adapted = get_peft_model(module, config, autocast_adapter_dtype=False)
@@ -133,8 +140,24 @@ def with_virtual_tokens(module: Any, spec: Spec) -> Any:
         return get_peft_model(module, config)
 
 
-def staying() -> Any:
-    """Within, modules neither move nor change their type, which fakes do not allow. What PEFT
-    would convert where it lies is made anew instead.
+@contextmanager
+def staying() -> Iterator[None]:
+    """Within, modules neither move nor change their type, which fakes do not allow, nor are they
+    copied with their mode. What PEFT would convert where it lies is made anew instead.
     """
-    return patch.object(nn.Module, "to", lambda moved, *_args, **_kwargs: moved)
+    with (
+        patch.object(nn.Module, "to", lambda moved, *_args, **_kwargs: moved),
+        patch.object(nn.Module, "__deepcopy__", made_anew, create=True),
+    ):
+        yield
+
+
+def made_anew(module: Any, _memo: Any) -> Any:
+    """A module with parameters of its own."""
+    copied = copy(module)
+    copied._parameters = {
+        name: None if each is None else nn.Parameter(each.detach().clone())
+        for name, each in module._parameters.items()
+    }
+    copied._modules = {name: deepcopy(each) for name, each in module._modules.items()}
+    return copied

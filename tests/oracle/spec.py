@@ -114,8 +114,9 @@ class Spec:
     offload: bool = False
     """Keep what is saved for backward in host memory (`save_on_cpu`)."""
 
-    loss: Literal["hf", "chunked", "chunked_nll", "fused_linear"] = "hf"
-    """hf: ForCausalLMLoss; chunked: torchtitan's; chunked_nll: TRL's; fused_linear: Liger's."""
+    loss: Literal["hf", "chunked", "chunked_nll", "fused_linear", "reward"] = "hf"
+    """hf: ForCausalLMLoss; chunked: torchtitan's; chunked_nll: TRL's; fused_linear: Liger's;
+    reward: that of TRL's RewardTrainer, over a head of one value."""
     loss_chunks: int = 8
     logits_to_keep: int = 0
     """Compute the logits of so many last tokens; 0: of all."""

@@ -132,6 +132,8 @@ OTHER_NAMES = {
     "router": ("gate",),
 }
 """What models call these modules otherwise, by their names in Llama."""
+HEADS = ("lm_head", "score")
+"""Heads of a vocabulary and of labels, which nobody quantises, narrows to fp8 or adapts unasked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ class PytorchLegend(Legend):
         not (transformers' get_keys_to_not_convert).
         """
         narrow = self.adapters is not None and self.adapters.matrix_bytes < self.bytes
-        return narrow and module != "lm_head" and not self.trains(module)
+        return narrow and module not in HEADS and not self.trains(module)
 
     def product_bytes(self, module: str) -> int:
         """Bytes of an element of a product of the residual stream: autocast makes it narrow,
@@ -207,7 +209,7 @@ class PytorchLegend(Legend):
             return False
         targets = self.adapters.targets
         if targets is None:
-            return module != "lm_head"
+            return module not in HEADS
         return not targets.isdisjoint((module, *OTHER_NAMES.get(module, ())))
 
     def fuses(self, part: AdaptedPart, *modules: str) -> bool:

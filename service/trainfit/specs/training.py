@@ -43,6 +43,7 @@ BACKENDS: Mapping[str, Frameworks] = {
     **dict.fromkeys(("eager", "sdpa"), PYTORCH),
 }
 SHIFTED: Mapping[str, Frameworks] = dict.fromkeys(("logits", "fp32_logits"), PYTORCH)
+OBJECTIVES: Mapping[str, Frameworks] = {"reward": ("transformers",)}
 LOSSES: Mapping[str, Frameworks] = {
     **dict.fromkeys(("native_fused", "te_fused"), MEGATRON),
     **dict.fromkeys(("fused", "liger", "cut", "chunked", "chunked_nll"), PYTORCH),
@@ -157,8 +158,14 @@ class AttentionOptions(Part):
 
 
 class Loss(Part):
-    """How cross entropy is computed from the logits."""
+    """What is learned, and how cross entropy is computed from the logits."""
 
+    objective: Annotated[Literal["next_token", "reward"], OnlyValues(OBJECTIVES)] = Field(
+        "next_token",
+        description="What is learned: the next token of each, or which sample of a pair is "
+        "preferred, by a head of one value in the place of the vocabulary's (reward). A "
+        "micro-batch counts both samples of a pair.",
+    )
     cross_entropy: Annotated[
         Literal[
             "unfused",

@@ -241,6 +241,7 @@ OTHER: dict[str, Any] = {
     "loss/cross_entropy": "chunked",
     "loss/logits_to_keep": 8,
     "loss/num_chunks": 4,
+    "loss/objective": "reward",
     "loss/shifted": "logits",
     "moe/deepep_num_sms": 24,
     "moe/expert_capacity_factor": 1.5,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from trainfit.estimator.demands import Demand, Exchange, Product
 from trainfit.estimator.ledger import Kind, Tensors
-from trainfit.estimator.legend import PytorchLegend
+from trainfit.estimator.legend import HEADS, PytorchLegend
 from trainfit.estimator.operations.widths import BYTE, FP32
 from trainfit.estimator.program import Program, highest
 from trainfit.estimator.run import PytorchWay
@@ -163,7 +163,7 @@ class Modules(Program):
         if bias and trained:
             gradient = self.tensor("bias gradient", features, width=sizes.gradient_bytes)
             parts.leaves.append(gradient)
-        if sizes.float8_casts and module != "lm_head":
+        if sizes.float8_casts and module not in HEADS:
             self._in_fp8((rows, inputs), features, parts)
         if adapters is not None and not (trained or fused) and sizes.adapts(module):
             gradients -= self._adapter(module, x, y, adapters, parts)
@@ -195,7 +195,7 @@ class Modules(Program):
     def _multiplies(self, module: str, rows: int, inputs: int, features: int) -> Product:
         """Backward makes the gradient of the input, and that of a weight that is trained."""
         gradients = 1 + self.sizes.trains(module)
-        return Product(rows, inputs, features, 0, gradients, narrow=module != "lm_head")
+        return Product(rows, inputs, features, 0, gradients, narrow=module not in HEADS)
 
     def added_up(self, features: int) -> tuple[Exchange, ...]:
         """What tensor-parallel ranks exchange behind a block, [n, features]: they share out the

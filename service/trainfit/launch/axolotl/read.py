@@ -27,7 +27,6 @@ from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, put_precision
 from trainfit.launch.transformers.reading import finish, gathered, put_layout, put_named_model
 from trainfit.launch.transformers.releases import named_releases
-from trainfit.launch.transformers.rewards import one_value
 from trainfit.launch.transformers.run import Run, Trainer
 from trainfit.launch.transformers.source import Source, as_bool
 from trainfit.launch.transformers.step import (
@@ -162,7 +161,6 @@ def _rewarded(run: Run) -> Run:
     """The run with the loop that rl names, or that of rewards."""
     rl, rewarded = run.arguments.get("rl"), run.arguments.get("reward_model")
     if rewarded is not None and run.arguments.is_on("reward_model"):
-        run.draft.leave_out(rewarded, one_value(run.draft, "axolotl/core/builders/rl.py"))
         return replace(run, trainer=Trainer("rewards", rewarded))
     if rl is None:
         return run

@@ -34,6 +34,7 @@ NO_ARGUMENT = unsaid(
     "megatron",
     {
         "/framework/deallocate_pipeline_outputs": (True,),
+        "/training/loss/objective": ("next_token",),
         "/training/loss/shifted": ("labels",),
         "/training/moe/imbalance_factor": (1.0,),
         "/training/peft": (None,),

@@ -49,6 +49,7 @@ NO_KEY = unsaid(
         "/training/loss/cross_entropy": ("unfused", "fused"),
         "/training/loss/logits_to_keep": (None,),
         "/training/loss/num_chunks": (8,),
+        "/training/loss/objective": ("next_token",),
         "/training/loss/shifted": ("labels",),
         "/training/moe/imbalance_factor": (1.0,),
         "/training/num_frozen_last_layers": (0,),

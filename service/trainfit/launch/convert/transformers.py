@@ -52,6 +52,7 @@ NO_ARGUMENT = unsaid(
         "/training/image_tokens": (None,),
         "/training/hidden_dropout": (None,),
         "/training/loss/logits_to_keep": (None,),
+        "/training/loss/objective": ("next_token",),
         "/training/loss/shifted": ("labels",),
         "/training/moe/imbalance_factor": (1.0,),
         "/training/mtp": (None,),

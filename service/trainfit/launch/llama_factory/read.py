@@ -100,7 +100,7 @@ def _staged(run: Run) -> Run:
         return run
     if stage.value == "rm":
         run.draft.leave_out(stage, LOGITS_BESIDE_VALUES)
-        return replace(run, trainer=Trainer("rewards", stage))
+        return replace(run, trainer=Trainer("values", stage))
     known = stage.value in ("dpo", "kto")
     run.draft.leave_out(stage, _preferences(run) if known else OTHER)
     kind: Kind = "own_kto" if stage.value == "kto" else "dpo" if known else "other"

@@ -24,17 +24,27 @@ Kind = Literal[
     "own_kto",
     "alone",
     "rewards",
+    "values",
     "policy",
     "other",
     "script",
 ]
 """Whose loop trains: Trainer's own, one of TRL's (CPO is as ORPO), another of its kind, or that of
 a script: of pairs beside a reference model, which is its own base where it adapts one
-(`own_pairs`), of single samples beside one (`own_kto`), of pairs `alone`, of rewards, or of
-a `policy` that another engine generates with.
+(`own_pairs`), of single samples beside one (`own_kto`), of pairs `alone`, of rewards, of
+`values` beside logits, or of a `policy` that another engine generates with.
 """
 
-IN_PAIRS: tuple[Kind, ...] = ("dpo", "orpo", "reward", "pairs", "own_pairs", "alone", "rewards")
+IN_PAIRS: tuple[Kind, ...] = (
+    "dpo",
+    "orpo",
+    "reward",
+    "pairs",
+    "own_pairs",
+    "alone",
+    "rewards",
+    "values",
+)
 """Loops whose micro-batch is counted in pairs of samples."""
 
 

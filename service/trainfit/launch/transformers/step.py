@@ -9,7 +9,7 @@ from math import ceil
 
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers import grpo, rewards
+from trainfit.launch.transformers import grpo
 from trainfit.launch.transformers.changes import (
     CHECKPOINTS,
     CHUNKS_LOSS,
@@ -319,8 +319,12 @@ def put_loss(run: Run, size: int | None, length: int | None) -> None:
         grpo.put_loss(run)
         return
     if run.trainer.kind in ("reward", "rewards"):
+        assert run.trainer.named is not None
+        draft.put("/training/loss/objective", "reward", run.trainer.named)
+        return
+    if run.trainer.kind == "values":
         if not liger:
-            rewards.put_loss(draft)
+            draft.default("/training/loss/cross_entropy", "cut", "a loss of values, not of logits")
         return
     sft = run.trainer.kind == "sft" and size is not None and length is not None
     if (

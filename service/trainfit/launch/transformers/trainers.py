@@ -14,7 +14,6 @@ from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers import policy
 from trainfit.launch.transformers.grpo import put_beside
-from trainfit.launch.transformers.rewards import one_value
 from trainfit.launch.transformers.run import Kind, Run, Trainer
 
 OTHERS = (
@@ -78,11 +77,6 @@ BESIDE_REFERENCES: Mapping[Kind, tuple[Literal["never", "whole", "always"], str]
 }
 """When a loop of preferences has a second model: never, beside one that is trained whole, whose
 adapters could be switched off otherwise, or always."""
-HEADS: Mapping[Kind, str] = {
-    "reward": "trl/trainer/reward_trainer.py",
-    "rewards": "transformers/modeling_layers.py: GenericForSequenceClassification",
-}
-"""Loops that train a model with a head of one value, and who says so."""
 
 TABLES: Mapping[Kind, str] = {
     "sft": "sft",
@@ -145,8 +139,6 @@ def check_trainer(run: Run, *, adapters: bool) -> None:
         alone = held == "never" or (held == "whole" and adapters)
         effect = preference(source, pairs=False) if alone else with_reference(run, source)
         run.draft.leave_out(named, effect)
-    if kind in HEADS and named is not None:
-        run.draft.leave_out(named, one_value(run.draft, HEADS[kind]))
     if kind == "policy" and named is not None:
         policy.put_beside(run, named)
     if kind == "grpo" and named is not None:

@@ -14,11 +14,13 @@ from trainfit.specs.peft import FrozenBase, Lora, Peft, PrefixTuning, PromptTuni
 
 
 def adapters_of(peft: Peft, dtypes: Dtypes, model: ModelSpec) -> Adapters:
-    """PEFT casts adapters of a narrow model to fp32, and has virtual tokens in nothing else.
-    bitsandbytes takes the place of linears alone. Sources: peft's tuners_utils.py
-    (autocast_adapter_dtype) and tuners/prompt_tuning/model.py; transformers'
-    integrations/bitsandbytes.py (replace_with_bnb_linear).
+    """PEFT casts adapters of a narrow model to fp32, and has virtual tokens in nothing else. A head
+    of labels is trained whole beside them. bitsandbytes takes the place of linears alone. Sources:
+    peft's tuners_utils.py (autocast_adapter_dtype), tuners/prompt_tuning/model.py and peft_model.py
+    (PeftModelForSequenceClassification); transformers' integrations/bitsandbytes.py
+    (replace_with_bnb_linear).
     """
+    heads = ("score",) if model.output_layer.scores_labels else ()
     lora = peft if isinstance(peft, Lora) else Lora(method="lora", target_modules=())
     stored = BYTES[lora.adapter_dtype or "fp32"]
     all_linear = lora.target_modules == "all-linear"
@@ -31,7 +33,7 @@ def adapters_of(peft: Peft, dtypes: Dtypes, model: ModelSpec) -> Adapters:
         matrix_bytes=_frozen_bytes(peft, dtypes) + _scale_bytes(peft),
         scale_bytes=_scale_bytes(peft),
         with_experts=peft.quantize_experts or peft.quantization is None,
-        saved=frozenset(lora.modules_to_save),
+        saved=frozenset(lora.modules_to_save).union(heads),
         base_dtype=dtypes.base,
         virtual=_virtual_tokens(peft, model),
         fused=frozenset(lora.fused),

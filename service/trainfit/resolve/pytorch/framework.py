@@ -13,6 +13,7 @@ from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
 from trainfit.resolve.plan import Origin, Source, TargetGpu
 from trainfit.resolve.pytorch.freezing import with_frozen_layers
+from trainfit.resolve.pytorch.objective import with_head
 from trainfit.resolve.pytorch.pipelining import check_pipeline, weighed
 from trainfit.resolve.pytorch.plan import PytorchPlan, PytorchStep
 from trainfit.resolve.pytorch.step import resolve_pytorch_step
@@ -74,7 +75,7 @@ def plan(
     framework = job.framework
     assert isinstance(framework, Torchtitan | Transformers)
     own = conventions(job)
-    model = with_frozen_layers(model, job.training)
+    model = with_head(with_frozen_layers(model, job.training), job.training.loss)
     layout = resolve_layout(job, model, 0, own, findings)
     batch = resolve_batch(job, layout, own, findings)
     check_pipeline(job, framework, layout, batch.num_microbatches, findings)

@@ -8,6 +8,7 @@ from trainfit.resolve.pytorch.adapters import adapters_of, check_virtual_tokens
 from trainfit.resolve.pytorch.auto_tp import check_auto_tp
 from trainfit.resolve.pytorch.expert_parallel import check_expert_parallel
 from trainfit.resolve.pytorch.freezing import check_frozen, frozen_modules
+from trainfit.resolve.pytorch.objective import check_objective
 from trainfit.resolve.pytorch.plan import (
     Checkpointing,
     DataParallelism,
@@ -250,6 +251,7 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
     if engine == "deepspeed" and layout.tp > 1:
         check_auto_tp(job, model, layout, findings)
     check_virtual_tokens(job, model, layout, findings)
+    check_objective(job.training.loss, findings)
     if job.training.loss.cross_entropy == "chunked_nll":
         _check_chunked_nll(job, layout, findings)
     check_frozen(job, model, findings)

@@ -1,9 +1,10 @@
-"""Output layer and cross entropy as modules of PyTorch. Symbols: estimator.legend.
+"""Output layer and loss as modules of PyTorch. Symbols: estimator.legend.
 
 Sources: transformers' loss/loss_utils.py (ForCausalLMLoss, at 4.46 and 4.49),
 torch/distributed/tensor/parallel/loss.py, torchtitan's components/loss.py,
 liger_kernel/ops/fused_linear_cross_entropy.py, TRL's trainer/sft_trainer.py
-(_chunked_cross_entropy_loss), cut_cross_entropy's cce.py and cce_backward.py.
+(_chunked_cross_entropy_loss) and trainer/reward_trainer.py, transformers' modeling_layers.py
+(GenericForSequenceClassification), cut_cross_entropy's cce.py and cce_backward.py.
 """
 
 from math import ceil
@@ -11,7 +12,7 @@ from math import ceil
 from trainfit.estimator.demands import Product
 from trainfit.estimator.ledger import Kind, Tensors
 from trainfit.estimator.operations.pytorch import Modules, Parts
-from trainfit.estimator.operations.widths import FP32, INT64
+from trainfit.estimator.operations.widths import FP32, INT32, INT64
 from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Tensor
 
@@ -21,6 +22,9 @@ def head(step: Modules, x: Tensor, gathered: Tensor, *, in_forward: bool = False
     reads `gathered` from the tensor-parallel ranks [n, h]. The loss is computed in the model's
     forward, or outside.
     """
+    if step.way.output_layer.scores_labels:
+        _labels(step, gathered)
+        return
     kept = step.way.step.logits_kept
     n = kept * step.sizes.b // step.sizes.c if kept else step.sizes.n
     match step.way.step.cross_entropy:
@@ -39,6 +43,25 @@ def head(step: Modules, x: Tensor, gathered: Tensor, *, in_forward: bool = False
             made = _output_layer(step, x, gathered, n)
             held = (gathered,) if in_forward and not step.keeps(gathered) else ()
             _cross_entropy(step, n, made, held)
+
+
+def _labels(step: Modules, x: Tensor) -> None:
+    """score makes the values [n, labels] of every token, of which the loss reads those of the last
+    token of each sample that is no padding. It is told by its place among all, which are numbered
+    beside a mask.
+    """
+    sizes = step.sizes
+    step.receives("norm_output", x)
+    values = step.linear("score", x, step.way.output_layer.rows)
+    tokens = step.several("tokens that are no padding, their places", 2, sizes.n, width=INT32)
+    step.operation(
+        "loss",
+        reads=(values,),
+        saves=(step.tensor("places of the last tokens", sizes.b, width=INT64),),
+        borrows=(tokens,),
+        backward=(step.passed_back(values, "output gradient"),),
+        kind=Kind.LOSS,
+    )
 
 
 def _output_layer(step: Modules, x: Tensor, gathered: Tensor, n: int) -> Tensor:

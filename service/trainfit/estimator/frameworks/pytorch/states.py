@@ -44,6 +44,7 @@ weights."""
 BY_NAME = {
     ("norm", "final"): "final_norm",
     ("vision", PROJECTOR): "multi_modal_projector",
+    ("other", "score"): "score",
 }
 """Modules that have a part of a bucket, by the name of the weight as well."""
 
