@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from math import prod
 from typing import Any
 
 import pytest
@@ -108,10 +109,7 @@ def test_bytes_are_shape_times_width(layout: dict[str, Any], training: dict[str,
         for name, size, shape, width in kept(module_tree(asked, 0)):
             assert shape is not None, (hf_id, name)
             assert width is not None
-            elements = 1
-            for each in shape:
-                elements *= each
-            assert size - 1 < elements * width <= size, (hf_id, name)
+            assert size - 1 < prod(shape) * width <= size, (hf_id, name)
             seen += 1
     assert seen > 5000
 
