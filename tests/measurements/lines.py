@@ -186,8 +186,32 @@ LINES = [
     ),
     Line(
         "deepspeed",
-        "rank=0 time=1 | MemAllocated=12.34GB, MaxMemAllocated=20.5GB",
+        "epoch=0/micro_step=40/global_step=20, RunningAvgSamplesPerSec=40.1, "
+        "CurrSamplesPerSec=39.0, MemAllocated=12.34GB, MaxMemAllocated=20.5GB",
         {CURRENT: 12.34 * GIB, PEAK: 20.5 * GIB},
+        step=20,
+    ),
+    Line(
+        "deepspeed",
+        "0/30, RunningAvgSamplesPerSec=232.7, CurrSamplesPerSec=227.4, MemAllocated=0.36GB, "
+        "MaxMemAllocated=15.06GB",
+        {CURRENT: 0.36 * GIB, PEAK: 15.06 * GIB},
+        step=30,
+    ),
+    Line(
+        "ms-swift",
+        "{'loss': 2.9333, 'grad_norm': 2.4484, 'token_acc': 0.564, 'epoch': 0.06, "
+        "'global_step/max_steps': '5/16', 'memory(GiB)': 24.8, 'train_speed(iter/s)': 0.118837}",
+        {MOST_RESERVED: 24.8 * GIB},
+        step=5,
+    ),
+    Line(
+        "liger-kernel",
+        "{'loss': 74.5, 'epoch': 1.5, 'step': 12, 'step_time_sec': 0.8, 'avg_step_time_sec': 0.9, "
+        "'step_peak_memory_allocated_MB': 26279.24, 'total_peak_memory_allocated_MB': 26280.0, "
+        "'step_peak_memory_reserved_MB': 47172.0, 'total_peak_memory_reserved_MB': 47172.0}",
+        {PEAK: 26279.24 * MIB, MOST_RESERVED: 47172 * MIB},
+        step=12,
     ),
     Line(
         "verl",

@@ -153,6 +153,68 @@ LOGS = [
         unread=1,
     ),
     Log(
+        "cscs-benchmarking's DeepSpeed example, whose timer resets no peak",
+        "[2022-08-29 06:58:56,121] [INFO] [logging.py:68:log_dist] [Rank 0] step=20, skipped=17, "
+        "lr=[5e-05], mom=[(0.9, 0.999)]\n"
+        "[2022-08-29 06:58:56,176] [INFO] [timer.py:198:stop] 0/20, "
+        "RunningAvgSamplesPerSec=232.7340551694273, CurrSamplesPerSec=227.48090316379353, "
+        "MemAllocated=0.36GB, MaxMemAllocated=15.06GB\n",
+        [Told(CURRENT, 0.36 * GIB, None, 20), Told(PEAK, 15.06 * GIB, None, 20)],
+    ),
+    Log(
+        "modelscope/ms-swift#4146, whose step stands behind the figure",
+        "{'loss': 0.21932983, 'grad_norm': 0.57172734, 'learning_rate': 6.8e-07, 'memory(GiB)': "
+        "63.16, 'train_speed(iter/s)': 0.011239, 'logps/chosen': -182.0, 'epoch': 0.89, "
+        "'global_step/max_steps': '78/176', 'percentage': '44.32%', 'elapsed_time': '1h 54m 53s'}\n"
+        "{'loss': 0.21930949, 'grad_norm': 0.54369718, 'learning_rate': 6.8e-07, 'memory(GiB)': "
+        "73.75, 'train_speed(iter/s)': 0.011243, 'logps/chosen': -191.0, 'epoch': 0.9, "
+        "'global_step/max_steps': '79/176', 'percentage': '44.89%'}\n",
+        [
+            Told(MOST_RESERVED, 63.16 * GIB, None, 78),
+            Told(MOST_RESERVED, 73.75 * GIB, None, 79),
+        ],
+    ),
+    Log(
+        "linkedin/Liger-Kernel#110, of a release that does not tell the step",
+        "{'loss': 75.1831, 'grad_norm': 9.36429500579834, 'epoch': 1.0, 'num_input_tokens_seen': "
+        "65536, 'step_peak_memory_allocated_MB': 26279.24, 'total_peak_memory_allocated_MB': "
+        "26279.24, 'step_peak_memory_reserved_MB': 47172.0, 'total_peak_memory_reserved_MB': "
+        "47172.0, 'step_tokens_per_second': 18801.85, 'avg_tokens_per_second': 18801.85}\n",
+        [Told(PEAK, 26279.24 * MIB), Told(MOST_RESERVED, 47172 * MIB)],
+    ),
+    Log(
+        "NVIDIA/Megatron-LM#5662, with a report by layer that is of no counter",
+        "[2026-07-10 05:46:31.627699] iteration       20/      20 | consumed samples:          320 "
+        "| elapsed time per iteration (ms): 744.0 | learning rate: 0.0 | global batch size:    16 "
+        "| lm loss: 1.020935E+00 | loss scale: 1.0 | number of skipped iterations:   0 |\n"
+        "[Rank 0] (after 20 iterations) memory (MB) | allocated: 3270.16 | max allocated: 5670.39 "
+        "| reserved: 6406.00 | max reserved: 6406.00\n"
+        "memory source = PRECISE trace  (peak=window high-water; retained=activation held)\n"
+        "cell = mean/max   (time in ms, memory in MiB)\n"
+        "     0 dense      26.3/     28.4    3870.2/   3870.2     528.1/    528.1\n",
+        megatron([3270.16, 5670.39, 6406, 6406], 0, 20),
+        seconds=(0.744,),
+        unread=2,
+    ),
+    Log(
+        "salesforce/CodeGen2#3, two ranks of ROCm glued together",
+        "c05r2n11: RuntimeErrorRuntimeError: : HIP out of memory. Tried to allocate 576.00 MiB "
+        "(GPU 3; 15.98 GiB total capacity; 15.83 GiB already allocated; 0 bytes free; 15.84 GiB "
+        "reserved in total by PyTorch) If reserved memory is >> allocated memory try setting "
+        "max_split_size_mb to avoid fragmentation.  See documentation for Memory Management and "
+        "PYTORCH_HIP_ALLOC_CONFHIP out of memory. Tried to allocate 576.00 MiB (GPU 1; 15.98 GiB "
+        "total capacity; 15.83 GiB already allocated; 0 bytes free; 15.84 GiB reserved in total by "
+        "PyTorch)",
+        2
+        * [
+            Told("tried_to_allocate", 576 * MIB),
+            Told("device_capacity", 15.98 * GIB),
+            Told(CURRENT, 15.83 * GIB),
+            Told("device_free", 0),
+            Told(RESERVED, 15.84 * GIB),
+        ],
+    ),
+    Log(
         "axolotl-ai-cloud/axolotl#1153, with what lies outside PyTorch",
         "trainable params: 746,610,688 || all params: 47,449,419,776 || trainable%: 1.5734\n"
         "[2024-01-19 08:21:59,758] [INFO] [axolotl.load_model:625] [PID:6553] [RANK:5] GPU memory "

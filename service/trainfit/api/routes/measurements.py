@@ -28,7 +28,8 @@ async def measurements_from_logs(
     request: Request, question: Annotated[Artifacts, Body(openapi_examples=LOG_EXAMPLES)]
 ) -> Response:
     """Lines of Megatron-LM, Megatron-Bridge, Primus, torchtitan, torchtune, axolotl, nanotron,
-    DeepSpeed, verl and Trainer, errors of a memory that is full, memory_summary(), memory_stats(),
-    nvidia-smi and DCGM. What speaks of memory and was not read is listed.
+    DeepSpeed, verl, ms-swift, Trainer and Liger's callback of it, errors of a memory that is full,
+    memory_summary(), memory_stats(), nvidia-smi and DCGM. What speaks of memory and was not read is
+    listed.
     """
     return sent(await reply_from(request, "reading", measurements_reply, question))

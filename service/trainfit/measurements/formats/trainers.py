@@ -1,9 +1,11 @@
-"""torchtitan, torchtune, axolotl, nanotron, DeepSpeed and verl.
+"""torchtitan, torchtune, axolotl, nanotron, DeepSpeed, verl, ms-swift and Liger's callback.
 
 Sources: torchtitan/components/metrics.py and trainer.py; torchtune/training/memory.py
 (get_memory_stats, log_memory_stats); axolotl's core/trainers/base.py and utils/bench.py;
-nanotron/logging/base.py and trainer.py; deepspeed/runtime/utils.py (see_memory_usage,
-memory_status); verl's utils/profiler/performance.py and workers/engine_workers.py.
+nanotron/logging/base.py and trainer.py; deepspeed/runtime/utils.py (see_memory_usage) and
+utils/timer.py (ThroughputTimer, which resets no peak); verl's utils/profiler/performance.py and
+workers/engine_workers.py; swift/trainers/callback.py (get_max_reserved_memory); Liger-Kernel's
+examples/huggingface/callback.py (EfficiencyCallback, which resets the peaks at each step's begin).
 """
 
 from typing import NamedTuple
@@ -171,12 +173,11 @@ DEEPSPEED = (
     LineFormat(
         "deepspeed",
         "MemAllocated=",
-        r"\bMemAllocated=",
+        r"(?:\b(?:global_step=|\d+/)(?P<step>\d+), RunningAvg[^|]{0,200}?, )?\bMemAllocated=",
         (
             Bytes(r"\bMemAllocated=", "allocated_bytes.all.current", GIB),
-            Bytes(r"MaxMemAllocated=", "allocated_bytes.all.peak", GIB, "log"),
+            Bytes(r"MaxMemAllocated=", "allocated_bytes.all.peak", GIB, "run"),
         ),
-        moment="a step",
     ),
 )
 
@@ -208,4 +209,25 @@ VERL = (
     ),
 )
 
-FORMATS = (*TORCHTITAN, *TORCHTUNE, *AXOLOTL, NANOTRON_STEP, NANOTRON, *DEEPSPEED, *VERL)
+SWIFT = LineFormat(
+    "ms-swift",
+    "memory(GiB)",
+    r"\{['\"]loss['\"]: (?:.{0,2000}?['\"]global_step(?:/max_steps)?['\"]: ['\"]?(?P<step>\d+))?",
+    (Bytes(r"['\"]memory\(GiB\)['\"]: ['\"]?", "reserved_bytes.all.peak", GIB, "run"),),
+)
+
+LIGER = LineFormat(
+    "liger-kernel",
+    "step_peak_memory_",
+    r"\{['\"]loss['\"]: (?:.{0,2000}?['\"]step['\"]: (?P<step>\d+))?",
+    (
+        Pace(r"['\"]step_time_sec['\"]: ", "seconds"),
+        Bytes(r"step_peak_memory_allocated_MB['\"]: ", "allocated_bytes.all.peak", MIB, "log"),
+        Bytes(r"step_peak_memory_reserved_MB['\"]: ", "reserved_bytes.all.peak", MIB, "log"),
+    ),
+)
+
+FORMATS = (
+    *(*TORCHTITAN, *TORCHTUNE, *AXOLOTL, NANOTRON_STEP, NANOTRON, *DEEPSPEED, *VERL),
+    *(SWIFT, LIGER),
+)
