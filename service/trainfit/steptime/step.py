@@ -13,7 +13,7 @@ from trainfit.estimator.frameworks.framework import StateTraffic
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.local_parameters import Local, ParameterTable, parameters_of
 from trainfit.estimator.memo import Memo
-from trainfit.estimator.placement import Content, placements
+from trainfit.estimator.placement import placements
 from trainfit.resolve.plan import Pipeline, Plan
 from trainfit.specs.calibration import Ratios
 from trainfit.steptime.bubbles import Passes, bubble
@@ -49,11 +49,16 @@ def step_time(
 
 
 class Placed:
-    """The chunks of every rank, by what they are made of."""
+    """What the chunks of ranks are made of, each kind of rank once, and of which kind every rank
+    is.
+    """
 
     def __init__(self, pipeline: Pipeline, pattern: tuple[int, ...], mtp_layers: int) -> None:
         ranks = placements(pipeline, pattern, mtp_layers)
-        self.contents = [tuple([each.content for each in rank]) for rank in ranks]
+        contents = [tuple([each.content for each in rank]) for rank in ranks]
+        self.kinds = list(dict.fromkeys(contents))
+        number = {kind: number for number, kind in enumerate(self.kinds)}
+        self.ranks = [number[each] for each in contents]
 
 
 def _step_time(plan: Plan, memo: Memo, on: Surroundings) -> StepTime:
@@ -73,11 +78,11 @@ def _step_time(plan: Plan, memo: Memo, on: Surroundings) -> StepTime:
     # In parallel over the sequence, each rank has its part of it anyway.
     scattered = on.stack.scatters_sends and not layout.sequence_parallel
     send = links.send(ledger.sizes.act, scattered=scattered)
-    return _added_up(plan, on, stages, states, send)
+    return _added_up(plan, on, placed, stages, states, send)
 
 
 def _stages(timed: Stages, placed: Placed) -> list[Stage]:
-    return [timed.of(contents) for contents in placed.contents]
+    return [timed.of(contents) for contents in placed.kinds]
 
 
 def _states(
@@ -87,18 +92,19 @@ def _states(
     shards: tuple[int, int],
     links: Links,
 ) -> list[StateSeconds]:
-    found: dict[tuple[Content, ...], StateSeconds] = {}
-    for contents in placed.contents:
-        if contents not in found:
-            local = sum([table.chunk(each).all for each in contents], Local())
-            found[contents] = state_seconds(local, traffic, shards, links)
-    return [found[contents] for contents in placed.contents]
+    local = [sum([table.chunk(each).all for each in kind], Local()) for kind in placed.kinds]
+    return [state_seconds(each, traffic, shards, links) for each in local]
 
 
 def _added_up(
-    plan: Plan, on: Surroundings, stages: list[Stage], states: list[StateSeconds], send: float
+    plan: Plan,
+    on: Surroundings,
+    placed: Placed,
+    stages: list[Stage],
+    states: list[StateSeconds],
+    send: float,
 ) -> StepTime:
-    """The parts of the slowest rank's step, and what they come to."""
+    """The parts of the slowest rank's step, and what they come to, given each kind of rank."""
     pipeline, m, stack = plan.layout.pipeline, plan.batch.num_microbatches, on.stack
     slowest = max(stages, key=_passes)
     sends = 2 * pipeline.vpp * send * (1 - stack.pipeline_hidden) if pipeline.pp > 1 else 0.0
@@ -121,7 +127,7 @@ def _added_up(
         data_parallel_seconds=max(map(exposed, stages, states)),
         pipeline_parallel_seconds=m * sends,
         offload_seconds=m * sum(max(0.0, fetching - each) for each in slowest.passes[:2]),
-        bubble_seconds=bubble(pipeline, sending, m),
+        bubble_seconds=bubble(pipeline, [sending[kind] for kind in placed.ranks], m),
         optimizer_seconds=max(each.optimizer for each in states),
         jitter_seconds=0.0,
     )
@@ -133,9 +139,10 @@ def _added_up(
     basis: Basis = "known_stack" if known else "extrapolated"
     spread = stack.spread_experts if plan.model.has_experts else stack.spread
     width = spread if known else max(spread, EXTRAPOLATED)
-    answer = _answer(plan, on, parts, stages, _around(seconds, width), basis)
+    flops = sum([stages[kind].flops for kind in placed.ranks])
+    answer = _answer(plan, on, parts, flops, _around(seconds, width), basis)
     paces = paces_of(plan, on.gpu)
-    return answer if paces is None else _calibrated(plan, on, answer, stages, paces.seconds_ratio)
+    return answer if paces is None else _calibrated(plan, on, answer, flops, paces.seconds_ratio)
 
 
 def _around(seconds: float, width: float) -> Seconds:
@@ -143,7 +150,7 @@ def _around(seconds: float, width: float) -> Seconds:
 
 
 def _calibrated(
-    plan: Plan, on: Surroundings, bare: StepTime, stages: list[Stage], ratio: Ratios
+    plan: Plan, on: Surroundings, bare: StepTime, flops: float, ratio: Ratios
 ) -> StepTime:
     """As own runs were slower or faster than was expected of them, every part alike."""
     whole = bare.seconds.expected
@@ -151,7 +158,7 @@ def _calibrated(
     scaled = {
         each.name: ratio.expected * getattr(bare.parts, each.name) for each in fields(StepParts)
     }
-    answer = _answer(plan, on, StepParts(**scaled), stages, seconds, "calibrated")
+    answer = _answer(plan, on, StepParts(**scaled), flops, seconds, "calibrated")
     return replace(answer, uncalibrated_seconds=bare.seconds)
 
 
@@ -160,21 +167,22 @@ def _passes(stage: Stage) -> float:
 
 
 def _with_sends(passes: Passes, sends: float) -> Passes:
-    return passes._replace(forward=passes.forward + sends / 2, backward=passes.backward + sends / 2)
+    forward, backward, weights = passes
+    return Passes(forward + sends / 2, backward + sends / 2, weights)
 
 
 def _answer(
     plan: Plan,
     on: Surroundings,
     parts: StepParts,
-    stages: list[Stage],
+    flops: float,
     seconds: Seconds,
     basis: Basis,
 ) -> StepTime:
     layout, batch = plan.layout, plan.batch
     num_gpus, replicas = layout.num_gpus, layout.dp
     tokens = batch.micro_batch_size * batch.num_microbatches * batch.seq_length * replicas
-    per_gpu = batch.num_microbatches * sum(each.flops for each in stages) / layout.pipeline.pp
+    per_gpu = batch.num_microbatches * flops / layout.pipeline.pp
     rate = tokens / seconds.expected
     return StepTime(
         seconds=seconds,

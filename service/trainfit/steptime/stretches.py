@@ -3,10 +3,11 @@ head. They are those of its operations, which the ledger has.
 """
 
 from collections.abc import Container, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from trainfit.catalog.speed import Stack
-from trainfit.estimator.demands import Attention, Exchange, Product
+from trainfit.estimator.demands import Attention, Demand, Exchange, Product
 from trainfit.estimator.frameworks.framework import Execution
 from trainfit.estimator.ledger import Group, Operation
 from trainfit.estimator.tensors import Tensor
@@ -28,6 +29,10 @@ fitted to half of the published runs."""
 EXPERT_LAUNCHES = 0.15
 """What one more product of a grouped linear takes the host, to a whole operation, which launches
 several kernels. Assumed: one launch in some seven."""
+MAX_TIMED = 4096
+"""Demands whose time is remembered: layers of a model have most of theirs in common, and so have
+layouts that recompute other modules.
+"""
 
 
 class Cost(NamedTuple):
@@ -78,6 +83,18 @@ class Stretch(NamedTuple):
     fetched: int
 
 
+class Timed(NamedTuple):
+    """An operation forward and backward, of the latter the gradients of weights, and the arithmetic
+    of the model in both; whether it `computes`, or only moves memory.
+    """
+
+    forward: Cost
+    backward: Cost
+    weights: float
+    flops: float
+    computes: bool
+
+
 class Timer:
     """Times operations on a GPU, under a stack, over links, as the plan has them run."""
 
@@ -96,6 +113,7 @@ class Timer:
         self._each_expert = EXPERT_LAUNCHES if execution.launches_experts else 0.0
         if links.groups["tp"].size > 1:
             self._launch *= COLLECTIVES_LAUNCH
+        self._demanded = lru_cache(maxsize=MAX_TIMED)(self._timed)
         overlaps = execution.overlaps_experts
         self._shown = {
             "tp": 1 - stack.tensor_hidden,
@@ -116,26 +134,40 @@ class Timer:
         forward = backward = again = NOTHING
         weights = flops = 0.0
         fetched = 0
+        offloaded = frozenset([name for name in dropped if name.startswith(OFFLOADED)])
         for operation in (each for group in groups for each in group):
-            ahead, behind, of_weights, useful = self._operation(operation)
+            ahead, behind, of_weights, useful, _ = self._operation(operation)
             forward, backward = forward.plus(ahead), backward.plus(behind)
             weights, flops = weights + of_weights, flops + useful
             if operation in rerun or not dropped.isdisjoint(operation.again):
                 again = again.plus(ahead)
-            fetched += _fetched(operation, dropped)
+            if offloaded:
+                fetched += _fetched(operation, offloaded)
         moved = Cost(compute=residual / self._rates.memory)
         return Stretch(forward.plus(moved), backward.plus(moved), again, weights, flops, fetched)
 
-    def _operation(self, operation: Operation) -> tuple[Cost, Cost, float, float]:
-        """Forward, backward, of that the gradients of weights, and the arithmetic of both. The host
-        may launch the products of experts one by one.
+    def _operation(self, operation: Operation) -> Timed:
+        """By what it demands, or the bytes that it moves."""
+        timed = self._demanded(operation.demands)
+        if timed.computes:
+            return timed
+        memory, (ahead, behind) = self._rates.memory, _moved(operation)
+        forward, backward = (
+            Cost(ahead / memory, *timed[0][1:]),
+            Cost(behind / memory, *timed[1][1:]),
+        )
+        return Timed(forward, backward, 0.0, 0.0, computes=False)
+
+    def _timed(self, demands: tuple[Demand, ...]) -> Timed:
+        """What is asked of arithmetic and links. The host may launch the products of experts one by
+        one.
         """
         compute = compute_back = attention = attention_back = weights = useful = 0.0
         tensor = [0.0, 0.0]
         expert = [0.0, 0.0]
         context = [0.0, 0.0]
         computes, launches = False, 1.0
-        for demand in operation.demands:
+        for demand in demands:
             match demand:
                 case Product():
                     one, of_input, of_weight = product_seconds(demand, self._rates, self._ep)
@@ -161,17 +193,14 @@ class Timer:
                         into = expert if demand.group == "ep" else tensor
                         into[0] += ahead * self._shown[demand.group]
                         into[1] += behind * self._shown[demand.group]
-        if not computes:
-            ahead_bytes, behind_bytes = _moved(operation)
-            compute = ahead_bytes / self._rates.memory
-            compute_back = behind_bytes / self._rates.memory
         launch = launches * self._launch
         host = (0.0, launch) if self._blocks else (launch, 0.0)
-        return (
+        return Timed(
             Cost(compute + attention, tensor[0], context[0], expert[0], *host),
             Cost(compute_back + attention_back, tensor[1], context[1], expert[1], *host),
             weights,
             useful,
+            computes,
         )
 
 
@@ -184,15 +213,9 @@ def _moved(operation: Operation) -> tuple[int, int]:
     return _bytes(forward), _bytes(backward)
 
 
-def _fetched(operation: Operation, dropped: frozenset[str]) -> int:
+def _fetched(operation: Operation, offloaded: frozenset[str]) -> int:
     """Bytes that it saved, and that are on the host meanwhile."""
-    return sum(
-        [
-            row.bytes
-            for row in operation.tensors
-            if any(name in dropped and name.startswith(OFFLOADED) for name in row.dropped_by)
-        ]
-    )
+    return sum([row.bytes for row in operation.tensors if not offloaded.isdisjoint(row.dropped_by)])
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:

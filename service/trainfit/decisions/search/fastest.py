@@ -22,6 +22,7 @@ from trainfit.decisions.search.space import Sizes, micro_batches, stepped
 from trainfit.decisions.search.splits import SAYS_SPLIT, leaves_split_open
 from trainfit.estimator.results import Interval
 from trainfit.resolve.findings import RefusedError
+from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 
 SLOWEST = 3
@@ -46,12 +47,17 @@ class Seen(IntEnum):
 
 
 class Step(NamedTuple):
-    """A layout, a size of its micro-batch, and a rung of the ladder."""
+    """A layout, a size of its micro-batch, and a rung of the ladder; its plan once it is timed."""
 
     sizes: Sizes
     micro_batch: int
     seen: Seen = Seen.LARGEST_BATCH
     rung: int = 0
+    plan: Plan | None = None
+
+    def on(self, rung: int) -> Step:
+        """The same on another rung, which nobody has looked at."""
+        return Step(self.sizes, self.micro_batch, Seen.TIMED, rung)
 
 
 class Rivals(NamedTuple):
@@ -148,7 +154,7 @@ class _Line:
                 if known is None:
                     return
                 if self._ground.leaves_more(known.least, roomiest):
-                    self._join_timed(step._replace(seen=Seen.TIMED))
+                    self._join_timed(step.on(0))
             case _:
                 self._look_whether_it_fits(step, pace, roomiest)
 
@@ -157,10 +163,10 @@ class _Line:
         the rung to try: where the one below keeps too much, so do all before it.
         """
         rung = max(step.rung, self._last_rung)
-        while rung > step.rung and self._can_fit(step._replace(rung=rung - 1)):
+        while rung > step.rung and self._can_fit(step.on(rung - 1)):
             rung -= 1
         if rung > step.rung:
-            self._join_timed(step._replace(rung=rung))
+            self._join_timed(step.on(rung))
             return
         least = self._least(step)
         if least is None or not self._ground.fits(least):
@@ -175,16 +181,17 @@ class _Line:
     def climb(self, step: Step) -> None:
         """Have what keeps too much wait on the next rung, if there is one."""
         if step.rung + 1 < len(self._ground.ladder):
-            self._join_timed(step._replace(seen=Seen.TIMED, rung=step.rung + 1))
+            self._join_timed(step.on(step.rung + 1))
 
     def _join_timed(self, step: Step) -> None:
         try:
-            time = self._ground.time(self._ground.plan_of(self.job(step)))
+            plan = self._ground.plan_of(self.job(step))
         except RefusedError as error:
             self._tally.fell("refused", error.findings[0].message)
             return
+        time = self._ground.time(plan)
         assert time is not None
-        self._join(1 / time.tokens_per_second, step)
+        self._join(1 / time.tokens_per_second, step._replace(plan=plan))
 
     def close(self) -> None:
         """Count what was not looked at."""
@@ -216,7 +223,7 @@ class _Line:
     def _least(self, step: Step) -> Interval | None:
         """What a step needs at least; None where it is refused."""
         try:
-            return self._ground.least(self._ground.plan_of(self.job(step)))
+            return self._ground.least(step.plan or self._ground.plan_of(self.job(step)))
         except RefusedError:
             return None
 
