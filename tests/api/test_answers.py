@@ -16,6 +16,7 @@ from httpx import ASGITransport, AsyncClient, Response
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.types import Receive, Scope, Send
 
 from tests.hub.fake_hub import (
     COMMIT,
@@ -31,6 +32,7 @@ from tests.hub.fake_hub import (
 from trainfit.api import replies
 from trainfit.api.answers import Answer, Answers, Sent
 from trainfit.api.app import create_app
+from trainfit.api.connection import ARRIVED
 from trainfit.api.examples import LLAMA_8B
 from trainfit.api.settings import Settings
 from trainfit.questions.estimate import EstimateAnswer, answer
@@ -55,9 +57,21 @@ def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
+@pytest.fixture(params=(False, True), ids=("arriving", "arrived"))
+async def client(request: pytest.FixtureRequest) -> AsyncIterator[AsyncClient]:
+    """Asks a service whose server says, or does not, that bodies are there."""
+    async with asking(arrived=request.param) as client:
+        yield client
+
+
 @asynccontextmanager
-async def asking(**settings: int) -> AsyncIterator[AsyncClient]:
-    transport = ASGITransport(create_app(Settings.model_validate(settings)))
+async def asking(*, arrived: bool = False, **settings: int) -> AsyncIterator[AsyncClient]:
+    app = create_app(Settings.model_validate(settings))
+
+    async def service(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "state": {ARRIVED: True}} if arrived else scope, receive, send)
+
+    transport = ASGITransport(service)
     async with AsyncClient(transport=transport, base_url="http://service") as client:
         yield client
 
@@ -202,6 +216,10 @@ async def test_a_known_body_is_still_refused_as_any_other_would_be(client: Async
     other_type = {"content-type": "text/plain"}
     refused = await client.post("/v1/estimate", content=BODY, headers=other_type)
     assert refused.status_code == 415
+    packed = await client.post(
+        "/v1/estimate", content=BODY, headers={**JSON, "content-encoding": "gzip"}
+    )
+    assert packed.status_code == 415
     assert (await client.post("/v1/fit-check", content=BODY, headers=JSON)).json()["verdict"]
     assert (await client.post("/v1/estimate:batch", content=BODY, headers=JSON)).is_error
     assert (await ask(client, query="?colour=red")).status_code == 422

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message
 
 from tests.counting import calls
 from trainfit.api.app import create_app
+from trainfit.api.connection import ARRIVED
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 from trainfit.api.logs import configure_logs
 from trainfit.api.settings import Settings
@@ -70,7 +71,7 @@ async def asked(app: ASGIApp, path: str, body: bytes) -> bytes:
         "raw_path": route.encode(),
         "query_string": query.encode(),
         "headers": headers,
-        "state": {},
+        "state": {ARRIVED: True},
     }
     await app(scope, receive, send)
     start, *parts = sent

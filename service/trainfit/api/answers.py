@@ -8,11 +8,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fastapi import Response
+from starlette.types import Message, Receive, Scope, Send
 
-from trainfit.api.json_body import JsonRequest, JsonRoute
+from trainfit.api.connection import ARRIVED
+from trainfit.api.json_body import JsonRequest, JsonRoute, is_json
 from trainfit.api.metrics import metrics_of
 from trainfit.api.models import TOKEN_HEADER
 from trainfit.api.replies import Reply
@@ -22,6 +24,7 @@ from trainfit.questions.lookup import Lookup
 from trainfit.resolve.plan import Source
 from trainfit.specs.model import Model
 
+TOKEN = TOKEN_HEADER.lower().encode()
 QUESTION_BYTES = 8_192
 QUESTION_BYTES_PER_BYTE = 8
 """What a job takes in memory: as objects, and more for each byte of the config.json in it."""
@@ -33,7 +36,7 @@ class Sent(NamedTuple):
     operation: str
     query: bytes
     body: bytes
-    accept: str = ""
+    accept: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +83,44 @@ class Answers:
 
 
 class RememberingRoute(JsonRoute):
-    """An operation whose answers are given again to the same bytes."""
+    """An operation whose answers are given again to the same bytes: on the spot where these have
+    arrived, without all that a request takes that has to be read and answered.
+    """
 
-    def known(self, request: JsonRequest, body: bytes) -> Response | None:
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        answering = self.app
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            if ARRIVED not in scope["state"]:
+                return await answering(scope, receive, send)
+            message = await receive()
+            known = self.known(scope, message.get("body", b""))
+            await (known or answering)(scope, _again(message, receive), send)
+
+        self.app = answer
+
+    def known(self, scope: Scope, body: bytes) -> Response | None:
         """The answer that was given before, while its model still stands for the same."""
-        if TOKEN_HEADER in request.headers:
+        headers = dict(scope["headers"])
+        if TOKEN in headers or not is_json(headers):
             return None
-        answers: Answers = request.app.state.answers
-        answer = answers.get(_sent(request, body))
-        if answer is None or not _still_holds(request, answer):
+        answers: Answers = scope["app"].state.answers
+        answer = answers.get(_sent(scope, body))
+        if answer is None or not _still_holds(scope, answer):
             return None
         answer.count()
         return answer.response
+
+
+def _again(message: Message, receive: Receive) -> Receive:
+    """Receives a message that was looked at, and then what follows."""
+    waiting = [message]
+
+    async def receive_again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return receive_again
 
 
 async def remembered(request: JsonRequest, reply: Reply, model: Model, find: Find) -> Response:
@@ -104,24 +133,24 @@ async def remembered(request: JsonRequest, reply: Reply, model: Model, find: Fin
         repeated = metrics_of(request).answer_repeated
         count = partial(repeated, reply.tallies, reply.launch)
         answer = Answer(response, model, find(model).source, count)
-        answers.add(_sent(request, await request.body()), answer)
+        answers.add(_sent(request.scope, await request.body()), answer)
     return response
 
 
-def _still_holds(request: JsonRequest, answer: Answer) -> bool:
+def _still_holds(scope: Scope, answer: Answer) -> bool:
     """Whether the model is known to stand for what it did. One that the request describes always
     does.
     """
     if answer.model.hf_id is None:
         return True
-    lookup: Lookup = request.app.state.lookup
+    lookup: Lookup = scope["app"].state.lookup
     now = lookup.at_hand(answer.model)
     return isinstance(now, ResolvedModel) and now.source == answer.source
 
 
-def _sent(request: JsonRequest, body: bytes) -> Sent:
-    operation, query = request.scope["route"].operation_id, request.scope["query_string"]
-    return Sent(operation, query, body, request.headers.get("accept", ""))
+def _sent(scope: Scope, body: bytes) -> Sent:
+    accepted = b",".join([value for name, value in scope["headers"] if name == b"accept"])
+    return Sent(scope["route"].operation_id, scope["query_string"], body, accepted)
 
 
 def _size(sent: Sent, answer: Answer) -> int:

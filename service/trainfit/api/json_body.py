@@ -1,10 +1,11 @@
 """How a JSON body is read: of the right media type, in time, bounded and strict."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from fastapi import Request, Response
 from starlette.requests import ClientDisconnect
+from starlette.types import Scope
 
 from trainfit.api.admission import RETRY_SECONDS, Admission
 from trainfit.api.connection import ARRIVED
@@ -82,7 +83,8 @@ class JsonRoute(Operation):
         read_and_answer = super().answering()
 
         async def answer(request: JsonRequest) -> Response:
-            return self.known(request, await request.body()) or await read_and_answer(request)
+            known = self.known(request.scope, await request.body())
+            return known or await read_and_answer(request)
 
         return self.reading(answer)
 
@@ -91,9 +93,7 @@ class JsonRoute(Operation):
 
         async def read(request: Request) -> Response:
             json_request = self.request_class(request.scope, request.receive)
-            headers = dict(request.scope["headers"])
-            media_type = headers.get(b"content-type", b"").partition(b";")[0].strip()
-            if media_type.lower() != b"application/json" or b"content-encoding" in headers:
+            if not is_json(dict(request.scope["headers"])):
                 detail = "send the body as Content-Type: application/json, without Content-Encoding"
                 raise ProblemError(problem(UNSUPPORTED_MEDIA_TYPE, detail))
             await json_request.body()
@@ -101,9 +101,15 @@ class JsonRoute(Operation):
 
         return read
 
-    def known(self, _: JsonRequest, __: bytes) -> Response | None:
+    def known(self, _: Scope, __: bytes) -> Response | None:
         """The answer to a body that need not be read; here every one must."""
         return None
+
+
+def is_json(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a request with these headers says that its body is JSON, as it is."""
+    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip()
+    return media_type.lower() == b"application/json" and b"content-encoding" not in headers
 
 
 def _check_size(size: int, limit: int) -> None:
