@@ -54,7 +54,7 @@ def test_the_bounds_span_from_no_image_to_nothing_else(granularity: str | None) 
     [
         (QWEN, "transformers", "eager"),
         (QWEN, "megatron", "flash"),
-        ("google/gemma-3-4b-it", "transformers", "flash"),
+        ("mistralai/Mistral-Small-3.1-24B-Instruct-2503", "transformers", "flash"),
     ],
 )
 def test_nothing_bounds_other_towers(name: str, framework: str, backend: str) -> None:

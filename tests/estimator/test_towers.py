@@ -112,6 +112,35 @@ def test_all_tokens_of_images_stay_within_what_is_bound() -> None:
     assert most.high < estimate(None).stages[0].allocated_bytes.high
 
 
+@pytest.mark.parametrize(
+    ("model", "patches", "saved"),
+    [
+        # 8 [n, h] and 2 [n, f] in bf16: norms, products, and what fused attention keeps
+        ("google/gemma-3-4b-it", 16, 27 * 2 * (8 * 1152 + 2 * 4304)),
+        # quick_gelu keeps its input, the sigmoid and what that is multiplied with
+        ("llava-hf/llava-1.5-7b-hf", 1, 24 * 2 * (8 * 1024 + 5 * 4096)),
+        # its rotation turns queries and keys in fp32, and keeps both
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", 4, 34 * 2 * (8 * 1408 + 8 * 1408 + 2 * 5632)),
+    ],
+)
+def test_what_towers_of_others_keep_is_within_the_bound(
+    model: str, patches: int, saved: int
+) -> None:
+    """`saved` bytes of each patch by hand, from modeling_siglip.py, modeling_clip.py and
+    modeling_llama4.py.
+    """
+    none, some, unknown = (
+        answer(asked(tokens, model=model)).stages[0].allocated_bytes for tokens in (0, 512, None)
+    )
+    assert none.low == some.low == unknown.low
+    assert none.expected == some.expected
+    assert saved * patches * 512 < some.high - none.high < 4 * saved * patches * 512
+    assert 3.9 < (unknown.high - none.high) / (some.high - none.high) < 4.1
+    found = answer(asked(512, model=model))
+    assert "encoder-bounded" in {each.id for each in found.assumptions}
+    assert found.warnings == []
+
+
 def test_a_frozen_tower_saves_nothing() -> None:
     frozen = {"frozen": ["vision_tower", "multi_modal_projector"]}
     assert expected(1024, **frozen) == expected(0, **frozen)

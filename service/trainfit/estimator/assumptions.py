@@ -123,7 +123,8 @@ def warnings_of(plan: Plan, uncounted: Sequence[str]) -> list[str]:
     if plan.model.encoder_parameters and not known:
         found.append(
             "This model has a vision or audio tower. Its parameters are counted, the activations "
-            "of its tokens are not: expect more than this estimate says."
+            "of its tokens are not: expect more than this estimate says. Where samples have no "
+            "images and no sound, set training.image_tokens to 0."
         )
     if uncounted:
         parts = ", ".join(uncounted)

@@ -109,6 +109,8 @@ class Encoder(Part):
     text_width: Width
     deep_mergers: Annotated[int, Field(ge=0, le=2048)] = 0
     """Mergers of layers before the last, whose features enter the text's layers."""
+    is_followed: bool = True
+    """Whether its activations are known operation by operation; else at most how many they are."""
 
 
 class ModelSpec(Part):

@@ -331,8 +331,9 @@ class Training(Part):
     image_tokens: Annotated[ImageTokens | None, FOLLOWED_BY_PYTORCH] = Field(
         None,
         description="Tokens of each sample that stand for images, as the text reads them: an image "
-        "of Qwen-VL's makes one of four patches. 0: none. Unset: not known, so that bounds span "
-        "from none to all of a sample, or a warning says that they do not.",
+        "of Qwen-VL's makes one of four patches, of Gemma 3's one of sixteen. 0: none. Unset: not "
+        "known, so that bounds span from none to all of a sample, or a warning says that they do "
+        "not.",
     )
     peft: Annotated[Peft | None, OUTSIDE_NANOTRON] = Field(None)
     frozen: Annotated[Names, OF_PYTORCH] = Field(

@@ -15,6 +15,8 @@ from trainfit.architectures.encoders.layers import (
     size,
 )
 
+INTERNVL = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24}
+
 
 def internvl_vision(config: Config) -> Tower:
     return _tower(config, attention_bias=False)

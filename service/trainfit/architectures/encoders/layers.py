@@ -1,6 +1,6 @@
 """Parameters of the layers that towers are made of, and the reading of their sizes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -26,6 +26,31 @@ class Tower(NamedTuple):
     frozen: int = 0
     merger: int = 0
     encoder: Encoder | None = None
+
+
+def encoder_at_most(
+    sizes: Config, defaults: Mapping[str, int], *, patches_per_token: int, text: int
+) -> Encoder | None:
+    """A tower of layers of two norms, attention and two linears, of which is known how much it
+    keeps at most; `defaults` are those of its class.
+    """
+    given = sizes.with_defaults(defaults)
+    depth = count(given, "num_hidden_layers")
+    if not depth:
+        return None
+    return Encoder(
+        num_layers=depth,
+        hidden_size=size(given, "hidden_size"),
+        ffn_hidden_size=size(given, "intermediate_size"),
+        patches_per_token=patches_per_token,
+        heads=size(given, "num_attention_heads", 16),
+        norm="layernorm",
+        gated=False,
+        activation=given.str("hidden_act", "gelu"),
+        patch_values=patch_pixels(given, 14),
+        text_width=text,
+        is_followed=False,
+    )
 
 
 def size(config: Config, key: str, default: Any = MISSING) -> int:

@@ -12,6 +12,8 @@ from trainfit.architectures.encoders.layers import (
     transformer_layer,
 )
 
+LLAMA4 = {"hidden_size": 768, "intermediate_size": 5632, "num_hidden_layers": 34}
+
 
 def llama4_vision(config: Config) -> Tower:
     width = size(config, "hidden_size", 768)

@@ -15,9 +15,17 @@ from trainfit.architectures.encoders.gemma import (
     gemma4_audio,
     gemma4_vision,
 )
-from trainfit.architectures.encoders.layers import Tower, layer_norm, linear, size
+from trainfit.architectures.encoders.layers import (
+    Tower,
+    encoder_at_most,
+    layer_norm,
+    linear,
+    patches,
+    size,
+)
+from trainfit.architectures.encoders.siglip import SIGLIP
 from trainfit.architectures.encoders.towers import tower
-from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.architecture import Encoder, ModelSpec
 
 PALIGEMMA_TEXT = {
     "hidden_size": 2048,
@@ -40,7 +48,8 @@ PALIGEMMA_VISION = {
 def gemma3(config: Config) -> ModelSpec:
     text = own_text_spec(config, "gemma3_text")
     encoders, projector = _siglip_projected(config, text.hidden_size)
-    return composite(config, text, encoders, tied=True, projector=projector)
+    encoder = _pooled(config, text.hidden_size)
+    return composite(config, text, encoders, tied=True, projector=projector, encoder=encoder)
 
 
 def shieldgemma2(config: Config) -> ModelSpec:
@@ -102,6 +111,14 @@ def _siglip_projected(config: Config, text: int) -> tuple[int, int]:
     features = tower(auto_section(config, "vision_config", "siglip_vision_model"))
     projector = linear(features.width, text, bias=False) + features.width
     return features.parameters + projector, projector
+
+
+def _pooled(config: Config, text: int) -> Encoder | None:
+    """The tower, of whose patches an average makes each of so many tokens an image."""
+    vision = auto_section(config, "vision_config", "siglip_vision_model")
+    tokens = size(config, "mm_tokens_per_image", 256)
+    ratio = -(-patches(vision, 224, 16) // tokens)
+    return encoder_at_most(vision, SIGLIP, patches_per_token=ratio, text=text)
 
 
 def _unified_patches(vision: Config) -> Tower:

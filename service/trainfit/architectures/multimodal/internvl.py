@@ -2,8 +2,12 @@
 
 from trainfit.architectures.composite import composite, section, text_spec
 from trainfit.architectures.config import Config
-from trainfit.architectures.encoders.internvl import internvl_vision, qianfan_ocr_vision
-from trainfit.architectures.encoders.layers import Tower, layer_norm, mlp
+from trainfit.architectures.encoders.internvl import (
+    INTERNVL,
+    internvl_vision,
+    qianfan_ocr_vision,
+)
+from trainfit.architectures.encoders.layers import Tower, encoder_at_most, layer_norm, mlp
 from trainfit.specs.architecture import ModelSpec
 
 
@@ -12,7 +16,13 @@ def internvl(config: Config) -> ModelSpec:
     text = text_spec(config, "qwen2")
     projector = _projector(config, features, text.hidden_size)
     encoders = features.parameters + projector
-    return composite(config, text, encoders, tied=True, projector=projector)
+    encoder = encoder_at_most(
+        section(config, "vision_config"),
+        INTERNVL,
+        patches_per_token=shuffled_width(config, 1),
+        text=text.hidden_size,
+    )
+    return composite(config, text, encoders, tied=True, projector=projector, encoder=encoder)
 
 
 def qianfan_ocr(config: Config) -> ModelSpec:

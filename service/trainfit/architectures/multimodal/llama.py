@@ -1,5 +1,7 @@
 """Llama 3.2 Vision, whose text attends to the image, and Llama 4."""
 
+from math import ceil
+
 from trainfit.architectures.composite import (
     composite,
     own_text_spec,
@@ -15,12 +17,12 @@ from trainfit.architectures.decoder import (
     pre_norm_layer,
     rms,
 )
-from trainfit.architectures.encoders.layers import linear
-from trainfit.architectures.encoders.llama4 import llama4_vision
+from trainfit.architectures.encoders.layers import encoder_at_most, linear
+from trainfit.architectures.encoders.llama4 import LLAMA4, llama4_vision
 from trainfit.architectures.encoders.mllama import mllama_vision
 from trainfit.architectures.layer_patterns import layer_numbers
 from trainfit.architectures.weights import opaque, weight
-from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.architecture import Encoder, ModelSpec
 from trainfit.specs.blocks import Layer, Opaque, Sublayer
 
 _MLLAMA_TEXT = {
@@ -59,10 +61,21 @@ def mllama(config: Config) -> ModelSpec:
 
 def llama4(config: Config) -> ModelSpec:
     """The text model within is whole: it ties its head by its own section alone."""
-    features = llama4_vision(section(config, "vision_config"))
+    vision = section(config, "vision_config")
+    features = llama4_vision(vision)
     text = own_text_spec(config, "llama4_text")
     projector = linear(features.width, text.hidden_size, bias=False)
-    return whole_text_composite(config, text, features.parameters + projector)
+    whole = whole_text_composite(config, text, features.parameters + projector)
+    return whole.model_copy(update={"encoder": _shuffled(vision, text.hidden_size)})
+
+
+def _shuffled(vision: Config, text: int) -> Encoder | None:
+    """The tower, whose patches `pixel_shuffle_ratio` lays on one another, if it does."""
+    ratio = vision.float("pixel_shuffle_ratio", 0.5)
+    if not 1 / 64 <= ratio <= 1:
+        return None
+    merged = ceil(1 / ratio**2)
+    return encoder_at_most(vision, LLAMA4, patches_per_token=merged, text=text)
 
 
 def _cross_attention_layer(config: Config) -> Layer:

@@ -2,7 +2,7 @@
 
 from trainfit.architectures.composite import auto_section, composite, text_spec
 from trainfit.architectures.config import Config
-from trainfit.architectures.encoders.layers import Tower, layer_norm, mlp
+from trainfit.architectures.encoders.layers import Tower, encoder_at_most, layer_norm, mlp
 from trainfit.architectures.encoders.towers import tower
 from trainfit.specs.architecture import ModelSpec
 
@@ -27,7 +27,9 @@ def llava(config: Config) -> ModelSpec:
     text, features = text_spec(config, "llama"), _clip(config)
     projector = feature_projector(config, features.width, text.hidden_size)
     encoders = features.parameters + projector
-    return composite(config, text, encoders, promoted=True, projector=projector)
+    vision = auto_section(config, "vision_config", "clip_vision_model", CLIP_336)
+    encoder = encoder_at_most(vision, CLIP_336, patches_per_token=1, text=text.hidden_size)
+    return composite(config, text, encoders, promoted=True, projector=projector, encoder=encoder)
 
 
 def llava_next(config: Config) -> ModelSpec:

@@ -21,9 +21,11 @@ NOTHING: frozenset[str] = frozenset()
 
 
 def with_tower(embedding: Segment, sizes: PytorchLegend, plan: PytorchPlan) -> Segment:
-    """The embedding behind the tower, where a sample is known to have tokens of images."""
+    """The embedding behind the tower, where it is followed and a sample is known to have tokens of
+    images.
+    """
     encoder, tokens = plan.model.encoder, plan.batch.image_tokens
-    if encoder is None or not tokens:
+    if encoder is None or not encoder.is_followed or not tokens:
         return embedding
     return one_after_another([*_segments(encoder, tokens, sizes, plan), embedding])
 
