@@ -48,6 +48,8 @@ WHOSE = "axolotl"
 OWN_KEYS = ("micro_batch_size", "sequence_len", "sample_packing", "lora_target_linear")
 LENGTH_BY_DEFAULT = 512
 COMMAND = "axolotl"
+ROUNDED, MULTIPLE = "resize_token_embeddings_to_32x", 32
+"""Rows of the embedding are rounded up to a multiple, where it has fewer."""
 BESIDE = (
     "delinearize_llama4",
     "evaluate",
@@ -99,6 +101,9 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     _put_kernels(run)
     if (tokens := run.arguments.get("tokens")) is not None and isinstance(tokens.value, list):
         leave_out_added_tokens(run, tokens, len(tokens.value), "axolotl's loaders/tokenizer.py")
+    rounded = run.arguments.get(ROUNDED)
+    if rounded is not None and as_bool(rounded.value):
+        leave_out_added_tokens(run, rounded, MULTIPLE - 1, "axolotl's loaders/model.py")
     put_loss(run, size, length)
     if run.arguments.get("per_device_eval_batch_size") is None:
         run.arguments.get("eval_strategy")
