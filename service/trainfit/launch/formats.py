@@ -37,6 +37,7 @@ class Format(NamedTuple):
 
 FORMATS: Sequence[Format] = (
     Format("primus", "primus.read"),
+    Format("nemo", "nemo.read"),
     Format("megatron_yaml", "megatron.yaml_cfg"),
     Format("megatron_bridge", "megatron.bridge"),
     Format("megatron", "megatron.swift"),

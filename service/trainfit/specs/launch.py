@@ -26,6 +26,7 @@ LaunchFormat = Literal[
     "llm_foundry",
     "verl",
     "primus",
+    "nemo",
 ]
 """Whose keys a launch is written in."""
 
