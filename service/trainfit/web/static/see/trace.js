@@ -20,7 +20,12 @@ import { useWidth } from "./width.js";
 const HEIGHT = 220;
 const [TOP, BOTTOM, LEFT, RIGHT] = [28, HEIGHT - 34, 40, 12];
 const TENSORS = 10;
-const STEPS = { load: "loading", first: "first step", later: "each later step", graphs: "with CUDA graphs" };
+const STEPS = {
+  load: "loading",
+  first: "first step",
+  later: "each later step",
+  graphs: "with CUDA graphs",
+};
 
 /** @param {{job: any, rank: number}} props */
 export function Allocator({ job, rank }) {
