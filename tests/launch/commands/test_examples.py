@@ -119,3 +119,11 @@ def test_a_loop_that_only_its_guard_ends_is_left() -> None:
     reading = read_launch(launch_of({"run.sh": script}, ["unknown"]))
     ends = [each.line for each in reading.launch.account.irrelevant if each.key == "exit"]
     assert set(ends) == {1}
+
+
+def test_such_a_loop_takes_few_steps() -> None:
+    options = " ".join(f"--option-{number}) A=$2; shift 2;;" for number in range(8))
+    usage = "echo one; echo two; echo three; " * 8
+    loop = f"while [ $# -gt 0 ]; do case $1 in {options} *) {usage} exit 1;; esac; done"
+    reading = read_launch(launch_of({"run.sh": f"{loop}\n{TRAINS} 2"}, ["unknown"]))
+    assert reading.job["training"]["micro_batch_size"] == 2

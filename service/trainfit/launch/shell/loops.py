@@ -141,12 +141,18 @@ def _seen_once(script: Script, part: Node) -> Status:
 
 
 def _round(script: Script, body: Node, number: int) -> tuple[Status, bool]:
-    """One round of a loop: its status, and whether it may go on."""
+    """One round of a loop: its status, and whether it may go on. One in which the script would
+    have ended but for a guard that was passed tells nothing of the next.
+    """
     if number > MAX_ROUNDS:
         raise UnclearError(f"it goes round more than {MAX_ROUNDS} times")
     script.loops += 1
+    passed = len(script.passed)
     try:
-        return script.run(_running_out(body)), True
+        status = script.run(_running_out(body))
+        if len(script.passed) > passed:
+            raise UnclearError("the script ends in it, unless what it checks is there")
+        return status, True
     except LeftError as left:
         if left.way not in (Way.BREAK, Way.CONTINUE):
             raise
