@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from io import TextIOWrapper
 
 from cyclopts import App, CycloptsError, UnknownCommandError
@@ -149,6 +150,16 @@ def _run(words: list[str]) -> int | None:
         with showing_everything(app, words) as command:
             app.help_print(command)
         return None
+    if words[0] in JOB_COMMANDS and not {*words} & {*app.help_flags}:
+        from trainfit.cli.mentioned import taking_what_is_typed
+
+        with suppress(CycloptsError), taking_what_is_typed(app, words):
+            return _code(words)
+        # What a word may have been meant for is looked for among all flags.
+    return _code(words)
+
+
+def _code(words: Sequence[str]) -> int | None:
     code: int | None = app(words)
     return code
 
