@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from trainfit.decisions.verdict import verdict
+from trainfit.estimator import reserved
 from trainfit.estimator.estimate import estimate
+from trainfit.estimator.reserved import Asked
 from trainfit.estimator.results import Estimate
 from trainfit.questions.estimate import plan_of
 from trainfit.specs.job import Job
@@ -146,3 +148,26 @@ def test_rows_that_are_routed_as_it_happens_keep_to_no_card() -> None:
     less = free.device_bytes.high - GIB // 4
     (bounded,) = estimated(less / GIB, **routed).stages
     assert bounded.device_bytes == free.device_bytes
+
+
+def test_shares_of_states_that_ask_for_the_same_are_asked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of four that are looked at, two lie within one parameter, as the last does."""
+    asked: list[Asked] = []
+    ask = reserved._ask
+
+    def noted(*given: Any) -> Asked:
+        asked.append(ask(*given))
+        return asked[-1]
+
+    monkeypatch.setattr(reserved, "_ask", noted)
+    whole: dict[str, Any] = {
+        "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+        "parallelism": {"num_gpus": 8},
+        "framework": {"name": "megatron"},
+        "training": {"micro_batch_size": 1, "precision": "bf16", "recompute": {}},
+    }
+    estimated(**whole)
+    assert len(asked) == 2
+    assert asked[0].recorded.steps != asked[1].recorded.steps

@@ -90,7 +90,8 @@ def reservations(
             if turn < len(shares) and asked < most_requests:
                 recorded = group.trace(shares[turn])
                 asked += sum(map(len, recorded.steps))
-                found.setdefault(number, []).append(_ask(recorded, usual))
+                before = found.setdefault(number, [])
+                before.append(_known(recorded, before) or _ask(recorded, usual))
     strayed = _strayed(groups[0], usual)
     result: dict[int, Replayed] = {}
     below = above = 0
@@ -139,6 +140,13 @@ class Asked(NamedTuple):
     recorded: Trace
     after_first: int
     after_later: int
+
+
+def _known(recorded: Trace, before: Sequence[Asked]) -> Asked | None:
+    """What was asked before of another share, where that asked for the same: those that lie within
+    one parameter do.
+    """
+    return next((each for each in before if each.recorded.steps == recorded.steps), None)
 
 
 def _ask(recorded: Trace, settings: Settings) -> Asked:
