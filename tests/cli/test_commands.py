@@ -175,6 +175,14 @@ def test_what_is_not_counted_is_said(run: Run) -> None:
 
 def test_the_catalogues(run: Run) -> None:
     assert run("models").out.splitlines() == list(bundled_ids())
+    found = run("models deepseek V3").out.splitlines()
+    assert "deepseek-ai/DeepSeek-V3" in found
+    assert found == [each for each in bundled_ids() if "deepseek" in each.lower() and "V3" in each]
+    assert json.loads(run("models deepseek V3 --json").out)["models"][0]["hf_id"] == found[0]
+    cards = json.loads(run("gpus b200 --json").out)["gpus"]
+    assert cards
+    assert all("B200" in each["name"] for each in cards)
+    assert "MIG slices" not in run("gpus mi300x").out
     listed = run("gpus").out
     assert all(gpu.name in listed for gpu in gpus())
     assert "H100-80GB-SXM, H100-80GB-PCIe, H800-80GB   1g.10gb 9.8, 1g.20gb 19.6" in listed

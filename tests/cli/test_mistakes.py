@@ -13,6 +13,7 @@ import pytest
 from tests.cli.conftest import Run
 
 QWEN = "estimate Qwen/Qwen3-8B"
+SMALL = "--num-layers 2 --hidden-size 512 --num-attention-heads 8 --vocab-size 1000"
 SCRIPT = "deploy/ci/example-pretrain.sh"
 
 UNDERSTOOD = [
@@ -108,6 +109,13 @@ ANSWERED = [
     (f"{QWEN} --precision bfloat16", 'Did you mean "bf16"?', f"{QWEN} --precision bf16"),
     (f"{QWEN} --num-layers 8", "leave out --num-layers", QWEN),
     ("estimate --num-layers 8 --hidden-size 512", "--num-attention-heads", "estimate gpt2"),
+    (
+        f"estimate {SMALL}",
+        "or name --position-embedding-type",
+        f"estimate {SMALL} --position-embedding-type rope",
+    ),
+    ("models list deepseek", "see trainfit models --help", "models deepseek"),
+    ("gpus 5090 ti", "none is called 5090 ti", "gpus 5090"),
     ("estimate qwen3-8", "use Qwen/Qwen3-8B", QWEN),
     ("estimate qwen/qwen3-88", "use Qwen/Qwen3-8B", QWEN),
     (

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 
-from cyclopts import App, CycloptsError, UnknownCommandError
+from cyclopts import App, CycloptsError, UnknownCommandError, UnusedCliTokensError
 
 from trainfit import __version__
 from trainfit.cli.errors import REFUSED, RefusedCommandError
@@ -124,6 +124,9 @@ def main(tokens: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
     except UnknownCommandError as error:
         _refuse(f"trainfit: {error}{_meant(words)}")
+    except UnusedCliTokensError as error:
+        many = " ".join(error.unused_tokens or ())
+        _refuse(f"trainfit: {many}: is more than it takes; see trainfit {words[0]} --help")
     except CycloptsError as error:
         _refuse(f"trainfit: {error}")
     except RefusedCommandError as error:

@@ -16,6 +16,7 @@ from trainfit.catalog.configs import bundled_ids
 from trainfit.cli.errors import REFUSED, RefusedCommandError
 from trainfit.cli.lookup import open_hub, read_settings
 from trainfit.cli.terminal import print_all, print_json, table
+from trainfit.cli.values import having
 from trainfit.hub.errors import HubError
 from trainfit.questions.wire import to_json
 from trainfit.specs.model import Model
@@ -26,6 +27,7 @@ DAY = 24 * HOUR
 
 JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
 CACHE_JSON = Parameter(name="--json", negative=(), show_default=False, help="Print JSON instead.")
+WORDS = Parameter(name="WORDS", help="List those alone whose ids have all of these.")
 IDS = Parameter(help="Ids of the Hub, each with @REVISION where it is not to be main.")
 
 app = App(name="models", help="List the models that need no config.json, an id a line.")
@@ -50,14 +52,15 @@ class CachedModels:
 
 
 @app.default
-def bundled(*, as_json: Annotated[bool, JSON] = False) -> None:
+def bundled(*words: Annotated[str, WORDS], as_json: Annotated[bool, JSON] = False) -> None:
     """List the models that need no config.json, an id a line."""
     if as_json:
-        from trainfit.questions.catalogues import bundled_models
+        from trainfit.questions.catalogues import ModelList, bundled_models
 
-        print_json(to_json(bundled_models()))
+        models = having(words, bundled_models().models, lambda each: each.hf_id)
+        print_json(to_json(ModelList(models)))
     else:
-        print("\n".join(bundled_ids()))
+        print("\n".join(having(words, bundled_ids(), str)))
 
 
 @app.command

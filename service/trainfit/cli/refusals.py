@@ -70,6 +70,7 @@ IN_FLAGS: Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]
     (IN_ENV, r"\g<name>\g<why>; give it as --env \g<name>=..."),
     (re.compile(r"give it in env\b"), "give it as --env NAME=VALUE"),
     (re.compile(r"; send it as hf_config"), ""),
+    (re.compile(r"\bposition_embedding_type\b"), "--position-embedding-type"),
 )
 """What a message says of a request, and what that is at a terminal."""
 

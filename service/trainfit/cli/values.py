@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from cyclopts import Token, convert
 
@@ -12,6 +12,7 @@ from trainfit.cli.errors import RefusedCommandError
 
 NUMBER = re.compile(r"(?P<digits>-?\d[\d_]*)(?:[eE](?P<zeros>\d{1,2}))?(?P<unit>[kKmM]?)")
 UNITS = {"": 1, "k": 1024, "m": 1024**2}
+Entry = TypeVar("Entry")
 
 
 def number_of(flag: str, *, length: bool) -> Callable[..., int]:
@@ -43,3 +44,15 @@ def list_of(kind: Any, tokens: Sequence[Token]) -> Any:
         if part or token.value == ""
     ]
     return convert(kind, parts)
+
+
+def having(
+    words: Sequence[str], entries: Iterable[Entry], names: Callable[[Entry], str]
+) -> list[Entry]:
+    """The entries whose names have all of these words, however they are written. Raises
+    RefusedCommandError where none has.
+    """
+    found = [each for each in entries if all(word.lower() in names(each).lower() for word in words)]
+    if not found:
+        raise RefusedCommandError(f"trainfit: none is called {' '.join(words)}")
+    return found
