@@ -318,6 +318,65 @@ def test_a_config_that_comes_with_a_script_need_not_be_sent() -> None:
         read(launch_of({"run.sh": MASON.replace("STAGE", "7")}))
 
 
+PAIRS = MASON.replace("finetune.py", "dpo_tune_cache.py").replace(
+    "--dataset_mixer_list a 100 --sequence_parallel_size 4",
+    "--mixer_list a 1.0 --loss_type dpo_norm --beta 5 --gradient_checkpointing",
+)
+
+
+def test_open_instructs_pairs_have_no_second_model() -> None:
+    found = read(launch_of({"run.sh": PAIRS.replace("STAGE", "3")}))
+    fields = {
+        "/parallelism/num_gpus": 16,
+        "/parallelism/data_parallel_sharding_strategy": "optim_grads_params",
+        # one pair
+        "/training/micro_batch_size": 2,
+        "/training/seq_length": 4096,
+        "/training/precision": "bf16",
+        "/training/optimizer/implementation": "fused",
+        "/training/recompute/granularity": "full",
+        "/framework/deepspeed/reduce_bucket_size": "auto",
+        "/training/peft": None,
+    }
+    assert {pointer: found.field(pointer) for pointer in fields} == fields
+    # the log-probabilities of the reference are worked out before; those of the loss are bounded
+    assert found.left_out == found.bounded == {"dpo_tune_cache.py"}
+
+
+@pytest.mark.parametrize(
+    ("said", "strategy", "unsupported"),
+    [
+        # the script makes a config of its own, whatever accelerate names
+        ("--zero_stage 2", "optim_grads", set()),
+        ("--zero_stage 1 --offload_optimizer", "optim", set()),
+        # eight ranks of a node hold shards of their own by default
+        ("--zero_stage 3", "optim_grads_params", {"zero_stage"}),
+        ("--zero_stage 3 --zero_hpz_partition_size 1", "optim_grads_params", set()),
+        ("--zero_hpz_partition_size 8", "optim_grads_params", set()),
+        ("--optimizer_type muon", "optim_grads_params", {"optimizer_type"}),
+        ("--dpo_use_paged_optimizer", "optim_grads_params", set()),
+    ],
+)
+def test_open_instructs_pairs_make_their_own_config(
+    said: str, strategy: str, unsupported: set[str]
+) -> None:
+    text = PAIRS.replace("STAGE", "3").rstrip() + f" {said}\n"
+    found = read(launch_of({"run.sh": text}))
+    assert found.field("/parallelism/data_parallel_sharding_strategy") == strategy
+    assert found.unsupported == unsupported
+    offloads = found.field("/framework/deepspeed/offload_optimizer")
+    assert bool(offloads) is ("offload" in said)
+
+
+def test_a_budget_of_activations_makes_layers_again() -> None:
+    text = PAIRS.replace("STAGE", "2").replace(" --gradient_checkpointing", "")
+    assert read(launch_of({"run.sh": text})).field("/training/recompute") is None
+    less = text.rstrip() + " --activation_memory_budget 0.5 --attn_implementation torch\n"
+    found = read(launch_of({"run.sh": less}))
+    assert found.field("/training/recompute/granularity") == "full"
+    assert found.field("/training/attention/backend") == "sdpa"
+
+
 SUPER = """DIR=$(dirname "$0")
 cat > $DIR/ds.json <<EOF
 {"train_batch_size": ${2:-4}, "gradient_accumulation_steps": 1, "bf16": {"enabled": true},

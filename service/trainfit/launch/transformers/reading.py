@@ -133,6 +133,8 @@ LAUNCHER = "accelerate."
 
 INLINE = "deepspeed."
 """Keys of DeepSpeed's config within the arguments."""
+STAGE = "zero_optimization.stage"
+"""What a config has that a script makes: it counts before one that a launcher names."""
 
 
 def gathered(
@@ -187,7 +189,11 @@ def gathered(
     if known_one is None and named_one is not None:
         known_one = settings_in(sent(program, named_one))
     within = {key.removeprefix(INLINE): each for key, each in inline.items()}
-    deepspeed = known_one or within or deepspeed
+    if known_one is not None and STAGE not in within:
+        for each in within.values():
+            draft.ignore(each)
+        within = {}
+    deepspeed = within or known_one or deepspeed
     leave_out_unnamed(
         program,
         draft,

@@ -23,6 +23,7 @@ Kind = Literal[
     "own_pairs",
     "own_kto",
     "alone",
+    "cached",
     "rewards",
     "values",
     "policy",
@@ -31,8 +32,9 @@ Kind = Literal[
 ]
 """Whose loop trains: Trainer's own, one of TRL's (CPO is as ORPO), another of its kind, or that of
 a script: of pairs beside a reference model, which is its own base where it adapts one
-(`own_pairs`), of single samples beside one (`own_kto`), of pairs `alone`, of rewards, of
-`values` beside logits, or of a `policy` that another engine generates with.
+(`own_pairs`), of single samples beside one (`own_kto`), of pairs `alone`, of pairs whose
+reference is `cached` before, of rewards, of `values` beside logits, or of a `policy` that another
+engine generates with.
 """
 
 IN_PAIRS: tuple[Kind, ...] = (
@@ -42,6 +44,7 @@ IN_PAIRS: tuple[Kind, ...] = (
     "pairs",
     "own_pairs",
     "alone",
+    "cached",
     "rewards",
     "values",
 )

@@ -63,6 +63,7 @@ PREFERENCES = (
 )
 
 OPENRLHF = "OpenRLHF/OpenRLHF openrlhf/cli/train_dpo.py, models/loss.py"
+OPEN_INSTRUCT = "allenai/open-instruct open_instruct/dpo_tune_cache.py, dpo_utils.py"
 SWIFT = "modelscope/ms-swift swift/pipelines/train/rlhf.py"
 
 TRLS = "trl/trainer/kto_trainer.py, orpo_trainer.py, cpo_trainer.py"
@@ -73,6 +74,7 @@ BESIDE_REFERENCES: Mapping[Kind, tuple[Literal["never", "whole", "always"], str]
     "own_kto": ("whole", SWIFT),
     "kto": ("whole", TRLS),
     "alone": ("never", SWIFT),
+    "cached": ("never", OPEN_INSTRUCT),
     "orpo": ("never", TRLS),
 }
 """When a loop of preferences has a second model: never, beside one that is trained whole, whose
