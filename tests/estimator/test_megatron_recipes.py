@@ -254,11 +254,14 @@ def test_graphs_are_a_pool_beside_what_is_allocated() -> None:
 
 
 def test_what_is_captured_decides_what_is_borrowed_twice() -> None:
-    def slack(*scope: str) -> int:
+    def slack(*scope: str, **moe: str) -> int:
         framework = {"cuda_graph_impl": "local", "cuda_graph_scope": scope}
-        return component(stage(SPARSE, {}, framework), "allocator_slack")
+        return component(stage(SPARSE, {"moe": moe}, framework), "allocator_slack")
 
     assert slack("moe_router") < slack("attn")
+    rows = slack("moe_router", "moe_preprocess") - slack("moe_router")
+    assert rows == LAYERS * TOP_K * ACT
+    assert slack("moe_router", **HYBRID) == slack("moe_router", "moe_preprocess", **HYBRID)
 
 
 def test_offloaded_layers_keep_nothing_on_the_card() -> None:

@@ -4,7 +4,7 @@ As in PyTorch, a storage that several operations save is saved once, and an outp
 saves is alive while its operation runs.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import NamedTuple
@@ -54,6 +54,7 @@ class Program:
         self._saved: set[Tensor] = set()
         self._offered: set[Tensor] = set()
         self._modules: tuple[str, ...] = ()
+        self._stream: Hashable = 0
         self._passed_back: dict[Tensor, Tensor] = {}
 
     def named(self, **sizes: int) -> Iterable[int]:
@@ -72,12 +73,15 @@ class Program:
     ) -> Tensor:
         """A new storage; its elements are those of an activation unless a width is given."""
         dropped_by = self._modules + dropped_by if dropped_by else self._modules
-        return Tensor(name, shape, width or self.sizes.bytes, dropped_by, role)
+        width = width or self.sizes.bytes
+        return Tensor(name, shape, width, dropped_by, role, stream=self._stream)
 
     def several(self, name: str, count: int, *shape: int, width: int | Fraction = 0) -> Tensor:
         """As many storages of one shape, which come and go together."""
         width = width or self.sizes.bytes
-        return Tensor(name, (count, *shape), width, self._modules, storages=count)
+        return Tensor(
+            name, (count, *shape), width, self._modules, storages=count, stream=self._stream
+        )
 
     def part(self, of: Tensor, name: str, *shape: int) -> Tensor:
         """A part of what another tensor has: whoever saves it saves all of that."""
@@ -184,6 +188,13 @@ class Program:
         self._modules = (*before, name)
         yield
         self._modules = before
+
+    @contextmanager
+    def beside(self, stream: Hashable) -> Iterator[None]:
+        """What runs within does so on a stream of its own: what it makes is of use to no other."""
+        before, self._stream = self._stream, stream
+        yield
+        self._stream = before
 
     def group(self) -> Group:
         """What was written since the last group: what it holds ends with it."""

@@ -35,6 +35,7 @@ from trainfit.estimator.frameworks.megatron.states import (
 )
 from trainfit.estimator.local_parameters import Local, parameters_of
 from trainfit.estimator.memo import Memo
+from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import Stage
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.job import Job
@@ -91,6 +92,11 @@ def narrow(recipe: str, *, gathered: bool = False) -> dict[str, Any]:
 
 def flex(backend: str) -> dict[str, str]:
     return {"token_dispatcher_type": "flex", "flex_dispatcher_backend": backend}
+
+
+def lora(*targets: str, dropout: float = 0.0) -> dict[str, Any]:
+    names = targets or ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
+    return {"peft": {"method": "lora", "r": 16, "target_modules": names, "dropout": dropout}}
 
 
 def graphs(*scope: str, impl: str = "full_iteration") -> dict[str, Any]:
@@ -157,6 +163,14 @@ TRACED: dict[str, MegatronPlan] = {
     "plain loss": plan(training={"loss": {"cross_entropy": "unfused"}}),
     "narrow gradients": plan(training={"precision": {"gradients": "bf16"}}),
     "whole states": plan(parallelism={"data_parallel_sharding_strategy": "no_shard"}),
+    **{
+        f"gradients deferred of {limit or 'all'}": plan(
+            parallelism={"pp": 2, "vpp": 2},
+            training={"num_microbatches": 6},
+            framework={"defer_embedding_wgrad_compute": True, "wgrad_deferral_limit": limit},
+        )
+        for limit in (0, 2)
+    },
     "recomputed": plan(training={"recompute": {"granularity": "full"}}),
     "recomputed in groups": plan(parallelism={"pp": 2}, training={"recompute": RERUN}),
     "first layers recomputed": plan(
@@ -171,6 +185,19 @@ TRACED: dict[str, MegatronPlan] = {
         )
         for module in ("core_attn", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts")
     },
+    "adapters": plan(parallelism={"pp": 2, "vpp": 2}, training=lora()),
+    "adapters of queries": plan(
+        parallelism={"tp": 2, "data_parallel_sharding_strategy": "no_shard"},
+        training=lora("linear_qkv", dropout=0.1),
+    ),
+    "adapters of experts": plan(
+        EXPERTS, parallelism={"ep": 2, "pp": 2}, training=lora() | {"recompute": RERUN}
+    ),
+    "adapters in fp8": plan(
+        parallelism={"pp": 2},
+        training=lora() | {"precision": narrow("tensorwise")},
+        framework=graphs("mlp", impl="transformer_engine"),
+    ),
     "experts": plan(EXPERTS),
     "experts apart": plan(LATENT | EXPERTS, parallelism={"ep": 2, "pp": 2}),
     "an expert each": plan(EXPERTS, parallelism={"ep": 8, "pp": 2}, num_gpus=16),
@@ -178,6 +205,24 @@ TRACED: dict[str, MegatronPlan] = {
     "uneven load": plan(
         EXPERTS, parallelism={"ep": 2}, training={"moe": {"imbalance_factor": 1.4}}
     ),
+    **{
+        f"shared experts beside {backend or 'an all-to-all'}": plan(
+            EXPERTS,
+            parallelism={"ep": 2, "tp": 2, "pp": 2},
+            training={"moe": {"shared_expert_overlap": True} | (flex(backend) if backend else {})},
+            framework=graphs("attn", "moe_router", "moe_preprocess", impl="transformer_engine"),
+        )
+        for backend in ("", "hybridep")
+    },
+    **{
+        f"experts behind an all-gather of {ep * etp} of {ep * tp} ranks": plan(
+            EXPERTS,
+            parallelism={"ep": ep, "tp": tp, "etp": etp, "pp": 2},
+            num_gpus=2 * ep * tp * 2,
+            training={"moe": {"token_dispatcher_type": "allgather"}},
+        )
+        for ep, tp, etp in ((1, 1, 1), (2, 2, 2), (2, 4, 1))
+    },
     "indices of rows": plan(
         EXPERTS, parallelism={"ep": 2}, training={"moe": {"permute_fusion": False}}
     ),
@@ -263,6 +308,14 @@ def all_wide(local: Local, asked: MegatronPlan) -> int:
     return asked.step.states.weights * (local.dense + local.expert)
 
 
+def trained(rank: Rank, asked: MegatronPlan) -> Local:
+    """The parameters of a rank that have gradients: all, or those of adapters."""
+    if asked.step.adapters is None:
+        return sum((chunk.all for chunk in rank.parameters), Local())
+    gradients = rank.states[1].bytes // asked.step.states.gradients
+    return Local(dense=gradients)
+
+
 @pytest.mark.parametrize("asked", TRACED.values(), ids=TRACED)
 def test_a_trace_asks_for_as_much_as_the_ledger_says(asked: MegatronPlan) -> None:
     """To the byte, forward and backward; the ends of buckets are padded as the ledger expects.
@@ -274,7 +327,7 @@ def test_a_trace_asks_for_as_much_as_the_ledger_says(asked: MegatronPlan) -> Non
     for number, rank in enumerate(ranks(asked, table, memo, activations=True)):
         local = sum((chunk.all for chunk in rank.parameters), Local())
         beside = rank.activations + rank.workspace + rank.framework_buffers
-        padding = bucket_padding(local, state_sharding(asked))
+        padding = bucket_padding(trained(rank, asked), state_sharding(asked))
         copies = frozen_bytes(local, state_sharding(asked)) - all_wide(local, asked)
         made = 0 if asked.step.states.narrow is None or asked.step.states.narrow.alone else copies
         assert recorded.steps(number).peak_bytes == beside - padding + made
@@ -287,7 +340,10 @@ def test_each_parameter_is_made_once(asked: MegatronPlan) -> None:
     for number, rank in enumerate(ranks(asked, table, memo, activations=False)):
         local = sum((chunk.all for chunk in rank.parameters), Local())
         made = recorded.model(number).parameters
-        assert sum(each.numel for each in made) == local.dense + local.expert
+        frozen, own = asked.step.adapters is not None, trained(rank, asked)
+        base = sum(each.numel for each in made if each.frozen == frozen)
+        assert base == local.dense + local.expert
+        assert sum(each.numel for each in made if not each.frozen) == own.dense + own.expert
 
 
 @pytest.mark.parametrize("asked", TRACED.values(), ids=TRACED)
@@ -369,7 +425,7 @@ def test_shares_have_every_parameter_once() -> None:
     "asked",
     [
         plan(training={"offload_modules": ["core_attn"]}),
-        plan(EXPERTS, training={"moe": {"token_dispatcher_type": "allgather"}}),
+        plan(EXPERTS, training={"moe": {"grouped_gemm": False}}),
         plan(training={"precision": narrow("blockwise", gathered=True)}),
         plan(
             parallelism={

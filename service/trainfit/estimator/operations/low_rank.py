@@ -21,10 +21,10 @@ CALLED = {
 """What programs call a linear -> what its module is called."""
 
 
-def adapter_parameters(table: Table) -> int:
-    """Parameters of all adapters of a stretch on one rank."""
+def adapter_parameters(table: Table) -> tuple[int, ...]:
+    """Those of each matrix of the adapters of a stretch on one rank."""
     flat = [sums for group in table for sums in group]
-    return sum([sums.outputs * sums.inputs for sums in flat if sums.kind is Kind.ADAPTER])
+    return tuple([sums.outputs * sums.inputs for sums in flat if sums.kind is Kind.ADAPTER])
 
 
 class Adapted(Program):

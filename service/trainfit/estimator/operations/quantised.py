@@ -52,7 +52,7 @@ class Quantised(Adapted):
         if width in (self.sizes.bytes, x.width):
             return (x,)
         if x not in self._quantised:
-            copy = Tensor(f"{x.name} in fp8", x.shape, width, x.dropped_by)
+            copy = Tensor(f"{x.name} in fp8", x.shape, width, x.dropped_by, stream=self._stream)
             self._quantised[x] = copy
         return (self._quantised[x],)
 

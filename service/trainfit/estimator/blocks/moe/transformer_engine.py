@@ -19,6 +19,9 @@ from trainfit.specs.blocks import Experts
 ACTIVATION = "moe_act"
 """Recomputed, the activations of routed experts are made again; offloaded, their inputs leave."""
 
+STREAM = "shared experts"
+"""On which shared experts run beside the dispatch (SharedExpertMLP.stream)."""
+
 DISPATCHERS = {
     "alltoall": all_to_all,
     "allgather": all_gather,
@@ -88,23 +91,24 @@ def _shared_experts(step: TransformerEngine, x: Tensor, block: Experts, width: i
     dispatch it gathers its input itself and keeps it whole. A gate keeps both its factors.
     """
     sizes, (f_s,) = step.sizes, step.named(f_s=width)
-    output = step.tensor("shared output", sizes.n_shard, sizes.h)
-    inputs = x
-    names = ("shared_fc1", "shared_activation")
-    with step.module("shared_experts"):
-        if step.run.routing.shared_expert_overlap and sizes.n_gathered:
-            x = step.tensor("gathered input", sizes.n_gathered, sizes.h)
-        y = activated(step, x, f_s, names, gated=block.shared_gated, clamped=block.clamped)
-        step.row_linear("shared_fc2", y, sizes.h, holds=(output,))
-        if block.shared_gate:
-            score = step.tensor("gate score", sizes.n_shard)
-            gated = step.tensor("gated output", sizes.n_shard, sizes.h)
-            step.operation(
-                "shared_gate",
-                saves=(inputs, output, score),
-                holds=(gated,),
-                backward=(step.gradient(output), step.gradient(gated)),
-            )
+    stream = STREAM if step.run.routing.shared_expert_overlap else 0
+    with step.beside(stream):
+        output, inputs = step.tensor("shared output", sizes.n_shard, sizes.h), x
+        with step.module("shared_experts"):
+            if step.run.routing.shared_expert_overlap and sizes.n_gathered:
+                x = step.tensor("gathered input", sizes.n_gathered, sizes.h)
+            names = ("shared_fc1", "shared_activation")
+            y = activated(step, x, f_s, names, gated=block.shared_gated, clamped=block.clamped)
+            step.row_linear("shared_fc2", y, sizes.h, holds=(output,))
+            if block.shared_gate:
+                score = step.tensor("gate score", sizes.n_shard)
+                gated = step.tensor("gated output", sizes.n_shard, sizes.h)
+                step.operation(
+                    "shared_gate",
+                    saves=(inputs, output, score),
+                    holds=(gated,),
+                    backward=(step.gradient(output), step.gradient(gated)),
+                )
 
 
 def _experts(step: TransformerEngine, x: Tensor, block: Experts, kept_rows: int) -> Tensor:

@@ -107,7 +107,7 @@ def standing_buffers(
         framework=shared.rotary
         + _dummy_gradients(shapes, has_head, sizes, run)
         + _global_buffer(shared, has_experts, has_head, sizes, run)
-        + (_deferred_gradients(sizes, run, m) + head_copies(sizes, run) if has_head else 0),
+        + (sum(deferred(sizes, run, m)) + head_copies(sizes, run) if has_head else 0),
     )
 
 
@@ -158,14 +158,14 @@ def _global_buffer(
     return max(gathered, shared.scores, shared.gathered_tokens if has_experts else 0)
 
 
-def _deferred_gradients(sizes: Legend, run: MegatronRun, m: int) -> int:
+def deferred(sizes: Legend, run: MegatronRun, m: int) -> tuple[int, ...]:
     """Inputs [n', h] and logit gradients [n, V / t] of earlier micro-batches, whose weight
     gradient of the output layer waits until the pipeline drains. Source: tensor_parallel/layers.py.
     """
     if not run.framework.defer_embedding_wgrad_compute:
-        return 0
-    deferred = min(run.framework.wgrad_deferral_limit or m, m - 1)
-    return deferred * (sizes.act + sizes.bytes * sizes.n * sizes.V // sizes.t)
+        return ()
+    count = min(run.framework.wgrad_deferral_limit or m, m - 1)
+    return (sizes.act, sizes.bytes * sizes.n * sizes.V // sizes.t) * count
 
 
 def head_copies(sizes: Legend, run: MegatronRun) -> int:

@@ -10,6 +10,7 @@ from typing import TypeVarTuple
 
 from trainfit.estimator.blocks.embedding import transformer_engine as embedding
 from trainfit.estimator.blocks.head import transformer_engine as head
+from trainfit.estimator.blocks.moe.rows import rows_of
 from trainfit.estimator.blocks.mtp import transformer_engine as mtp
 from trainfit.estimator.compiled import compiled
 from trainfit.estimator.frameworks.megatron.buffers import attention_mask, shared_buffers
@@ -32,7 +33,7 @@ from trainfit.estimator.results import Interval
 from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.segment import Segment, SegmentName, Table, fetched, rerun, walk
 from trainfit.specs.architecture import MultiTokenPrediction
-from trainfit.specs.blocks import Layer, Sublayer
+from trainfit.specs.blocks import Experts, Layer, Sublayer
 
 Given = TypeVarTuple("Given")
 """What a program is given besides the step that it is of."""
@@ -127,7 +128,8 @@ class MegatronLedger:
     def pools(self, contents: tuple[Content, ...], in_flight: int) -> Interval:
         """What CUDA graphs reserve above what is allocated without them: what the largest
         operation borrows there, which is borrowed beside them too; the inputs [n', h] of chunks in
-        flight, which graphs copy; and at most their outputs, and what the driver takes.
+        flight, which graphs copy; rows that they permute for experts; and at most their outputs,
+        and what the driver takes.
         """
         framework, act = self.run.framework, self.numbers.act
         if framework.cuda_graph_impl == "none":
@@ -136,8 +138,22 @@ class MegatronLedger:
             return Interval(0, 0, GRAPHS)
         received = act * in_flight * any(not content.embedding for content in contents)
         layers = max([len(content.kinds) for content in contents], default=0)
-        expected = min(self._borrowed_by_graphs) + received
+        rows = max(map(self._permuted_rows, contents), default=0)
+        expected = min(self._borrowed_by_graphs) + received + rows * in_flight
         return Interval(0, expected, expected + max(GRAPHS, act * in_flight * layers))
+
+    def _permuted_rows(self, content: Content) -> int:
+        """Bytes of rows [T, h] that graphs of a chunk's layers hand on to an all-to-all."""
+        run, h = self.run, self.numbers.h
+        captures = "moe_preprocess" in run.framework.cuda_graph_scope
+        if not captures or run.routing.dispatcher != "alltoall":
+            return 0
+        return self.numbers.bytes * sum(
+            rows_of(block, self.numbers, run.routing).sent * (block.latent or h)
+            for kind in content.kinds
+            for block in run.model.layer_kinds[kind].blocks
+            if isinstance(block, Experts)
+        )
 
     @cached_property
     def _borrowed_by_graphs(self) -> tuple[int, int]:
@@ -191,9 +207,9 @@ class MegatronLedger:
         flat = [sums for table in tables for group in table for sums in group]
         return {(sums.outputs, sums.inputs) for sums in flat if sums.outputs}
 
-    def adapters(self) -> tuple[int, ...]:
-        """Parameters of the adapters of a layer of each kind on one rank."""
-        return tuple([adapter_parameters(table) for table in self._kinds])
+    def adapters(self) -> list[tuple[int, ...]]:
+        """Parameters of each matrix of the adapters of a layer of each kind on one rank."""
+        return [adapter_parameters(table) for table in self._kinds]
 
     def has_experts(self, content: Content) -> bool:
         """Whether any layer of a chunk has."""

@@ -15,7 +15,7 @@ from trainfit.estimator.blocks.mlp import transformer_engine as mlp
 from trainfit.estimator.blocks.moe import transformer_engine as moe
 from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
-from trainfit.estimator.ledger import Group, Kind
+from trainfit.estimator.ledger import Group, Kind, Operation
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.operations.widths import BYTE
 from trainfit.estimator.run import MegatronRun, Way
@@ -33,6 +33,8 @@ from trainfit.specs.blocks import (
 )
 from trainfit.specs.framework import OF_MIXERS, CudaGraphScope
 
+SHARED = "shared_"
+"""With which the names of shared experts' operations begin."""
 TABLES: Mapping[str, ModuleType] = {
     "attention": attention,
     "mla": mla,
@@ -112,25 +114,30 @@ def is_captured(sublayer: Sublayer, scope: tuple[CudaGraphScope, ...]) -> bool:
 
 
 def captured_operations(
-    sublayer: Sublayer, groups: Sequence[Group], scope: tuple[CudaGraphScope, ...]
-) -> int:
-    """How many operations of a sublayer, from its first, CUDA graphs of this scope capture: all, or
-    those up to the router or, with `moe_preprocess`, to where rows leave for their experts.
-    Sources: megatron/core/transformer/moe/moe_layer.py (route, preprocess) and moe_utils.py
-    (maybe_skip_or_early_return_by_cudagraph).
+    sublayer: Sublayer, groups: Sequence[Group], run: MegatronRun
+) -> Sequence[Operation]:
+    """What TransformerEngine's CUDA graphs capture of a sublayer: all, or what comes up to the
+    router or, with `moe_preprocess`, to where rows leave for their experts, but no shared experts
+    that run beside that. Sources: megatron/core/transformer/moe/moe_layer.py (route, preprocess)
+    and moe_utils.py (maybe_skip_or_early_return_by_cudagraph).
     """
+    scope = run.framework.cuda_graph_scope
     every = [operation for group in groups for operation in group]
     if is_captured(sublayer, scope):
-        return len(every)
+        return every
     experts = any(isinstance(block, Experts) for block in sublayer.blocks)
     if not experts or "moe_router" not in scope:
-        return 0
-    if "moe_preprocess" not in scope:
-        return 1 + [operation.name for operation in every].index("router")
+        return ()
     kinds = [operation.kind for operation in every]
-    if Kind.PERMUTATION in kinds:
-        return 1 + kinds.index(Kind.PERMUTATION)
-    return kinds.index(Kind.EXCHANGE)
+    if "moe_preprocess" not in scope:
+        count = 1 + [operation.name for operation in every].index("router")
+    elif Kind.PERMUTATION in kinds:
+        count = 1 + kinds.index(Kind.PERMUTATION)
+    else:
+        count = kinds.index(Kind.EXCHANGE)
+    beside = run.routing.shared_expert_overlap
+    first = every[:count]
+    return [each for each in first if not (beside and each.name.startswith(SHARED))]
 
 
 def norms_stand_apart(sublayer: Sublayer, run: MegatronRun | Way) -> bool:

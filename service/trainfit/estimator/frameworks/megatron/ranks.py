@@ -167,7 +167,7 @@ def adapters_of(run: MegatronRun, memo: Memo) -> tuple[Local, ...]:
     if run.step.adapters is None:
         return ()
     alone = run._replace(tp=1, sequence_parallel=False, etp=1)
-    here, whole = (memo(MegatronLedger, each).adapters() for each in (run, alone))
+    here, whole = (map(sum, memo(MegatronLedger, each).adapters()) for each in (run, alone))
     return tuple(
         [
             Local(count, dense=local, linear=local, wide_linear=local)

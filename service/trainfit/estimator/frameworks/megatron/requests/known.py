@@ -18,7 +18,6 @@ def is_traced(plan: MegatronPlan) -> bool:
     states = step.states
     return (
         framework.transformer_impl == "transformer_engine"
-        and step.adapters is None
         and layout.pipeline.schedule in ("1f1b", "interleaved")
         and layout.sharding in ("optim", "no_shard")
         and layout.replicas == 1
@@ -30,7 +29,6 @@ def is_traced(plan: MegatronPlan) -> bool:
         and step.optimizer_offload_ratio == 0
         and not step.recompute.distribute_saved_activations
         and not step.recompute.offloaded
-        and not framework.defer_embedding_wgrad_compute
         and not framework.overlap_moe_expert_parallel_comm
         and not framework.nccl_ub
         and not framework.cpu_offloading_num_layers
@@ -96,11 +94,7 @@ def _predicts_beside_its_head(plan: MegatronPlan) -> bool:
 
 
 def _tells_order(kind: Layer, plan: MegatronPlan) -> bool:
-    """Whether a layer has no blocks but those whose programs do. Tokens reach experts by an
-    exchange beside which nothing else runs.
-    """
-    routing = plan.routing
-    exchanged = routing.dispatcher != "allgather" and not routing.shared_expert_overlap
+    """Whether a layer has no blocks but those whose programs do; experts run in one kernel."""
     for sublayer in kind.sublayers:
         if len(sublayer.blocks) != 1 or not sublayer.norms or sublayer.post_norms:
             return False
@@ -108,7 +102,7 @@ def _tells_order(kind: Layer, plan: MegatronPlan) -> bool:
         match block:
             case Attention() if block.reuses_weights or not block.owns_kv:
                 return False
-            case Experts() if not (exchanged and routing.grouped_gemm):
+            case Experts() if not plan.routing.grouped_gemm:
                 return False
             case Attention() | LatentAttention() | Mlp() | Experts():
                 continue

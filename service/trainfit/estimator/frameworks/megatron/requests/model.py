@@ -1,13 +1,14 @@
 """The requests by which a rank's model and its optimizer are made, and those of the optimizer.
 
 Parameters come one by one in the order of the modules, then the buffers that take them over, on a
-stream of their own. The optimizer's main parameters are copies of a rank's pieces, and its moments
-come at its first step, as do main parameters that are among its states. Weights that are kept only
-in fp8 have a buffer of their own, of their rows, but in mxfp8: these are gathered through that of
-gradients. Sources: megatron/training/training.py (get_model),
-megatron/core/distributed/param_and_grad_buffer.py, megatron/core/optimizer/distrib_optimizer.py
-(_build_model_and_main_param_groups, _copy_model_grads_to_main_grads) and __init__.py
-(_get_param_groups), TransformerEngine's optimizers/fused_adam.py (initialize_state).
+stream of their own; adapters come behind what they adapt, and they alone have buffers then. The
+optimizer's main parameters are copies of a rank's pieces, and its moments come at its first step,
+as do main parameters that are among its states. Weights that are kept only in fp8 have a buffer of
+their own, of their rows, but in mxfp8: these are gathered through that of gradients. Sources:
+megatron/training/training.py (get_model), megatron/core/distributed/param_and_grad_buffer.py,
+megatron/core/optimizer/distrib_optimizer.py (_build_model_and_main_param_groups,
+_copy_model_grads_to_main_grads) and __init__.py (_get_param_groups), TransformerEngine's
+optimizers/fused_adam.py (initialize_state).
 """
 
 from collections.abc import Iterator, Sequence
@@ -89,7 +90,7 @@ class Model:
         narrow = self._states.narrow
         apart = narrow is not None and narrow.alone
         same = not apart or buffer.narrow == parameter.narrow
-        return same and buffer.expert == parameter.expert
+        return same and buffer.expert == parameter.expert and not parameter.frozen
 
     def stepped(self, share: int, recorder: Recorder) -> Stepped:
         """What the optimizer of the rank with this share asks for."""
@@ -122,8 +123,8 @@ class Model:
         """
         pieces = [*self._each(share)]
         for expert in (False, True):
-            own = [each.vector for each in self.parameters if each.expert == expert]
-            vectors = dict.fromkeys(own)
+            every = [each for each in self.parameters if not each.frozen]
+            vectors = dict.fromkeys([each.vector for each in every if each.expert == expert])
             for vector in vectors:
                 for piece in pieces:
                     if piece.expert == expert and piece.vector == vector:
@@ -133,7 +134,7 @@ class Model:
         shards = self._plan.layout.optimizer_shards
         for chunk in self._chunks:
             if not self._sharded:
-                yield from chunk.parameters
+                yield from [each for each in chunk.parameters if not each.frozen]
                 continue
             for buffer in chunk.buffers:
                 yield from buffer.pieces(share * buffer.ranks // shards)

@@ -21,7 +21,8 @@ from trainfit.specs.blocks import Block
 
 class Parameter(NamedTuple):
     """A parameter on one rank. One that is `shared` by the first and the last stage has a bucket
-    of its own. A linear may read one that is `narrow` in fp8 or fp4.
+    of its own. A linear may read one that is `narrow` in fp8 or fp4. Beside adapters others are
+    `frozen`: they have no gradients and no states.
     """
 
     numel: int
@@ -29,13 +30,17 @@ class Parameter(NamedTuple):
     vector: bool = False
     shared: bool = False
     narrow: bool = False
+    frozen: bool = False
 
 
 class Parameters:
     """The parameters of the chunks of a plan's ranks."""
 
-    def __init__(self, table: ParameterTable, *, words: bool, head: bool) -> None:
-        """Whether stages share the embedding's `words`, and the `head` with them."""
+    def __init__(self, table: ParameterTable, *, words: bool, head: bool, frozen: bool) -> None:
+        """Whether stages share the embedding's `words`, and the `head` with them; and whether all
+        are `frozen`.
+        """
+        self._frozen = frozen
         self._table, self._divided = table, table.divided
         self._words_shared, self._head_shared = words, head
         self.layer = cache(self._layer_parameters)
@@ -111,4 +116,5 @@ class Parameters:
             first.split is Split.EXPERT,
             vector,
             narrow=local.linear + local.expert > 0,
+            frozen=self._frozen,
         )

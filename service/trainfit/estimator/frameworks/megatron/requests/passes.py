@@ -230,11 +230,9 @@ class Stretches:
 
     def _captured(self, sublayer: Sublayer, groups: Sequence[Group]) -> frozenset[int]:
         """Which operations of a sublayer TransformerEngine's CUDA graphs capture."""
-        framework = self.run.framework
-        if framework.cuda_graph_impl != "transformer_engine":
+        if self.run.framework.cuda_graph_impl != "transformer_engine":
             return frozenset()
-        every = [id(operation) for group in groups for operation in group]
-        return frozenset(every[: captured_operations(sublayer, groups, framework.cuda_graph_scope)])
+        return frozenset(map(id, captured_operations(sublayer, groups, self.run)))
 
     def _modules(self, groups: tuple[Group, ...]) -> dict[str, list[Operation]]:
         """The operations of each module that runs again by itself, which they do before the last of

@@ -27,13 +27,15 @@ BEFORE_HEADS: tuple[UnitKind, ...] = ("mtp", "final_norm")
 class Standing(NamedTuple):
     """Bytes that stay once they were used, beside dummies of gradients: where layers run, where
     the head runs, and of cuBLAS for either direction; of the copies of its weights that a kind of
-    layer, or a multi-token prediction, keeps.
+    layer, or a multi-token prediction, keeps. Of what is `deferred` where the head runs, as much
+    as there is at most is taken to be there throughout a step.
     """
 
     layers: tuple[int, ...]
     head: tuple[int, ...]
     cublas: int
     copies: Callable[[int | None], tuple[int, ...]]
+    deferred: tuple[int, ...]
 
 
 class Steps(NamedTuple):
@@ -114,6 +116,8 @@ class Rank:
         later one until all is there at once that ever is. Whatever is there then goes, as it does
         one by one to the step's end; only what no backward came through yet has to run.
         """
+        heads = any(content.output_layer for content in self._contents)
+        waiting = [self._recorder.make(each) for each in self._standing.deferred * heads]
         for key, is_forward in self._order(1 if step == "first" else self._shown):
             if is_forward:
                 self._run_forward(key, step)
@@ -124,7 +128,7 @@ class Rank:
                 self._run_backward(key, step)
             else:
                 self._drop(key)
-        for held in (self._received, self._sent):
+        for held in (*waiting, self._received, self._sent):
             if held is not None:
                 self._recorder.release(held)
         self._received = self._sent = None

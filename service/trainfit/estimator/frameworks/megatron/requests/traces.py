@@ -12,11 +12,18 @@ from math import ceil
 from trainfit.estimator import cublas
 from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
 from trainfit.estimator.frameworks.framework import Alike
-from trainfit.estimator.frameworks.megatron.buffers import head_copies, te_workspaces
+from trainfit.estimator.frameworks.megatron.buffers import (
+    deferred,
+    head_copies,
+    te_workspaces,
+)
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.requests.graphs import RankWithGraphs
 from trainfit.estimator.frameworks.megatron.requests.model import Chunk, Model
-from trainfit.estimator.frameworks.megatron.requests.parameters import Parameters
+from trainfit.estimator.frameworks.megatron.requests.parameters import (
+    Parameter,
+    Parameters,
+)
 from trainfit.estimator.frameworks.megatron.requests.passes import Stretches
 from trainfit.estimator.frameworks.megatron.requests.rank import Rank, Standing, Steps
 from trainfit.estimator.frameworks.megatron.requests.routing import LATER_STEPS, is_uneven
@@ -46,7 +53,8 @@ class Traces:
         self._stretches = memo(Stretches, self._ledger)
         apart, tied = plan.layout.pipeline.pp > 1, plan.model.output_layer.tied
         words = apart and (tied or plan.mtp_layers > 0)
-        self._parameters = Parameters(parameters_of(plan, memo), words=words, head=apart and tied)
+        table, frozen = parameters_of(plan, memo), plan.step.adapters is not None
+        self._parameters = Parameters(table, words=words, head=apart and tied, frozen=frozen)
         self._contents = [tuple([placement.content for placement in rank]) for rank in place(plan)]
 
     def alike(self) -> Iterator[Alike]:
@@ -92,7 +100,7 @@ class Traces:
     def _chunk(self, number: int, index: int, content: Content) -> Chunk:
         """Only the first chunk has buckets, where they are reduced during backward."""
         plan, layout = self._plan, self._plan.layout
-        parameters = self._parameters.of(content)
+        parameters = [*self._parameters.of(content), *self._adapters(content)]
         size = max(BUCKET_PARAMETERS, BUCKET_PARAMETERS_PER_RANK * layout.dp * layout.cp)
         buckets = number == index == 0 and plan.framework.overlap_grad_reduce
         padded = plan.framework.pad_buckets_for_high_nccl_busbw
@@ -104,23 +112,38 @@ class Traces:
             own = [
                 each
                 for each in parameters
-                if each.expert == expert and (each.narrow == is_narrow or not apart)
+                if not each.frozen
+                and each.expert == expert
+                and (each.narrow == is_narrow or not apart)
             ]
             if own:
                 made = buffer(own, shards[expert], limit, for_bandwidth=padded, narrow=is_narrow)
                 buffers.append(made)
         return Chunk(parameters, buffers)
 
+    def _adapters(self, content: Content) -> Iterator[Parameter]:
+        """Those of the layers of a chunk."""
+        if self._plan.step.adapters is not None:
+            of_kinds = self._ledger.adapters()
+            for kind in content.kinds:
+                yield from map(Parameter, of_kinds[kind])
+
     def _standing(self, contents: Sequence[Content]) -> Standing:
         ledger, plan = self._ledger, self._plan
         capability, sizes = plan.gpu.compute_capability, ledger.sizes
         libraries = cublas.workspaces(capability, deterministic=plan.framework.deterministic_mode)
         experts = any(map(ledger.has_experts, contents))
+        gathered, head = sizes.bytes * sizes.h * sizes.n_gathered, head_copies(sizes, ledger.run)
+        of_experts = ledger.shared_buffers.gathered_tokens if experts else 0
+        if of_experts and any(content.output_layer for content in contents):
+            of_experts, gathered = max(of_experts, gathered), 0
+        workspaces = te_workspaces(ledger.run, capability, experts)
         return Standing(
-            (ledger.shared_buffers.rotary, *te_workspaces(ledger.run, capability, experts)),
-            (sizes.bytes * sizes.h * sizes.n_gathered, head_copies(sizes, ledger.run)),
+            (ledger.shared_buffers.rotary, *workspaces, of_experts),
+            (gathered, head),
             libraries // cublas.HANDLES,
             cache(self._layer_copies),
+            deferred(sizes, ledger.run, plan.batch.num_microbatches),
         )
 
 
