@@ -147,6 +147,10 @@ scenario("a value that needs another split is offered with it", async (page) => 
   const refused = await page.locator(".map .cell.refused").count();
   assert.ok(refused <= 12, `${refused} of 30 cells are refused`);
   await page.getByText("÷ with another split").waitFor();
+  const cut = await page
+    .locator(".map .cell")
+    .evaluateAll((all) => all.filter((each) => each.scrollHeight > each.clientHeight).length);
+  assert.equal(cut, 0, "figures that do not fit their cells");
 });
 
 scenario("the largest micro-batch and sequence that fit are set with one click", async (page) => {

@@ -181,6 +181,10 @@ test("changes are said in words", () => {
     "64 GPUs, precision-aware optimizer, the optimizer on the host",
   );
   assert.equal(
+    patch(["/parallelism/pipeline_model_parallel_layout", "Et*3|t*4|tt*2t|t*2mL"]),
+    "layers split 3 + 4 + 4 + 2",
+  );
+  assert.equal(
     inWords([{ op: "remove", path: "/training/recompute" }]),
     "without recompute",
   );

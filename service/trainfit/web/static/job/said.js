@@ -38,6 +38,7 @@ const VALUES = {
   },
 };
 
+const LAYOUT = "/parallelism/pipeline_model_parallel_layout";
 const RECOMPUTE = "/training/recompute/";
 /** Fields of it that one phrase says. */
 const PHRASED = ["granularity", "method", "num_layers", "modules", "every_nth_layer"];
@@ -105,11 +106,18 @@ function recomputed({ granularity, method, num_layers = 1, modules, every_nth_la
   return granularity === "selective" ? "recompute a part of every layer" : null;
 }
 
+/** Of a part of Megatron's layout, as Et*3. @param {string} part */
+function layersOf(part) {
+  return [...part.matchAll(/t(?:\*(\d+))?/g)].reduce((sum, [, many = 1]) => sum + Number(many), 0);
+}
+
 /** @param {string} pointer @param {unknown} value */
 function said(pointer, value) {
   const whole = VALUES[pointer]?.[String(value)];
   if (whole) return whole;
   if (pointer === "/parallelism/num_gpus") return `${value} GPUs`;
+  if (pointer === LAYOUT && typeof value === "string" && !value.includes("("))
+    return `layers split ${value.split("|").map(layersOf).join(" + ")}`;
   if (pointer === "/training/optimizer/cpu_offload_fraction" && value === 1)
     return "the optimizer on the host";
   if (typeof value === "boolean") return value ? nameOf(pointer) : `no ${nameOf(pointer)}`;
