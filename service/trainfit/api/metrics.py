@@ -169,6 +169,9 @@ class Metrics:
         build = Info("trainfit_build", "The estimator that answers.", registry=self.registry)
         build.info({"version": trainfit.__version__, "catalogue_version": catalogue_version()})
 
+        # Finding a series by its labels takes longer than counting does.
+        self._estimate_series = cache(self._estimates.labels)
+        self._verdict_series = cache(self._verdicts.labels)
         self._request_series = cache(
             lambda operation, method, status: (
                 self._requests.labels(operation, method, str(status)),
@@ -198,8 +201,8 @@ class Metrics:
         if tally.peak_bytes is not None:
             self._peak_bytes.observe(tally.peak_bytes)
         if tally.verdict is not None:
-            self._verdicts.labels(tally.verdict).inc()
-        self._estimates.labels(tally.outcome, tally.framework).inc()
+            self._verdict_series(tally.verdict).inc()
+        self._estimate_series(tally.outcome, tally.framework).inc()
 
     def run_compared(self, residual: Residual) -> None:
         """Count how far a figure of a run is from what was expected."""
