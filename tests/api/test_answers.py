@@ -29,7 +29,7 @@ from tests.hub.fake_hub import (
     running_hub,
     says,
 )
-from trainfit.api import replies
+from trainfit.api import compression, replies
 from trainfit.api.answers import Answer, Answers, Sent
 from trainfit.api.app import create_app
 from trainfit.api.connection import ARRIVED
@@ -93,6 +93,30 @@ async def test_the_same_bytes_get_the_same_bytes(
     assert first.headers["content-type"] == second.headers["content-type"] == "application/json"
     assert first.headers["x-request-id"] != second.headers["x-request-id"]
     assert len(worked_out) == 1
+
+
+async def test_it_is_compressed_once(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    part, compressions = compression._part, list[bytes]()
+
+    def noted(compressor: Any, body: bytes, more: bool) -> bytes:
+        compressions.append(body)
+        return part(compressor, body, more)
+
+    monkeypatch.setattr(compression, "_part", noted)
+    answers = [await ask(client) for _ in range(4)]
+    assert {each.headers["content-encoding"] for each in answers} == {"gzip"}
+    assert len({each.headers["content-length"] for each in answers}) == 1
+    assert len(compressions) == 2  # as it was sent, and as it is kept
+    as_it_is = {**JSON, "accept-encoding": "identity"}
+    whole = await client.post("/v1/estimate", content=BODY, headers=as_it_is)
+    assert "content-encoding" not in whole.headers
+    assert {each.content for each in answers} == {whole.content}
+    differing = {"content-encoding", "content-length", "x-request-id"}
+    headers = [
+        {name: value for name, value in each.headers.items() if name not in differing}
+        for each in (*answers, whole)
+    ]
+    assert all(each == headers[0] for each in headers)
 
 
 async def test_it_is_counted_each_time(client: AsyncClient) -> None:
@@ -241,7 +265,7 @@ def test_memory_is_bounded_and_what_was_asked_last_is_kept(
     limit: int, asked: list[tuple[int, int]]
 ) -> None:
     def size(body: int, document: int) -> int:
-        return 8_192 + 8 * body + document
+        return 8_192 + 8 * body + document + document // 3
 
     remembered, named = Answers(limit), Model.model_construct(hf_id="gpt2")
     source = Source("gpt2", None, "bundled")

@@ -5,7 +5,7 @@ in it stands for. The latter may change: an answer is given again for the same s
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from fastapi import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from trainfit.api.compression import accepts_gzip, compressed
 from trainfit.api.connection import ARRIVED
 from trainfit.api.json_body import JsonRequest, JsonRoute, is_json
 from trainfit.api.metrics import metrics_of
@@ -30,6 +31,10 @@ QUESTION_BYTES_PER_BYTE = 8
 """What a job takes in memory: as objects, and more for each byte of the config.json in it."""
 
 
+BODY_BYTES_PER_GZIP_BYTE = 3
+"""Or more."""
+
+
 class Sent(NamedTuple):
     """The bytes of a request that decide what is asked, and as what it is answered."""
 
@@ -39,16 +44,25 @@ class Sent(NamedTuple):
     accept: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answer:
     """A response, which nobody changes; the model that it is about and what that was resolved to;
-    and how to count that it is given again.
+    and how to count that it is given again. It is kept in gzip as well once somebody accepts that.
     """
 
     response: Response
     model: Model
     source: Source
     count: Callable[[], None]
+    in_gzip: Response | None = None
+
+    def for_who_sends(self, headers: Mapping[bytes, bytes]) -> Response:
+        """The response as these headers of a request accept it."""
+        if not accepts_gzip(headers):
+            return self.response
+        if self.in_gzip is None:
+            self.in_gzip = compressed(self.response)
+        return self.in_gzip
 
 
 class Answers:
@@ -110,7 +124,7 @@ class RememberingRoute(JsonRoute):
         if answer is None or not _still_holds(scope, answer):
             return None
         answer.count()
-        return answer.response
+        return answer.for_who_sends(headers)
 
 
 def _again(message: Message, receive: Receive) -> Receive:
@@ -155,4 +169,6 @@ def _sent(scope: Scope, body: bytes) -> Sent:
 
 def _size(sent: Sent, answer: Answer) -> int:
     question = QUESTION_BYTES + QUESTION_BYTES_PER_BYTE * len(sent.body)
-    return len(sent.query) + len(sent.accept) + question + len(answer.response.body)
+    body = len(answer.response.body)
+    said = len(sent.query) + len(sent.accept)
+    return said + question + body + body // BODY_BYTES_PER_GZIP_BYTE

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 
 from anyio import CapacityLimiter, to_thread
+from fastapi import Response
 from starlette.types import Message, Send
 
 LEVEL = 1
@@ -46,6 +47,19 @@ def accepts_gzip(headers: Mapping[bytes, bytes]) -> bool:
     return False
 
 
+def compressed(response: Response) -> Response:
+    """A response to a POST in gzip, to be sent as often as it is asked for; as it is where that
+    would gain nothing, or would hold up others.
+    """
+    body, headers = bytes(response.body), response.raw_headers
+    start = {"status": response.status_code, "headers": headers}
+    if not LEAST_BYTES <= len(body) <= HERE_BYTES or not _is_compressible(start):
+        return response
+    packed = Response(_part(_compressor(), body, False), response.status_code)
+    packed.raw_headers = _of_gzip(headers, len(packed.body))
+    return packed
+
+
 class Compressing:
     """Sends a response in gzip, unless it is short, or of a kind that would gain nothing. A body in
     parts is sent on part by part.
@@ -72,7 +86,7 @@ class Compressing:
         if self._start is not None:
             start, self._start = self._start, None
             if (more or len(body) >= LEAST_BYTES) and _is_compressible(start):
-                self._compressor = zlib.compressobj(LEVEL, wbits=zlib.MAX_WBITS | 16)
+                self._compressor = _compressor()
                 body = await self._compressed(body, more=more)
                 start["headers"] = self._headers(start["headers"], None if more else len(body))
                 message = {**message, "body": body}
@@ -91,22 +105,31 @@ class Compressing:
         """Those of a response in gzip. The tag of what may be kept is that of other bytes; of what
         is answered to a POST it is the digest of the question.
         """
-        headers = [(name, value) for name, value in given if name != b"content-length"]
         if self._weakens:
-            headers = [
+            given = [
                 (name, b"W/" + value if name == b"etag" and value[:1] == b'"' else value)
-                for name, value in headers
+                for name, value in given
             ]
-        headers.append((b"content-encoding", b"gzip"))
-        if length is not None:
-            headers.append((b"content-length", str(length).encode()))
-        return headers
+        return _of_gzip(given, length)
+
+
+def _of_gzip(given: Headers, length: int | None) -> list[tuple[bytes, bytes]]:
+    """Headers of a response in gzip, of so many bytes where that is known."""
+    headers = [(name, value) for name, value in given if name != b"content-length"]
+    headers.append((b"content-encoding", b"gzip"))
+    if length is not None:
+        headers.append((b"content-length", str(length).encode()))
+    return headers
 
 
 def _is_compressible(start: Message) -> bool:
     headers = dict(start["headers"])
     kind = headers.get(b"content-type", b"").partition(b";")[0]
     return start["status"] != 206 and kind in COMPRESSIBLE and b"content-encoding" not in headers
+
+
+def _compressor() -> "zlib._Compress":
+    return zlib.compressobj(LEVEL, wbits=zlib.MAX_WBITS | 16)
 
 
 def _part(compressor: "zlib._Compress", body: bytes, more: bool) -> bytes:
