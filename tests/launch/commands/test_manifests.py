@@ -248,3 +248,12 @@ def test_a_job_of_ray_starts_its_entrypoint_with_the_ranks_that_it_asks_for() ->
     assert gpus is not None
     assert (nodes.value, gpus.value) == (2, 8)
     assert {each.line for each in found.arguments} == {5}
+
+
+def test_gpus_that_are_no_whole_number_are_refused() -> None:
+    text = (
+        "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      containers:\n"
+        "      - {name: a, command: [python, t.py], resources: {limits: {nvidia.com/gpu: $(8}}}\n"
+    )
+    with pytest.raises(LaunchError, match=r"job\.yaml: resources: GPUs must be a whole number"):
+        programs_of(launch(job_yaml=text))

@@ -61,7 +61,7 @@ class Manifest:
         kind = self._kind()
         if kind is None:
             return
-        groups = list(kind.pods())
+        groups = self._pods(kind)
         groups = [each for each in groups if each.gpus] or groups
         program = replace(bare, allocation=self._allocation(groups))
         nodes, gpus = program.allocation.nodes, program.allocation.gpus_per_node
@@ -87,6 +87,14 @@ class Manifest:
             raise LaunchError(*map(self._complaint, error.errors()[:10])) from None
         except ValueError as error:
             raise LaunchError(Complaint(f"{self.file}: {error}", self.file)) from None
+
+    def _pods(self, kind: Kind) -> list[Pods]:
+        """Its pods. Raises LaunchError where they ask for GPUs that are no whole number."""
+        try:
+            return list(kind.pods())
+        except ValueError as error:
+            message = f"{self.file}: resources: GPUs must be a whole number: {error}"
+            raise LaunchError(Complaint(message, self.file)) from None
 
     def _complaint(self, error: Mapping[str, Any]) -> Complaint:
         line = self._line(error["loc"])
