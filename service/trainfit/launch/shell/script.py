@@ -10,23 +10,20 @@ from trainfit.launch.shell import (
     assignments,
     branches,
     conditions,
-    files,
     functions,
     loops,
     redirections,
     refusals,
+    simple,
     subshells,
     unclear,
 )
 from trainfit.launch.shell.arithmetic import RefusedError
-from trainfit.launch.shell.builtins import BUILTINS, SUCCEEDING
-from trainfit.launch.shell.declarations import declare
 from trainfit.launch.shell.errors import ShellError
-from trainfit.launch.shell.expansion import UNNAMED, Expander
+from trainfit.launch.shell.expansion import Expander
 from trainfit.launch.shell.flow import LeftError, Status, UnclearError, Way
-from trainfit.launch.shell.parser import DECLARING, Parser
+from trainfit.launch.shell.parser import Parser
 from trainfit.launch.shell.piece import Piece
-from trainfit.launch.shell.programs import PROGRAMS
 from trainfit.launch.shell.refusals import Refusal
 from trainfit.launch.shell.source import Source
 from trainfit.launch.shell.started import Command
@@ -34,10 +31,8 @@ from trainfit.launch.shell.state import (
     Budget,
     State,
     Value,
-    Variable,
 )
 from trainfit.launch.shell.syntax import (
-    Assignment,
     Background,
     Block,
     Calculation,
@@ -56,7 +51,6 @@ from trainfit.launch.shell.syntax import (
     Subshell,
     Substitution,
     While,
-    Word,
 )
 from trainfit.launch.shell.text import NotKnownError, Text
 from trainfit.launch.shell.unclear import Around
@@ -318,108 +312,17 @@ class Script:
             status = self.run(command)
         return status
 
-    def _simple(self, node: Simple) -> Status:
-        return self.command(node, ())
-
     def command(self, node: Simple, redirects: Sequence[Redirect]) -> Status:
-        """A simple command. Its words are expanded first, then what is redirected and assigned."""
-        self.substituted = None
-        first = node.words[0] if node.words else None
-        name = "" if first is None else _bare(first)
-        if name in DECLARING and name not in self.state.functions:
-            with redirections.redirecting(self, redirects):
-                return self.checked(declare(self, name, node), node.place)
-        plain = [each for each in node.words if isinstance(each, Word)]
-        expander = self.expander()
-        tests = name in ("[", "test") and name not in self.state.functions
-        words = expander.asked(plain) if tests else expander.words(plain)
-        if words:
-            return self.checked(self._with(node.assignments, words, redirects), node.place)
-        with redirections.redirecting(self, redirects):
-            for assignment in node.assignments:
-                assignments.assigned(self, assignment)
-        return self.checked(self._last_substituted(), node.place)
-
-    def _last_substituted(self) -> Status:
-        return 0 if self.substituted is None else self.substituted
-
-    def _with(
-        self,
-        own: Sequence[Assignment],
-        words: Sequence[Text],
-        redirects: Sequence[Redirect],
-    ) -> Status:
-        """Run a command with variables that are its own."""
-        before: dict[str, Variable | None] = {}
-        since = len(self.refusals)
-        try:
-            for assignment in own:
-                held = self.state.variables.get(assignment.name)
-                if held is not None and held.readonly:
-                    assignments.value_of(self, assignment.value, keyed=held.keyed)
-                    continue
-                assignments.assigned(self, assignment, before)
-                variable = self.state.variables.get(assignment.name)
-                if variable is not None:
-                    told = variable._replace(exported=True, doubt="")
-                    self.state.variables[assignment.name] = told
-            with redirections.redirecting(self, redirects):
-                return self.invoke(words, _place_of(words))
-        finally:
-            for state in refusals.reached(self, since):
-                for each, outer in before.items():
-                    state.restore(each, outer)
+        """A simple command, with what is redirected."""
+        return simple.command(self, node, redirects)
 
     def invoke(self, words: Sequence[Text], place: Piece, *, calls: bool = True) -> Status:
         """Run a command of these words: a function, the shell's own, or a program."""
-        name = str(words[0])
-        if words[0].unknown is None:
-            if calls and name in self.state.functions:
-                return functions.call(self, name, words[1:], place)
-            if name in BUILTINS:
-                return BUILTINS[name](self, words[1:], place)
-            if name in DECLARING:
-                self.not_followed(place, f"{name} in other words")
-            known = PROGRAMS.get(name)
-            if known is not None:
-                status = known(self, words[1:], place)
-                if status is not None:
-                    return status
-        return self.start(words, place)
+        return simple.invoke(self, words, place, calls=calls)
 
     def start(self, words: Sequence[Text], place: Piece) -> Status:
         """A program, whose words are kept."""
-        name = str(words[0])
-        printed = None if self.loosely else self.prints([str(text) for text in words])
-        if printed is not None:
-            output, status = printed
-            if output:
-                self.emit(Text.at(place, output))
-            return status
-        why = f"{name} is not run; write what it prints in its place"
-        succeeds = name in SUCCEEDING and words[0].unknown is None
-        if self.printed is not None and not (succeeds and name not in ("date", "ls")):
-            self.printed.append(Text.at(place, UNNAMED, why))
-        files.touched(self, words, place)
-        listed = tuple(text.word() for text in words)
-        if words[0].unknown is not None:
-            self.note_end(listed[0], f"what {name} starts is not known: {words[0].unknown}")
-        if succeeds:
-            return 0
-        stdin = None if self.state.stdin is None else self.state.stdin.word()
-        if stdin is not None:
-            self.budget.spend(len(stdin.text) // 8)
-        self.commands.append(
-            Command(
-                listed,
-                self.state.variables.environment(self.budget.spend),
-                self.doubt or next((each.why for each in self.refusals), None),
-                self.state.files,
-                captured=bool(self.captures),
-                stdin=stdin,
-            )
-        )
-        return f"whether {name} succeeds at {self.where(place)} is known only when it runs"
+        return simple.start(self, words, place)
 
     def _calculation(self, node: Calculation) -> Status:
         expander = self.expander()
@@ -455,16 +358,7 @@ _STATEMENTS: Mapping[type, Callable[[Script, Any], Status]] = {
     If: branches.follow_if,
     Pipeline: subshells.follow_pipeline,
     Redirected: redirections.follow_redirected,
-    Simple: Script._simple,
+    Simple: simple.follow_simple,
     Subshell: subshells.follow_subshell,
     While: loops.follow_while,
 }
-
-
-def _place_of(words: Sequence[Text]) -> Piece:
-    first = words[0].word()
-    return Piece("", first.file, first.line)
-
-
-def _bare(word: Word | Assignment) -> str:
-    return "" if isinstance(word, Assignment) else word.bare or ""
