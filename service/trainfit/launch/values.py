@@ -52,8 +52,19 @@ def names(value: Any) -> list[str]:
     raise ValueError("must be a list of names")
 
 
+PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_/.-]*")
+"""Words that are themselves, but for those that mean something else."""
+MEANING = frozenset({"yes", "no", "on", "off", "true", "false", "null"})
+DECIMAL = re.compile(r"0|[1-9][0-9]{0,17}")
+
+
 def scalar(text: str) -> Any:
     """What a word means where words are YAML: a number, true, null, a list, or itself."""
+    # Nearly all are a plain word or a whole number, for which no parser is needed.
+    if PLAIN.fullmatch(text) and text.lower() not in MEANING:
+        return text
+    if DECIMAL.fullmatch(text):
+        return int(text)
     try:
         documents = parse_documents(".yaml", text)
     except FileError:
