@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trainfit.documents.document import FileError, parse_documents
-from trainfit.launch.values import scalar
+from trainfit.launch.values import MEANINGS, scalar
 
 PARTS = ["yes", "No", "ON", "oFF", "true", "null", "~", "nan", "inf", "e", "0", "1", "7", "_", "x"]
 SIGNS = [".", "-", "+", "/", ":", ",", " ", "#", "[", "]", "{", "}", "&", "*", "!", "\n", "é", "٣"]
@@ -20,7 +21,7 @@ SIGNS = [".", "-", "+", "/", ":", ",", " ", "#", "[", "]", "{", "}", "&", "*", "
 @example("9" * 19)
 @example("a" * 100)
 @example("y")
-@example("Null")
+@example("tRue")
 def test_a_word_is_what_yaml_makes_of_it(text: str) -> None:
     try:
         documents = parse_documents(".yaml", text)
@@ -30,3 +31,9 @@ def test_a_word_is_what_yaml_makes_of_it(text: str) -> None:
         expected = documents[0].value if len(documents) == 1 else text
     found = scalar(text)
     assert (type(found), found) == (type(expected), expected) or found != found
+
+
+@pytest.mark.parametrize("text", sorted(MEANINGS))
+def test_a_word_with_a_meaning_is_not_itself(text: str) -> None:
+    (document,) = parse_documents(".yaml", text)
+    assert scalar(text) is document.value

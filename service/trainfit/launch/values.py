@@ -53,16 +53,23 @@ def names(value: Any) -> list[str]:
 
 
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_/.-]*")
-"""Words that are themselves, but for those that mean something else."""
-MEANING = frozenset({"yes", "no", "on", "off", "true", "false", "null"})
+"""Words that are themselves, but for those that have a meaning."""
+MEANINGS = {
+    spelled: meaning
+    for word, meaning in (
+        *(("yes", True), ("on", True), ("true", True)),
+        *(("no", False), ("off", False), ("false", False), ("null", None)),
+    )
+    for spelled in (word, word.capitalize(), word.upper())
+}
 DECIMAL = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 def scalar(text: str) -> Any:
     """What a word means where words are YAML: a number, true, null, a list, or itself."""
     # Nearly all are a plain word or a whole number, for which no parser is needed.
-    if PLAIN.fullmatch(text) and text.lower() not in MEANING:
-        return text
+    if PLAIN.fullmatch(text):
+        return MEANINGS.get(text, text)
     if DECIMAL.fullmatch(text):
         return int(text)
     try:
