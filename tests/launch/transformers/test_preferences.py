@@ -25,10 +25,11 @@ LORA = "use_peft: true\nlora_r: 16\nlora_target_modules: all-linear\n"
 SIMPO = "gamma_beta_ratio: 0.5\n"
 EVALUATION = "eval_strategy: steps\nper_device_eval_batch_size: 8\n"
 GPUS = {"parallelism": {"num_gpus": 8}}
+ALIKE = {"framework": {"data_parallel_engine": "ddp"}}
 
 
 def dpo(more: str = "") -> Read:
-    return read(launch_of({"dpo.yaml": DPO + more}, overrides=GPUS))
+    return read(launch_of({"dpo.yaml": DPO + more}, overrides={**GPUS, **ALIKE}))
 
 
 @pytest.mark.parametrize("more", [LORA, SIMPO])

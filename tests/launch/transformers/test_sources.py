@@ -61,6 +61,20 @@ def refused(files: dict[str, str], command: str | None = None) -> str:
     return str(error.value)
 
 
+def test_a_config_of_trl_by_itself_says_nothing_of_who_shares_states_out() -> None:
+    """What shares them out lowers what each rank needs, so that a verdict stands where it fits."""
+    found = run({"sft.yaml": SFT + "packing: true\n"})
+    (told,) = found.account.unsupported
+    assert (told.key, told.direction) == ("accelerate", "lowers")
+    files = {"sft.yaml": SFT + "packing: true\n"}
+    assert not run({**files, "accelerate.yaml": "distributed_type: MULTI_GPU\n"}).unsupported
+    assert not run(files, "torchrun --nproc_per_node 8 sft.py --config sft.yaml").unsupported
+    alone = launch_of(files, overrides={"parallelism": {"num_gpus": 1}})
+    alike = launch_of(files, overrides={**EIGHT, "framework": {"data_parallel_engine": "ddp"}})
+    for launch in (alone, alike):
+        assert not read(launch).unsupported
+
+
 @pytest.mark.parametrize("program", ["llamafactory-cli train", "torchrun src/train.py"])
 @pytest.mark.parametrize(
     ("words", "pointer", "value"),

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from math import prod
 from typing import Literal, NamedTuple
 
+from trainfit.launch.effects import Effect
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.changes import FSDP2_BY_DEFAULT
-from trainfit.launch.transformers.run import Run, need
+from trainfit.launch.transformers.run import Run, is_trl, need
 from trainfit.launch.transformers.source import as_bool, as_int
 from trainfit.launch.transformers.wrapping import check_wrapping
 
@@ -102,6 +103,24 @@ def put_engine(run: Run) -> Engine:
         whose = "DeepSpeed's config" if engine.name == "deepspeed" else "a run without another"
         run.draft.default(ENGINE, engine.name, whose)
     return engine
+
+
+UNTOLD = Effect(
+    "nothing says who shares states out, so that every rank is priced with all of them: send the "
+    "config of accelerate, or the command that starts it",
+    "lowers",
+    "huggingface/accelerate src/accelerate/commands/launch.py",
+)
+
+
+def leave_out_untold(run: Run, engine: Engine, num_gpus: int | None) -> None:
+    """A config of TRL by itself is of no launcher, whose config may name FSDP or DeepSpeed."""
+    told = engine.named is not None or engine.name != "ddp" or run.program.name is not None
+    settled = any(run.draft.overridden(pointer) is not None for pointer in (ENGINE, SHARDING))
+    model = run.arguments.settings.get("model_name_or_path")
+    if told or settled or num_gpus == 1 or not is_trl(run) or model is None:
+        return
+    run.draft.leave_out(Setting("accelerate", None, model.file, model.line), UNTOLD)
 
 
 def _is(run: Run, kind: str, flag: str) -> Setting | None:

@@ -37,6 +37,7 @@ from trainfit.launch.transformers.command_line import (
 )
 from trainfit.launch.transformers.engine import (
     Engine,
+    leave_out_untold,
     put_engine,
     put_num_gpus,
     put_parallel_sizes,
@@ -244,6 +245,7 @@ def put_layout(run: Run, *, filled: bool = False) -> tuple[Engine, int | None]:
     """
     engine = put_engine(run)
     num_gpus = put_num_gpus(run, engine, filled=filled)
+    leave_out_untold(run, engine, num_gpus)
     put_parallel_sizes(run, engine, num_gpus, filled=filled)
     ranks = put_tensor_parallel(run) if engine.name == "deepspeed" else 1
     if engine.name == "deepspeed":
