@@ -331,6 +331,50 @@ def test_the_helper_for_benchmarks_is_known() -> None:
     assert "set_primary_perf_configs.some_size" in odd.unsupported
 
 
+ARGUED = """
+import os
+import nemo_run as nr
+from nemo.collections import llm
+
+def configure(fresh=False):
+    recipe = llm.nemotron3_4b.pretrain_recipe(
+        name="n", tensor_parallelism=4, num_nodes=1, num_gpus_per_node=8, max_steps=100,
+        micro_batch_size=1, seq_length=2048, min_lr=1e-5)
+    if recipe.trainer.callbacks is None:
+        recipe.trainer.callbacks = []
+    return recipe
+
+def main():
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    try:
+        recipe = configure(fresh=args.fresh)
+        recipe.trainer.strategy.sequence_parallel = True
+        logger.info(f"{recipe.optim.config.lr}")
+        nr.run(recipe, executor=nr.LocalExecutor())
+    except Exception as e:
+        logger.error(e)
+
+main()
+"""
+
+
+def test_arguments_of_a_recipe_are_settings_of_it() -> None:
+    found = read_files(launch_of({"pretrain.py": ARGUED}))
+    fields = {
+        "/parallelism/num_gpus": 8,
+        "/parallelism/tp": 4,
+        "/parallelism/sequence_parallel": True,
+        "/training/micro_batch_size": 1,
+        "/training/seq_length": 2048,
+        # os.environ
+        "/framework/expandable_segments": True,
+    }
+    assert {pointer: found.field(pointer) for pointer in fields} == fields
+    assert not found.left_out
+    other = ARGUED.replace("min_lr=1e-5", "precision='32'")
+    assert "precision" in read_files(launch_of({"a.py": other})).unsupported
+
+
 def test_a_recipe_may_be_imported_by_itself() -> None:
     text = SCRIPT.replace("from nemo.collections import llm", IMPORT).replace("llm.llama3_8b.", "")
     text = text.replace('dir="/checkpoints", name="run", num_nodes=NODES, ', '"/c", "run", NODES, ')

@@ -48,7 +48,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
         draft.leave_out(setting, "what the script does here with its recipe is not known")
     read_fields(settings, draft)
     put_stack(draft, NEMO, "NeMo")
-    read_environment(program.environment, draft)
+    read_environment({**program.environment, **script.environment}, draft)
 
 
 def _read_script(file: LaunchFile | None, command: Command, program: Program) -> Script:

@@ -16,13 +16,34 @@ from typing import Any, NamedTuple
 
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.keys import words
 from trainfit.launch.settings import Setting
 
 PRETRAIN, FINETUNE = "pretrain", "finetune"
 SCHEMES = ("lora", "dora", "none")
 NODES, DEVICES = "trainer.num_nodes", "trainer.devices"
 LENGTHS = ("data.seq_length", "data.packed_sequence_specs.packed_sequence_size")
-IRRELEVANT = ("dir", "name", "fn", "resume_path")
+STRATEGY = "trainer.strategy."
+COPIED: Mapping[str, str] = {
+    "num_nodes": NODES,
+    "num_gpus_per_node": DEVICES,
+    "tensor_parallelism": f"{STRATEGY}tensor_model_parallel_size",
+    "pipeline_parallelism": f"{STRATEGY}pipeline_model_parallel_size",
+    "virtual_pipeline_parallelism": f"{STRATEGY}virtual_pipeline_model_parallel_size",
+    "context_parallelism": f"{STRATEGY}context_parallel_size",
+    "expert_parallelism": f"{STRATEGY}expert_model_parallel_size",
+    "sequence_parallelism": f"{STRATEGY}sequence_parallel",
+    "accumulate_grad_batches": "trainer.accumulate_grad_batches",
+    "precision": "trainer.plugins.precision",
+    "global_batch_size": "data.global_batch_size",
+    "micro_batch_size": "data.micro_batch_size",
+}
+"""Arguments of recipes -> what they set as it is."""
+IRRELEVANT = words(
+    "dir name fn resume_path max_steps pipeline_parallelism_type gradient_clip_val "
+    "val_check_interval log_every_n_steps limit_test_batches limit_val_batches "
+    "warmup_steps constant_steps min_lr max_lr"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +129,9 @@ def _said_by_arguments(
 ) -> Iterator[tuple[str, Setting]]:
     """The settings that arguments are, and the account of the others."""
     for name, setting in called.arguments.items():
-        if name == "num_nodes":
-            yield NODES, setting
-        elif name == "num_gpus_per_node":
-            yield DEVICES, setting
+        always = name in ("num_nodes", "num_gpus_per_node")
+        if name in COPIED and (always or name in recipe.arguments):
+            yield COPIED[name], setting
         elif name == "seq_length" and setting.value is not None:
             draft.recognise(setting)
             packs = called.value("packed_sequence") or called.value("performance_mode")

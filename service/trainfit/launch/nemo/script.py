@@ -15,6 +15,21 @@ from typing import Any
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.nemo.performance import HELPER, ORDER, configured
 from trainfit.launch.nemo.recipes import FINETUNE, PRETRAIN, Called
+from trainfit.launch.nemo.syntax import (
+    UNKNOWN,
+    Body,
+    bodies,
+    calls_of,
+    constants_of,
+    defaults_of,
+    imported,
+    last,
+    name_of,
+    names_of,
+    own,
+    root,
+    value_of,
+)
 from trainfit.launch.settings import Setting
 from trainfit.specs.launch import LaunchFile
 
@@ -45,23 +60,25 @@ PARAMETERS = ("dir", "name", "num_nodes", "num_gpus_per_node")
 """Those of a recipe that are given by their place."""
 SHOWS = ("set_exp_logging_configs",)
 """Helpers that change what is logged alone (scripts/performance/helpers.py)."""
-HARMLESS = ("run", "exp", "experiment", "print", "logging", "pprint")
+HARMLESS = ("run", "exp", "experiment", "print", "logging", "logger", "log", "pprint")
 """What a recipe is handed to, to be run or shown."""
 NOT_A_VALUE = "it is worked out by the script; write a value, or give it in overrides"
 CONDITIONAL = "whether the script gets there is not known"
+CALLBACKS = "trainer.callbacks"
+"""A list that a script makes where the recipe has none."""
 MAIN = "__name__ == '__main__'"
-UNKNOWN = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
     """The recipe of a script, and what it says over it, in its order. `left` are statements that
-    do something else with it.
+    do something else with it, `environment` variables that it sets.
     """
 
     called: Called
     overrides: list[Setting] = field(default_factory=list)
     left: list[Setting] = field(default_factory=list)
+    environment: Mapping[str, Setting] = field(default_factory=dict)
 
 
 def is_script(file: LaunchFile) -> bool:
@@ -87,54 +104,28 @@ def script_of(file: LaunchFile, factory: str | None) -> Script:
 
 def _read(tree: ast.Module, path: str, factory: str | None) -> Script:
     wanted = factory or _default(tree)
-    bodies = [each for each in _bodies(tree) if any(map(_makes_recipe, _own(each.body)))]
-    bodies = bodies or [each for each in _bodies(tree) if any(map(_calls_recipe, _own(each.body)))]
+    found = [each for each in bodies(tree) if any(map(_makes_recipe, own(each.body)))]
+    found = found or [each for each in bodies(tree) if any(map(_calls_recipe, own(each.body)))]
     if wanted is not None:
-        bodies = [each for each in bodies if getattr(each, "name", None) == wanted] or bodies
-    if len(bodies) != 1:
-        names = ", ".join(getattr(each, "name", "the script itself") for each in bodies)
+        found = [each for each in found if name_of(each) == wanted] or found
+    if len(found) != 1:
+        names = ", ".join(name_of(each) or "the script itself" for each in found)
         message = f"{path}: calls recipes in {names or 'no function'}; name one with --factory"
         raise LaunchError(Complaint(message, path, 1))
     reader = _Reader(path, tree)
-    reader.read(bodies[0])
-    for caller in _callers(tree, bodies[0]):
-        reader.resume(caller, _name(bodies[0]))
+    reader.read(found[0])
+    for caller in _callers(tree, found[0]):
+        reader.resume(caller, name_of(found[0]))
     return reader.script()
-
-
-Body = ast.Module | ast.FunctionDef
-
-
-def _bodies(tree: ast.Module) -> Iterator[Body]:
-    yield tree
-    yield from (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef))
-
-
-def _name(body: Body) -> str | None:
-    return getattr(body, "name", None)
-
-
-def _calls_of(body: Body, within: Iterable[ast.AST]) -> list[ast.Call]:
-    """Calls of a function by its name."""
-    name = _name(body)
-    calls = (each for each in within if isinstance(each, ast.Call))
-    return [each for each in calls if isinstance(each.func, ast.Name) and each.func.id == name]
 
 
 def _callers(tree: ast.Module, body: Body) -> list[Body]:
     """Where a function is called, in which what it returns may be changed further."""
-    return [each for each in _bodies(tree) if each is not body and _calls_of(body, _own(each.body))]
-
-
-def _own(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    """What stands in these statements, but not in functions and classes among them."""
-    for each in statements:
-        if not isinstance(each, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-            yield from ast.walk(each)
+    return [each for each in bodies(tree) if each is not body and calls_of(body, own(each.body))]
 
 
 def _calls_recipe(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and _last(node.func) in RECIPES
+    return isinstance(node, ast.Call) and last(node.func) in RECIPES
 
 
 def _makes_recipe(node: ast.AST) -> bool:
@@ -142,56 +133,12 @@ def _makes_recipe(node: ast.AST) -> bool:
     return isinstance(node, ast.Assign | ast.Return) and _calls_recipe(node.value or node)
 
 
-def _imported(tree: ast.Module) -> dict[str, str]:
-    """Functions that are imported from a module of recipes, and the module's last name."""
-    froms = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
-    return {
-        name.name: (each.module or "").rpartition(".")[2] for each in froms for name in each.names
-    }
-
-
-def _last(node: ast.AST) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
-
-
 def _default(tree: ast.Module) -> str | None:
     """The function that run.cli.main takes where none is named."""
     for each in ast.walk(tree):
         if isinstance(each, ast.keyword) and each.arg == "default_factory":
-            return _last(each.value) or None
+            return last(each.value) or None
     return None
-
-
-def _constants(statements: Iterable[ast.stmt]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for each in statements:
-        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
-            found[each.targets[0].id] = _value(each.value, found)
-    return found
-
-
-def _value(node: ast.AST, constants: Mapping[str, Any]) -> Any:
-    """A value that stands there; UNKNOWN where it is worked out."""
-    if isinstance(node, ast.Name):
-        return constants.get(node.id, UNKNOWN)
-    if isinstance(node, ast.Attribute):
-        return node.attr if _last(node.value) in ("torch", "AttnBackend") else UNKNOWN
-    if isinstance(node, ast.BoolOp):
-        return _either(node, [_value(each, constants) for each in node.values])
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return UNKNOWN
-
-
-def _either(node: ast.BoolOp, values: list[Any]) -> Any:
-    """What several conditions make: one decides where it does without the others."""
-    decides = isinstance(node.op, ast.Or)
-    if any(each is not UNKNOWN and bool(each) is decides for each in values):
-        return decides
-    return UNKNOWN if UNKNOWN in values else not decides
 
 
 class _Reader:
@@ -200,10 +147,12 @@ class _Reader:
     def __init__(self, path: str, tree: ast.Module) -> None:
         self._path = path
         self._tree = tree
-        self._imported = _imported(tree)
+        self._imported = imported(tree)
+        self._harmless = (*HARMLESS, *SHOWS, *names_of(tree, "nemo_run"))
         self._constants: dict[str, Any] = {}
         self._name: str | None = None
         self._script: Script | None = None
+        self._environment: dict[str, Setting] = {}
         self._made_by: str | None = None
         self._certain = True
 
@@ -212,11 +161,11 @@ class _Reader:
         if self._script is None:
             message = f"{self._path}: what it does with its recipe is not known"
             raise LaunchError(Complaint(message, self._path, 1))
-        return self._script
+        return replace(self._script, environment=self._environment)
 
     def read(self, body: Body) -> None:
         """Follow the statements of a function that calls a recipe."""
-        self._constants = _constants(self._tree.body)
+        self._constants = constants_of(self._tree.body)
         if isinstance(body, ast.FunctionDef):
             self._constants |= self._parameters(body)
         self._follow(body.body)
@@ -228,14 +177,14 @@ class _Reader:
 
     def _parameters(self, function: ast.FunctionDef) -> dict[str, Any]:
         """What the parameters of a function are: its defaults, or what its one call gives."""
-        found = _defaults(function.args)
-        calls = _calls_of(function, ast.walk(self._tree))
+        found = defaults_of(function.args)
+        calls = calls_of(function, ast.walk(self._tree))
         names = [each.arg for each in function.args.args]
         for call in calls:
             given = dict(zip(names, call.args, strict=False))
             given |= {each.arg: each.value for each in call.keywords if each.arg is not None}
             for name, value in given.items():
-                known = _value(value, self._constants) if len(calls) == 1 else UNKNOWN
+                known = value_of(value, self._constants) if len(calls) == 1 else UNKNOWN
                 found[name] = known
         return found
 
@@ -245,15 +194,17 @@ class _Reader:
                 self._branch(each)
             elif isinstance(each, ast.With):
                 self._follow(each.body)
-            elif isinstance(each, ast.For | ast.While | ast.Try):
-                self._perhaps([*each.body, *getattr(each, "orelse", [])])
+            elif isinstance(each, ast.Try):
+                self._follow([*each.body, *each.orelse, *each.finalbody])
+            elif isinstance(each, ast.For | ast.While):
+                self._perhaps([*each.body, *each.orelse])
             elif not isinstance(each, ast.FunctionDef | ast.ClassDef):
                 self._one(each)
 
     def _branch(self, statement: ast.If) -> None:
         known: Any = True
         if ast.unparse(statement.test) != MAIN:
-            known = _value(statement.test, self._constants)
+            known = value_of(statement.test, self._constants)
         if known is UNKNOWN:
             self._perhaps([*statement.body, *statement.orelse])
         else:
@@ -268,13 +219,17 @@ class _Reader:
         value = getattr(statement, "value", None)
         target = statement.targets[0] if isinstance(statement, ast.Assign) else None
         called = next(filter(_calls_recipe, ast.walk(value)), None) if value else None
-        if self._script is None and isinstance(called, ast.Call):
+        if isinstance(target, ast.Subscript) and last(target.value) == "environ":
+            key = str(value_of(target.slice, self._constants))
+            said = value_of(value, self._constants) if value else UNKNOWN
+            self._environment[key] = self._setting(key, said, statement)
+        elif self._script is None and isinstance(called, ast.Call):
             self._name = target.id if isinstance(target, ast.Name) else None
             self._script = Script(self._called(called))
         elif self._made_by is not None and value is not None and self._makes(value):
             self._name, self._made_by = getattr(target, "id", None), None
         elif isinstance(target, ast.Name) and target.id != self._name:
-            said = _value(statement.value, self._constants)  # type: ignore[attr-defined]
+            said = value_of(statement.value, self._constants)  # type: ignore[attr-defined]
             self._constants[target.id] = said if self._certain else UNKNOWN
         elif self._script is not None and self._touches(statement):
             self._over(statement, target, value)
@@ -282,14 +237,14 @@ class _Reader:
     def _makes(self, value: ast.AST) -> bool:
         """Whether this calls the function that returns the recipe."""
         calls = (each for each in ast.walk(value) if isinstance(each, ast.Call))
-        return any(_last(each.func) == self._made_by for each in calls)
+        return any(last(each.func) == self._made_by for each in calls)
 
     def _called(self, call: ast.Call) -> Called:
-        kind = RECIPES[_last(call.func)]
+        kind = RECIPES[last(call.func)]
         function = call.func
-        owner = self._imported.get(_last(function), "")
+        owner = self._imported.get(last(function), "")
         if isinstance(function, ast.Attribute):
-            owner = _last(function.value)
+            owner = last(function.value)
         setting = self._setting(f"{owner}.{kind}_recipe", owner, call)
         return Called(kind, owner, setting, self._arguments(call, PARAMETERS))
 
@@ -299,7 +254,7 @@ class _Reader:
         given = list(zip(names, call.args, strict=False))
         given += [(each.arg or ast.unparse(each), each.value) for each in call.keywords]
         return {
-            name: self._setting(name, _value(value, self._constants), value)
+            name: self._setting(name, value_of(value, self._constants), value)
             for name, value in given
         }
 
@@ -323,55 +278,45 @@ class _Reader:
             self._script.overrides.extend(self._said(path, value, statement))
         elif isinstance(value, ast.Call) and (added := self._callbacks(value)):
             self._script.overrides.extend(added)
-        elif isinstance(value, ast.Call) and _last(value.func) == HELPER:
+        elif isinstance(value, ast.Call) and last(value.func) == HELPER:
             self._script.overrides.extend(configured(self._arguments(value, ORDER)))
-        elif not (isinstance(value, ast.Call) and _root(value.func) in (*HARMLESS, *SHOWS)):
+        elif not (isinstance(value, ast.Call) and root(value.func) in self._harmless):
             text = ast.unparse(statement).partition("\n")[0][:80]
             said = replace(self._setting(text, None, statement), unknown=None)
             self._script.left.append(said)
 
     def _said(self, key: str, value: ast.AST | None, node: ast.AST) -> Iterator[Setting]:
         """The settings of a part of the recipe that is set."""
-        if isinstance(value, ast.Call) and _last(value.func) in CONFIGS and value.args:
-            yield self._setting(f"{key}._", _last(value.args[0]), node)
+        if isinstance(value, ast.Call) and last(value.func) in CONFIGS and value.args:
+            yield self._setting(f"{key}._", last(value.args[0]), node)
             for each in value.keywords:
                 yield from self._said(f"{key}.{each.arg}", each.value, each)
-        elif isinstance(value, ast.Call) and _last(value.func) in PRECISIONS:
-            yield self._setting(f"{key}._", _last(value.func), node)
-            said = {"precision": "bf16-mixed", **PRECISIONS[_last(value.func)]}
-            for name, each in said.items():
-                yield self._setting(f"{key}.{name}", each, node)
+        elif isinstance(value, ast.Call) and last(value.func) in PRECISIONS:
+            yield self._setting(f"{key}._", last(value.func), node)
+            plugin = {"precision": "bf16-mixed", **PRECISIONS[last(value.func)]}
+            for name, field in plugin.items():
+                yield self._setting(f"{key}.{name}", field, node)
         else:
-            said_value = UNKNOWN if value is None else _value(value, self._constants)
-            yield self._setting(key, said_value, node)
+            said = UNKNOWN if value is None else value_of(value, self._constants)
+            if key != CALLBACKS or said or self._certain:
+                yield self._setting(key, said, node)
 
     def _callbacks(self, call: ast.Call) -> list[Setting]:
         """Callbacks that are added to the trainer's."""
         function = call.func
         owner = function.value if isinstance(function, ast.Attribute) else None
-        if _last(function) not in ("append", "extend") or _path(owner, self._name) is None:
+        if last(function) not in ("append", "extend") or _path(owner, self._name) is None:
             return []
         added = call.args[0] if call.args else None
         each = added.elts if isinstance(added, ast.List | ast.Tuple) else [added]
         found: list[Setting] = []
         for one in each:
-            if isinstance(one, ast.Call) and _last(one.func) in CONFIGS and one.args:
-                found += self._said(f"trainer.callbacks.{_last(one.args[0])}", one, call)
+            if isinstance(one, ast.Call) and last(one.func) in CONFIGS and one.args:
+                found += self._said(f"{CALLBACKS}.{last(one.args[0])}", one, call)
             else:
-                name = _last(one.func) if isinstance(one, ast.Call) else "callback"
-                found.append(self._setting(f"trainer.callbacks.{name}._", True, call))
+                name = last(one.func) if isinstance(one, ast.Call) else "callback"
+                found.append(self._setting(f"{CALLBACKS}.{name}._", True, call))
         return found
-
-
-def _defaults(arguments: ast.arguments) -> dict[str, Any]:
-    """What the arguments of a function are where nobody gives them."""
-    named = arguments.args[len(arguments.args) - len(arguments.defaults) :]
-    found: dict[str, Any] = {each.arg: UNKNOWN for each in (*arguments.args, *arguments.kwonlyargs)}
-    found |= {
-        each.arg: _value(default, {})
-        for each, default in zip(named, arguments.defaults, strict=True)
-    }
-    return found
 
 
 def _path(node: ast.AST | None, name: str | None) -> str | None:
@@ -388,9 +333,3 @@ def _path(node: ast.AST | None, name: str | None) -> str | None:
     if not isinstance(node, ast.Name) or node.id != name or not parts:
         return None
     return ".".join(reversed(parts))
-
-
-def _root(node: ast.AST) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
