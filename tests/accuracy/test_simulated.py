@@ -69,6 +69,7 @@ def allocated(row: Row, training: Row, parallelism: Row, framework: Row) -> floa
         ("llama8b-lora-r16-all-s2048-ac", {**PURE, "peft": LORA}, {}, {}),
         ("llama8b-lora-r16-all-s2048-bf16adapter", {**PURE, "peft": LORA | NARROW}, {}, {}),
         ("llama8b-lora-r16-all-s2048-dropout", {**PURE, "peft": LORA | {"dropout": 0.05}}, {}, {}),
+        ("llama8b-dora-r16-all-s2048-ac", {**PURE, "peft": LORA | {"decomposed": True}}, {}, {}),
         ("llama8b-lora-r64-all-s2048-noac", {**PURE, "peft": LORA | {"r": 64}}, {}, {}),
         ("llama8b-lora-r8-qv-s2048-noac", {**PURE, "peft": LORA | QV | {"r": 8}}, {}, {}),
         ("qwen3-8b-lora-r16-all-s4096-ac", {**PURE, "peft": LORA}, {}, {}),

@@ -243,6 +243,7 @@ def adapters_of(lora: Row, dtype: str) -> Row:
         "target_modules": lora.get("targets", "all-linear"),
         "adapter_dtype": "bf16" if narrow else "fp32",
         "dropout": lora.get("dropout", 0.0),
+        "decomposed": lora.get("decomposed", False),
     }
 
 

@@ -1,4 +1,6 @@
-"""Decomposed adapters: bounded by what a linear makes and keeps of its weights besides."""
+"""Decomposed adapters: a field of PEFT's, elsewhere bounded by what a linear makes and keeps of its
+weights besides.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import pytest
 
 from tests.launch.launches import Read, launch_of, read
 
+DECOMPOSED = "/training/peft/decomposed"
 LLAMA = "meta-llama/Llama-3.1-8B"
 EIGHT = {"parallelism": {"num_gpus": 8}}
 TRL = (
@@ -63,13 +66,22 @@ def of_file(text: str) -> Read:
 
 
 @pytest.mark.parametrize(
+    "found", [trl(""), of_file(FACTORY), of_file(AXOLOTL + "lora_mlp_kernel: false\n")]
+)
+def test_peft_learns_lengths(found: Read) -> None:
+    assert found.field(DECOMPOSED) is True
+    assert not [each for each in found.account.bounded if "dora" in each.key]
+
+
+@pytest.mark.parametrize(
     ("found", "layers"),
     [
-        (trl("--gradient_checkpointing true"), 1),
-        (trl("--gradient_checkpointing false"), LAYERS),
-        (of_file(FACTORY), 1),
         (of_file(AXOLOTL), 1),
         (of_file(TORCHTUNE), 1),
+        (
+            of_file(TORCHTUNE.replace("checkpointing: True", "checkpointing: False")),
+            LAYERS,
+        ),
     ],
 )
 def test_what_is_kept_and_made_bounds_it(found: Read, layers: int) -> None:
@@ -78,11 +90,13 @@ def test_what_is_kept_and_made_bounds_it(found: Read, layers: int) -> None:
     # of the down projection [h, f], an identity [f, f]
     assert told.bytes == layers * KEPT + ONCE
     assert not [each for each in found.unsupported if "dora" in each]
+    assert found.field(DECOMPOSED) is None
 
 
 def test_it_changes_nothing_without_adapters_or_switched_off() -> None:
     told_off = read(launch_of(argv=TRL.replace("--use_dora", "--use_dora false").split()))
     assert not [each for each in told_off.left_out if "dora" in each]
+    assert told_off.field(DECOMPOSED) is None
     whole = read(launch_of(argv=TRL.replace("--use_peft ", "").split()))
     assert not [each for each in whole.left_out if "dora" in each]
 

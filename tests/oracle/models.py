@@ -108,6 +108,7 @@ def with_adapters(module: Any, lora: Lora) -> Any:
         r=lora.rank,
         lora_alpha=2 * lora.rank,
         lora_dropout=lora.dropout,
+        use_dora=lora.decomposed,
         target_modules=lora.targets if lora.targets == "all-linear" else list(lora.targets),
         task_type="SEQ_CLS" if hasattr(module, "score") else "CAUSAL_LM",
     )

@@ -37,6 +37,8 @@ class Lora:
     dropout: float = 0.0
     dtype: Literal["fp32", "base"] = "fp32"
     """PEFT makes adapters of half-precision models fp32 unless told otherwise."""
+    decomposed: bool = False
+    """The lengths of a matrix's rows are learned beside their direction (DoRA)."""
     input_grads: bool = False
     """`enable_input_require_grads`: the embedding's output takes a gradient."""
 

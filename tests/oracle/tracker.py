@@ -244,8 +244,9 @@ class Tracker(TorchDispatchMode):
         (`torch.autograd.grad`) does not allow it.
         """
         inner = [each for each in tensors if not each.is_leaf]
-        if not inner:
-            return
+        decomposes = any("lora_magnitude_vector" in path for path in self._modules.parents)
+        if not inner or decomposes:
+            return  # what adapters make of an identity has no backward, and would stay
 
         def once(*gradients: Any) -> None:
             if not self._spent:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from trainfit.specs.part import Count, Part, Probability
 
@@ -51,6 +51,11 @@ class Lora(FrozenBase):
     dropout: Probability = Field(0.0, description="Dropout of the adapters' inputs.")
     adapter_dtype: Literal["fp32", "bf16"] | None = Field(
         None, description="Unset: fp32, as PEFT casts adapters of a bf16 model."
+    )
+    decomposed: bool = Field(
+        False,
+        validation_alias=AliasChoices("decomposed", "use_dora"),
+        description="Learn the length of each row of a matrix beside its direction (DoRA).",
     )
     fused: Annotated[tuple[AdaptedPart, ...], Field(strict=False, max_length=3)] = Field(
         (),

@@ -14,6 +14,11 @@ from dataclasses import dataclass, field
 from trainfit.estimator.demands import Demand, Exchange, Product
 from trainfit.estimator.ledger import Kind, Tensors
 from trainfit.estimator.legend import HEADS, PytorchLegend
+from trainfit.estimator.operations.decomposed import (
+    Gradients,
+    decompose,
+    gradient_of_base,
+)
 from trainfit.estimator.operations.widths import BYTE, FP32
 from trainfit.estimator.program import Program, highest
 from trainfit.estimator.run import PytorchWay
@@ -44,6 +49,8 @@ class Parts:
     moments: list[Tensors] = field(default_factory=list)
     backward: list[Tensor] = field(default_factory=list)
     leaves: list[Tensor] = field(default_factory=list)
+    later: list[Tensor] = field(default_factory=list)
+    """What adapters save behind the norms of a matrix's rows."""
     demands: list[Demand] = field(default_factory=list)
 
 
@@ -165,7 +172,17 @@ class Modules(Program):
             parts.leaves.append(gradient)
         if sizes.float8_casts and module not in HEADS:
             self._in_fp8((rows, inputs), features, parts)
-        if adapters is not None and not (trained or fused) and sizes.adapts(module):
+        adapted = adapters is not None and not (trained or fused) and sizes.adapts(module)
+        above: Tensors = ()
+        of_base: Tensors = ()
+        made = y
+        if adapters is not None and adapted and adapters.decomposed:
+            made = self.tensor("product without the adapter", *y.shape)
+            above = tuple([each for each in parts.backward if each.shape == y.shape])
+            parts.backward = [each for each in parts.backward if each not in above]
+            of_base = gradient_of_base(self, sizes, made, above)
+            parts.backward += of_base
+        if adapters is not None and adapted:
             gradients -= self._adapter(module, x, y, adapters, parts)
         own = [self.tensor("input gradient", rows, inputs)] * gradients
         if own and x.shape == (rows, inputs):
@@ -180,12 +197,14 @@ class Modules(Program):
             backward=tuple(parts.backward),
             leaves=tuple(parts.leaves),
             weight=(features, inputs),
-            output=self.narrowed(y),
+            output=self.narrowed(made),
             kind=Kind.PRODUCT,
             bias=bias,
             adapted=sizes.adapts(module),
             demands=(self._multiplies(module, rows, inputs, features), *parts.demands),
         )
+        if made is not y:
+            decompose(self, sizes, module, x, made, y, Gradients(above, of_base), parts.later)
         return y
 
     def reads(self, module: str, x: Tensor) -> bool:
@@ -272,7 +291,8 @@ class Modules(Program):
             steps[:0] = [(product, dropped)] * adapters.dropout
         if copied:
             name = "input in the adapter's type"
-            parts.saves.append(self.tensor(name, rows, inputs, width=width))
+            behind = parts.later if adapters.decomposed and sizes.autocast else parts.saves
+            behind.append(self.tensor(name, rows, inputs, width=width))
             if not self.is_kept_elsewhere(x):
                 name = "input of which a copy is kept"
                 parts.borrows.append(
@@ -280,8 +300,12 @@ class Modules(Program):
                 )
         if adapters.dropout:
             parts.saves.append(self.tensor("dropout mask", rows, inputs, width=BYTE))
-        parts.saves.append(self.tensor("low-rank product", rows, rank, width=width))
-        parts.moments += steps
+        behind = parts.later if adapters.decomposed else parts.saves
+        behind.append(self.tensor("low-rank product", rows, rank, width=width))
+        if adapters.decomposed:
+            parts.backward += [own] * adapters.dropout
+        else:
+            parts.moments += steps
         stored = adapters.element_bytes
         name = "adapter's gradient"
         parts.leaves.append(self.tensor(name, rank, inputs, width=stored))

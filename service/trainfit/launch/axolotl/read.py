@@ -323,8 +323,8 @@ def _put_adapters(run: Run, engine: Engine) -> bool:
         put_experts(run, engine, quantised[0])
     if engine.name == "deepspeed":
         draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts its weights")
-    put_decomposed(run, "peft_use_dora")
     _put_lora_kernels(run, engine, kind)
+    put_decomposed(run, "peft_use_dora")
     return True
 
 

@@ -271,6 +271,7 @@ def _adapters(job: Job, engine: Engine, findings: Findings) -> Iterator[Said]:
     yield "use_peft", True
     yield "lora_r", peft.r
     yield "lora_dropout", peft.dropout
+    yield "use_dora", peft.decomposed
     if not peft.target_modules:
         refuse(findings, "/training/peft/target_modules", "name a module")
     yield "lora_target_modules", peft.target_modules

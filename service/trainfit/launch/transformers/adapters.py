@@ -117,10 +117,17 @@ def put_adapters(run: Run, engine: Engine) -> None:
 
 
 def put_decomposed(run: Run, key: str) -> None:
-    """Bound what adapters take besides that are decomposed by their lengths, if they are."""
-    setting = run.arguments.get(key)
-    if setting is not None and run.arguments.is_on(key):
-        put_dora(run.draft, setting)
+    """Set whether adapters learn the lengths of a matrix's rows. Beside experts, and where they are
+    one function with their products, what that takes is bounded.
+    """
+    draft, setting = run.draft, run.arguments.get(key)
+    if setting is None or not run.arguments.is_on(key):
+        return
+    divided = draft.settled("/parallelism/tp") not in (None, 1)
+    if experts_of(draft) or draft.get(f"{PEFT}/fused") or divided:
+        put_dora(draft, setting)
+    else:
+        draft.put(f"{PEFT}/decomposed", True, setting)
 
 
 def _put_targets(run: Run, switch: Setting, *, trls: bool) -> None:

@@ -36,6 +36,7 @@ def adapters_not_modelled(job: Job) -> Iterator[tuple[str, str]]:
         "modules_to_save": bool(peft.modules_to_save),
         "adapter_dtype": peft.adapter_dtype == "fp32",
         "fused": bool(peft.fused),
+        "decomposed": peft.decomposed,
     }
     for name, asked in elsewhere.items():
         if asked:

@@ -37,6 +37,7 @@ def adapters_of(peft: Peft, dtypes: Dtypes, model: ModelSpec) -> Adapters:
         base_dtype=dtypes.base,
         virtual=_virtual_tokens(peft, model),
         fused=frozenset(lora.fused),
+        decomposed=lora.decomposed,
     )
 
 
@@ -94,6 +95,23 @@ def _scale_bytes(peft: FrozenBase) -> Fraction:
     if peft.quantization != "nf4":
         return Fraction(0)
     return Fraction(1, 64) + Fraction(4, 64 * 256) if peft.double_quantization else Fraction(4, 64)
+
+
+def check_decomposed(job: Job, model: ModelSpec, layout: Layout, findings: Findings) -> None:
+    """Lengths are followed of linears that a rank has whole, and that run by themselves."""
+    peft = job.training.peft
+    if not isinstance(peft, Lora) or not peft.decomposed:
+        return
+    pointer, put_off = "/training/peft/decomposed", put("/training/peft/decomposed", False)
+    if model.has_experts:
+        message = "lengths that are learned beside experts are not modelled"
+        findings.add(pointer, "not_modelled", message, put_off)
+    if peft.fused:
+        message = "lengths beside adapters in one function with their products are not modelled"
+        findings.add(pointer, "not_modelled", message, put("/training/peft/fused", []))
+    if layout.tp > 1:
+        message = "lengths of matrices that ranks share out are not modelled"
+        findings.add(pointer, "not_modelled", message, put("/parallelism/tp", 1))
 
 
 def check_virtual_tokens(job: Job, model: ModelSpec, layout: Layout, findings: Findings) -> None:

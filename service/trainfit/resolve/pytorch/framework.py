@@ -48,6 +48,13 @@ def conventions(job: Job) -> Conventions:
     )
 
 
+OF_TRANSFORMERS_ALONE = {
+    "fused": "adapters in one function with their products",
+    "decomposed": "lengths that are learned beside adapters",
+}
+"""What adapters of torchtitan's models do not do."""
+
+
 def not_modelled(job: Job) -> Iterator[tuple[str, str]]:
     training, name = job.training, job.framework.name
     precision = training.precision
@@ -61,9 +68,10 @@ def not_modelled(job: Job) -> Iterator[tuple[str, str]]:
                 yield f"/training/precision/{field}", f"{field} under {name}"
     if training.moe.imbalance_factor > 1 and job.parallelism.ep > 1:
         yield "/training/moe/imbalance_factor", f"an uneven load of experts under {name}"
-    fused = isinstance(training.peft, Lora) and training.peft.fused
-    if fused and isinstance(job.framework, Torchtitan):
-        yield "/training/peft/fused", f"adapters in one function with their products under {name}"
+    for field, what in OF_TRANSFORMERS_ALONE.items():
+        asked = isinstance(training.peft, Lora) and getattr(training.peft, field)
+        if asked and isinstance(job.framework, Torchtitan):
+            yield f"/training/peft/{field}", f"{what} under {name}"
     if training.mtp is not None and training.mtp.num_layers:
         yield "/training/mtp/num_layers", f"multi-token prediction under {name}"
 

@@ -39,7 +39,8 @@ class Adapters:
     a frozen matrix takes `matrix_bytes` in storage, of which `scale_bytes` are its quantisation's;
     one of experts does where it is `with_experts`, else it is stored as what is no matrix.
     `saved` are modules that are trained whole. Products of the `fused` parts of a layer run with
-    their adapters as one function.
+    their adapters as one function. Adapters that are `decomposed` learn the length of each row of
+    the matrix beside them.
     """
 
     rank: int
@@ -55,6 +56,7 @@ class Adapters:
     """How what is not quantised of the base is stored, where a forward narrows what it reads."""
     virtual: VirtualTokens | None
     fused: frozenset[AdaptedPart]
+    decomposed: bool
 
 
 @dataclass(frozen=True, slots=True)

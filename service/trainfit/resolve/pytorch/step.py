@@ -4,7 +4,11 @@ from typing import Literal
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.plan import Layout
-from trainfit.resolve.pytorch.adapters import adapters_of, check_virtual_tokens
+from trainfit.resolve.pytorch.adapters import (
+    adapters_of,
+    check_decomposed,
+    check_virtual_tokens,
+)
 from trainfit.resolve.pytorch.auto_tp import check_auto_tp
 from trainfit.resolve.pytorch.expert_parallel import check_expert_parallel
 from trainfit.resolve.pytorch.freezing import check_frozen, frozen_modules
@@ -251,6 +255,7 @@ def _check(job: Job, model: ModelSpec, layout: Layout, engine: Engine, findings:
     if engine == "deepspeed" and layout.tp > 1:
         check_auto_tp(job, model, layout, findings)
     check_virtual_tokens(job, model, layout, findings)
+    check_decomposed(job, model, layout, findings)
     check_objective(job.training.loss, findings)
     if job.training.loss.cross_entropy == "chunked_nll":
         _check_chunked_nll(job, layout, findings)

@@ -298,9 +298,10 @@ class PytorchLedger:
         """A checkpointed layer keeps its input [n', h], and what its policy says; autocast keeps
         its narrow weights until the end of the forward. A reentrant one has a backward of its own,
         whose caller holds what was made again and the gradient that came until it is through
-        (torch/utils/checkpoint.py: CheckpointFunction.backward).
+        (torch/utils/checkpoint.py: CheckpointFunction.backward); another one runs again when the
+        first tensor that was saved is read, beside the gradients that were made by then.
         """
-        act, cached = self.numbers.act, 0
+        act, cached, before = self.numbers.act, 0, table.before_saved
         reentrant = self.plan.step.checkpointing.reentrant
         if reentrant and segment.received is not None:
             segment = segment._replace(backward=segment.received)
@@ -313,7 +314,8 @@ class PytorchLedger:
         if table.saves_input:
             cached += act
         output = act if reentrant else 0
-        again = rerun(segment.name, [segment], kept, act, cached=cached, output=output)
+        gradients = act if reentrant else act + before
+        again = rerun(segment.name, [segment], kept, gradients, cached=cached, output=output)
         return again._replace(cached=table.narrowed if self._trains(kind) else 0)
 
     def _reductions(self, kind: int) -> int:

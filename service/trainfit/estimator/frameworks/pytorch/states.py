@@ -193,11 +193,14 @@ def _trained(sizes: PytorchLegend) -> Callable[[Weight], bool]:
 
 
 def _adapter_parameters(operations: Iterable[Sums], sizes: PytorchLegend) -> int:
-    """Adapters of one layer have r elements for each row and each column of a matrix."""
+    """Adapters of one layer have r elements for each row and each column of a matrix, and one more
+    for each row where they learn its length.
+    """
     if sizes.adapters is None:
         return 0
     adapted = [each for each in operations if each.outputs and sizes.adapts(each.name)]
-    return sizes.adapters.rank * sum([each.outputs + each.inputs for each in adapted])
+    lengths = sizes.adapters.decomposed * sum([each.outputs for each in adapted])
+    return sizes.adapters.rank * sum([each.outputs + each.inputs for each in adapted]) + lengths
 
 
 def shard(numbers: Numbers, plan: PytorchPlan) -> Numbers:

@@ -47,6 +47,8 @@ class LayerTable(NamedTuple):
     """Its routed experts are its operations from the first to before the second place."""
     saving: int
     """How many operations there are to the last that saves anything, a product its weight."""
+    before_saved: int
+    """Gradients that its backward has made before it reads anything that was saved."""
 
     @property
     def operations(self) -> list[Sums]:
@@ -78,6 +80,7 @@ def layer_table(
         reads_input=any(row.role is Role.BLOCK_INPUT for row in inputs),
         experts=_routed(operations),
         saving=_last(operations),
+        before_saved=_before_saved(operations[-1]),
     )
 
 
@@ -89,6 +92,12 @@ def _routed(operations: Group) -> tuple[int, int]:
 def _last(operations: Group) -> int:
     saving = [place for place, each in enumerate(operations) if _saves(each)]
     return saving[-1] + 1 if saving else 0
+
+
+def _before_saved(operation: Operation) -> int:
+    """Of the operation that runs backward first."""
+    first, saved = operation.backward.course[0], operation.backward.saved
+    return sum([each.bytes for each in first]) if saved and not set(first) & set(saved) else 0
 
 
 def _saves(operation: Operation) -> bool:

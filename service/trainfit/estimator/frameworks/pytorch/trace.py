@@ -49,10 +49,10 @@ def programs_tell_order(plan: PytorchPlan, *told: type[Block]) -> bool:
     """Whether a plan has no blocks but those whose programs tell the order of what they ask for,
     and an optimizer's step that does, and not too many layers. Attention with sinks does not,
     nor an embedding whose moments are wider than others, nor products that are one function with
-    their adapters.
+    their adapters, nor adapters that learn lengths.
     """
     passes = plan.model.num_layers * min(2, plan.batch.num_microbatches)
-    step, optimizer = plan.step, plan.step.optimizer
+    step, optimizer, adapters = plan.step, plan.step.optimizer, plan.step.adapters
     record = OPTIMIZERS[optimizer.name]
     return (
         passes <= MOST_PASSES
@@ -61,7 +61,7 @@ def programs_tell_order(plan: PytorchPlan, *told: type[Block]) -> bool:
         and not (step.offload_activations or optimizer.in_backward)
         and record.moments == record.matrix_moments
         and (step.states.embedding_moments == step.states.moments or step.adapters is not None)
-        and (step.adapters is None or not (step.adapters.virtual or step.adapters.fused))
+        and (adapters is None or not (adapters.virtual or adapters.fused or adapters.decomposed))
         and plan.model.encoder_parameters == 0
         and not plan.model.extras
         and all(
