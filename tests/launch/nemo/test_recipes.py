@@ -403,6 +403,7 @@ def test_a_tokenizer_that_is_made_up_says_its_size() -> None:
         ("nemo llm pretrain --factory own", "no recipe of NeMo 2 to pretrain own is known"),
         ("nemo llm pretrain --factory llama3_8b(1)", "is no call of a recipe"),
         ("nemo llm pretrain --factory llama3_8b trainer.devices*=2", "write a value"),
+        ("nemo llm pretrain --factory llama3_8b trainer=x", "do not both say a number"),
     ],
 )
 def test_what_names_no_recipe_is_refused(words: str, message: str) -> None:

@@ -97,6 +97,10 @@ def read_fields(settings: Mapping[str, Setting], draft: Draft) -> None:
 def _count(settings: Mapping[str, Setting], draft: Draft) -> None:
     counts = [settings[key] for key in (DEVICES, NODES) if key in settings]
     pointer = "/parallelism/num_gpus"
+    if len(counts) < 2:
+        message = f"{DEVICES} and {NODES} do not both say a number; give {pointer} in overrides"
+        draft.require(pointer, message)
+        return
     try:
         known = all(each.unknown is None for each in counts)
         draft.put(pointer, prod(size(each.value) for each in counts) if known else None, *counts)
