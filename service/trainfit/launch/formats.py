@@ -36,8 +36,6 @@ class Format(NamedTuple):
 
 
 FORMATS: Sequence[Format] = (
-    Format("primus", "primus.read"),
-    Format("nemo", "nemo.read"),
     Format("megatron_yaml", "megatron.yaml_cfg"),
     Format("megatron_bridge", "megatron.bridge"),
     Format("megatron", "megatron.swift"),
@@ -52,6 +50,8 @@ FORMATS: Sequence[Format] = (
     Format("automodel", "automodel.read"),
     Format("llm_foundry", "llm_foundry.read"),
     Format("verl", "verl.read"),
+    Format("primus", "primus.read"),
+    Format("nemo", "nemo.read"),
     Format("transformers", "transformers.format", "is_transformers"),
     Format("accelerate", "transformers.format", "is_accelerate"),
     Format("deepspeed", "transformers.format", "is_deepspeed"),
