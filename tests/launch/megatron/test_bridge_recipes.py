@@ -44,6 +44,15 @@ BY_HAND: dict[str, dict[str, Any]] = {
         f"{TRAINING}/global_batch_size": 512,
         "/framework/tp_comm_overlap": True,
     },
+    # recipes/qwen/h100/qwen3_moe.py calls apply_flex_dispatcher_backend
+    "qwen3_30b_a3b_pretrain_8gpu_h100_bf16_config": {
+        f"{PARALLELISM}/tp": 4,
+        f"{PARALLELISM}/pp": 2,
+        f"{PARALLELISM}/ep": 4,
+        f"{TRAINING}/moe/token_dispatcher_type": "flex",
+        f"{TRAINING}/moe/flex_dispatcher_backend": "deepep",
+        f"{TRAINING}/recompute/granularity": "full",
+    },
 }
 
 

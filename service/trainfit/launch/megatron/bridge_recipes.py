@@ -2,7 +2,9 @@
 
 `bridge_recipes.json` has the settings that decide memory of every recipe of a model of the Hub;
 `kinds` are what most of a kind set, and a recipe's `set` what it says otherwise, null for nothing.
-Recipes that make their layers or their pipeline by functions of their own are not in it.
+Recipes that make their layers or their pipeline by functions of their own are not in it. Those that
+call apply_flex_dispatcher_backend have what it sets on the GPU that they are for
+(training/flex_dispatcher_backend.py).
 """
 
 from __future__ import annotations
