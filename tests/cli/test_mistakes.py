@@ -213,6 +213,28 @@ def test_a_config_that_is_typed_or_piped_in(
     assert "trainfit: MODEL: " in run("estimate {").err
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("job.json", '{"model": {"hf_id": "Qwen/Qwen3-8B"}, "parallelism": {"num_gpus": 8}}'),
+        ("job.yaml", "model: {hf_id: Qwen/Qwen3-8B}\nparallelism: {num_gpus: 8}\n"),
+        ("job.toml", '[model]\nhf_id = "Qwen/Qwen3-8B"\n[parallelism]\nnum_gpus = 8\n'),
+    ],
+)
+def test_a_job_may_stand_in_the_place_of_a_model(
+    run: Run, tmp_path: Path, name: str, text: str
+) -> None:
+    job = tmp_path / name
+    job.write_text(text, "utf-8")
+    expected = run(f"estimate --job {job} --tp 2")
+    found = run(f"estimate {job} --tp 2")
+    assert (found.code, found.err) == (0, "")
+    assert found.out == expected.out
+    log = tmp_path / "train.log"
+    log.write_text("[Rank 0] (after 9 iterations) memory (MB) | max allocated: 40000.0", "utf-8")
+    assert "39.1" in run(f"reconcile {job} {log}").out
+
+
 def test_without_a_word_there_are_examples_that_work(run: Run) -> None:
     examples = [each for each in run("").out.splitlines() if each.startswith("trainfit ")]
     assert len(examples) == 4

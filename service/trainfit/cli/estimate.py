@@ -34,8 +34,8 @@ def _output(about: str, *names: str, show: bool = True) -> Parameter:
 
 NAMED = Parameter(
     name="MODEL | LAUNCH FILES",
-    help="A Hub id, or the path of a config.json or of its folder. Or launch files, a script and "
-    "what it reads, over which the flags below hold.",
+    help="A Hub id, or a path: of a config.json, its folder or a job. Or launch files, a script "
+    "and what it reads, over which the flags below hold.",
 )
 JOB = Parameter(group="Arguments", help="A job in JSON, YAML or TOML; the flags below override it.")
 ACTIVATIONS = Parameter(

@@ -69,10 +69,11 @@ def job_document(
                 f"{model[:MAX_SHOWN]}"
             )
         inline = _inline(model)
-        if inline is None:
+        whole = _in_a_file(model) if inline is None and job_file is None else inline
+        if whole is not None and _is_job(whole):
+            document = whole
+        elif inline is None:
             document["model"] = _model(model)
-        elif isinstance(inline.get("model"), dict):
-            document = inline
         else:
             document["model"] = {"hf_config": inline}
     elif "model" not in document and own is None:
@@ -109,6 +110,23 @@ def _inline(named: str) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise RefusedCommandError(f"trainfit: {place}: must be a config.json or a job, an object")
     return value
+
+
+def _in_a_file(named: str) -> dict[str, Any] | None:
+    """What a file holds that is named in the place of a model, if it can be a job."""
+    path = Path(named)
+    if path.suffix not in (".json", *NEVER_CONFIGS) or not path.is_file():
+        return None
+    try:
+        value = _job(path) if path.suffix in NEVER_CONFIGS else read_config(path)
+    except FileError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _is_job(document: Mapping[str, Any]) -> bool:
+    """Whether it is a job and no config.json."""
+    return isinstance(document.get("model"), dict) and "model_type" not in document
 
 
 def _text(path: Path) -> str:
