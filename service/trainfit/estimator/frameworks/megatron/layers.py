@@ -33,8 +33,8 @@ from trainfit.specs.blocks import (
 )
 from trainfit.specs.framework import OF_MIXERS, CudaGraphScope
 
-SHARED = "shared_"
-"""With which the names of shared experts' operations begin."""
+SHARED = "shared_experts"
+"""The module of experts that every token meets."""
 TABLES: Mapping[str, ModuleType] = {
     "attention": attention,
     "mla": mla,
@@ -137,7 +137,7 @@ def captured_operations(
         count = kinds.index(Kind.EXCHANGE)
     beside = run.routing.shared_expert_overlap
     first = every[:count]
-    return [each for each in first if not (beside and each.name.startswith(SHARED))]
+    return [each for each in first if not (beside and SHARED in each.modules)]
 
 
 def norms_stand_apart(sublayer: Sublayer, run: MegatronRun | Way) -> bool:
