@@ -24,8 +24,6 @@ each way, of which Qwen3-VL has four (DeepStack).
 """
 PIXELS = 2 * 3 * 16 * 16
 """Values of a patch of two frames and three colours, in fp32."""
-
-
 PROJECTED = 3
 """Tensors of the text's width [tokens, h] that a projector of two linears keeps."""
 
