@@ -66,7 +66,9 @@ class Answer:
 
 
 class Answers:
-    """Those that were asked for last, in about so many bytes. Only the event loop comes here."""
+    """Remembers the answers that were asked for last, in about so many bytes. Only the event loop
+    comes here.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes

@@ -102,8 +102,8 @@ class Compressing:
         return await to_thread.run_sync(_part, self._compressor, body, more, limiter=ONE_THREAD)
 
     def _headers(self, given: Headers, length: int | None) -> list[tuple[bytes, bytes]]:
-        """Those of a response in gzip. The tag of what may be kept is that of other bytes; of what
-        is answered to a POST it is the digest of the question.
+        """The headers of a response in gzip. The tag of what may be kept is that of other bytes; of
+        what is answered to a POST it is the digest of the question.
         """
         if self._weakens:
             given = [

@@ -9,7 +9,7 @@ class DeadlinePassedError(Exception):
 
 
 class Deadlines:
-    """Those of the requests under way, which a service that stops brings forward."""
+    """The deadlines of the requests under way, which a service that stops brings forward."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Timeout] = set()

@@ -248,7 +248,7 @@ def reconcile_reply(asked: Asked[ReconcileRequest], find: Find) -> Reply:
 
 
 def _residuals(job: Job, answer: ReconcileAnswer) -> Iterator[Residual]:
-    """Of each figure that can be compared and was not cut short by a full memory."""
+    """The residual of each figure that can be compared and was not cut short by a full memory."""
     family = answer.estimate.model.model_type
     for each in answer.comparisons:
         if each.predicted is not None and each.residual_bytes is not None and not each.at_least:

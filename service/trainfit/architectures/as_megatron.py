@@ -80,7 +80,9 @@ def _mixer(mixer: Attention | LatentAttention) -> Names:
 
 
 def _feed_forward(blocks: list[Block]) -> Names:
-    """Of a model of experts alone, Megatron takes their width for that of the dense layers."""
+    """Megatron takes the width of experts for that of dense layers where a model has experts
+    alone.
+    """
     dense = next((each for each in blocks if isinstance(each, Mlp)), None)
     experts = next((each for each in blocks if isinstance(each, Experts)), None)
     if dense is None and experts is None:

@@ -67,7 +67,9 @@ little else than what it still needs.
 
 
 def version() -> str:
-    """Of the estimator, and of the catalogue of cards, models and stacks that it reads."""
+    """The version of the estimator, and of the catalogue of cards, models and stacks that it
+    reads.
+    """
     from trainfit.questions.digest import catalogue_version
 
     return f"{__version__} (catalogue {catalogue_version()})"

@@ -197,7 +197,9 @@ def takes_job_flags(command: Callable[..., Answer]) -> Callable[..., Answer]:
 
 
 def takes_flags_over_files(command: Callable[..., Answer]) -> Callable[..., Answer]:
-    """The same for a command that takes files, whose help shows the flags for what they lack."""
+    """Gives the flags of a job to a command that takes files; its help shows those for what they
+    lack.
+    """
     return _with_flags(command, FACTS)
 
 

@@ -1,4 +1,4 @@
-"""Of the two hundred flags of a job, a command takes those that were typed: reading what each may
+"""A command takes those of the two hundred flags of a job that were typed: reading what each may
 be costs as much as many an answer.
 """
 

@@ -113,7 +113,7 @@ class Highest(NamedTuple):
         return self.moments or (self.borrowed,)
 
     def beside(self, *others: Tensor) -> "Highest":
-        """The same with what is borrowed throughout."""
+        """The highest moment with what is borrowed throughout."""
         if not others:
             return self
         moments = tuple([moment + others for moment in self.moments])

@@ -80,7 +80,7 @@ Sizes = TypeVar("Sizes", bound=Legend)
 
 
 def in_symbols(sizes: Sizes) -> Sizes:
-    """The same sizes under their names."""
+    """The sizes under their names."""
     return replace(
         sizes,
         h=Size(sizes.h, "h"),

@@ -45,7 +45,7 @@ class Local(NamedTuple):
 
     @property
     def of_experts(self) -> "Local":
-        """Those of routed experts on one GPU."""
+        """The parameters of routed experts on one GPU."""
         return Local(expert=self.expert, wide_expert=self.wide_expert)
 
     def __add__(self, other: "Local") -> "Local":  # type: ignore[override]
@@ -103,7 +103,7 @@ def divided_model(plan: Plan) -> DividedModel:
 
 
 def embedding_weights(divided: DividedModel) -> Iterator[Weight]:
-    """Those of the embedding, whole on every rank where nobody divides the vocabulary."""
+    """The weights of the embedding, whole on every rank where nobody divides the vocabulary."""
     for weight in embedding.weights(divided.model.embedding, divided.vocabulary_rows):
         whole = weight.split is Split.TENSOR and not divided.divides_embedding
         yield weight._replace(split=Split.REPLICATED) if whole else weight
@@ -137,7 +137,7 @@ class ParameterTable:
 
     @cached_property
     def counts(self) -> ParameterCounts:
-        """Those of the whole model, before any split."""
+        """The counts of the whole model, before any split."""
         return count_parameters(self.divided.model, self._weights)
 
     def chunk(self, content: Content) -> ChunkParameters:

@@ -33,7 +33,7 @@ class Memo:
         return result
 
     def within(self, make: Callable[[Memo, *Given], Result], *given: *Given) -> Result:
-        """The same, where `make` asks the memo for parts of it."""
+        """What was worked out for this, where `make` asks the memo for parts of it."""
         key = make, *given
         try:
             result: Result = self._results[key]

@@ -61,7 +61,7 @@ class Highest(NamedTuple):
     total: int
 
     def with_(self, more: int) -> "Highest":
-        """The same beside so many bytes more."""
+        """The moment beside so many bytes more."""
         return self._replace(borrowed=self.borrowed + more, total=self.total + more)
 
 

@@ -21,8 +21,8 @@ INPUT, WEIGHT = Role.FOR_INPUT_GRADIENT, Role.FOR_WEIGHT_GRADIENT
 
 
 def highest(*moments: Tensors, saved: Tensors = ()) -> Highest:
-    """Of the moments within an operation in their order, each given by all of its own tensors that
-    are alive then, the highest. `saved` are those that the operation saves.
+    """The highest of the moments within an operation, in their order, each given by all of its own
+    tensors that are alive then. `saved` are those that the operation saves.
     """
     if len(moments) == 1 and not saved:
         return Highest(moments[0])
@@ -92,8 +92,8 @@ class Program:
         return self.tensor(f"gradient of {of.name}", *of.shape)
 
     def passed_back(self, of: Tensor, name: str) -> Tensor:
-        """The same, of which there is one: whoever makes it hands it to whoever reads it. `name` is
-        what the first who asks calls it.
+        """A gradient of which there is one: whoever makes it hands it to whoever reads it. `name`
+        is what the first who asks calls it.
         """
         if of not in self._passed_back:
             self._passed_back[of] = self.tensor(name, *of.shape)
@@ -171,8 +171,8 @@ class Program:
         return (Exchange("tp", "gather", whole * shares, 2 * whole),) * (sizes.t > 1)
 
     def out_of_rows(self, features: int) -> tuple[Exchange, ...]:
-        """The same for a matrix whose columns they share out: their products are added up, and
-        where they share out the sequence its gradient is gathered.
+        """The exchanges for a matrix whose columns ranks share out: their products are added up,
+        and where they share out the sequence its gradient is gathered.
         """
         sizes = self.sizes
         whole = sizes.bytes * sizes.n * features
@@ -203,7 +203,7 @@ class Program:
         return group
 
     def end_group(self) -> None:
-        """The same, for `groups`."""
+        """Ends a group, which `groups` then gives."""
         self._ended.append(self._written)
         self._written = []
 

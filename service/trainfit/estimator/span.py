@@ -63,7 +63,7 @@ def spanned_estimate(meant: Estimate, others: Mapping[str, Estimate]) -> Estimat
 
 
 def spanned_needs(meant: Needs, others: Sequence[Needs]) -> Needs:
-    """The same of the part of an estimate that decides."""
+    """The part of an estimate that decides, with bounds that span all of these."""
     stages = [
         stage._replace(**_spanned(same))
         for stage, same in _beside(meant.stages, [each.stages for each in others])
@@ -82,7 +82,7 @@ def reaching_estimate(meant: Estimate, reach: Reach[Estimate], options: Sequence
 
 
 def reaching_needs(meant: Needs, reach: Reach[Needs]) -> Needs:
-    """The same of the part of an estimate that decides."""
+    """The part of an estimate that decides, with bounds that reach as far as these."""
     stages = [stage._replace(**reach.sizes(stage, rank)) for rank, stage in enumerate(meant.stages)]
     binding = replace(meant.binding, device_bytes=stages[meant.binding.pp_rank].device_bytes)
     return meant._replace(stages=stages, binding=binding)

@@ -140,7 +140,7 @@ class _JobSpec(BaseModel):
     completions: int | None = None
 
     def pods(self, at: Path, replicas: int = 1, counted_at: Path | None = None) -> Pods:
-        """Those that run at once: no more than are to be completed."""
+        """The pods that run at once: no more than are to be completed."""
         at_once = min(self.parallelism, self.completions or self.parallelism)
         counted_at = counted_at or (*at, "parallelism")
         return self.template.pods(replicas * at_once, (*at, "template"), counted_at)
@@ -202,7 +202,9 @@ class PyTorchJob(Kind):
             yield each.template.pods(each.replicas, (*at, "template"), (*at, "replicas"))
 
     def variables(self) -> Mapping[str, tuple[str, Path]]:
-        """Those of torchrun, as setPodEnv of the training operator sets them in release 1.9."""
+        """The variables of torchrun, as setPodEnv of the training operator sets them in release
+        1.9.
+        """
         if self.spec.elastic_policy is not None:
             return {}
         roles = self.spec.pytorch_replica_specs
@@ -252,7 +254,7 @@ class TrainJob(Kind):
         )
 
     def variables(self) -> Mapping[str, tuple[str, Path]]:
-        """Those of torchrun, as the torch plugin of Kubeflow Trainer 2 sets them."""
+        """The variables of torchrun, as the torch plugin of Kubeflow Trainer 2 sets them."""
         trainer, at = self.spec.trainer, ("spec", "trainer")
         each = {"PET_NPROC_PER_NODE": (str(trainer.num_proc_per_node), (*at, "numProcPerNode"))}
         if trainer.num_nodes is None:
@@ -282,8 +284,8 @@ class VolcanoJob(Kind):
             yield each.template.pods(each.replicas, (*at, "template"), (*at, "replicas"))
 
     def variables(self) -> Mapping[str, tuple[str, Path]]:
-        """Those of Volcano's plugins svc and pytorch (pkg/controllers/job/plugins): how many pods
-        a task has, and all of them together.
+        """The variables of Volcano's plugins svc and pytorch (pkg/controllers/job/plugins): how
+        many pods a task has, and all of them together.
         """
         tasks = self.spec.tasks
         given: dict[str, tuple[str, Path]] = {}

@@ -58,7 +58,9 @@ def put_dora(draft: Draft, setting: Setting) -> None:
 
 
 def _linears(draft: Draft) -> tuple[list[Linear], int]:
-    """Those of a layer of a plain decoder, and its layers; none where its sizes are not known."""
+    """The linears of a layer of a plain decoder, and its layers; none where its sizes are not
+    known.
+    """
     config = text_config_of(draft)
     names = ("hidden_size", "num_attention_heads", "intermediate_size", "num_hidden_layers")
     hidden, heads, width, layers = (config.get(name) for name in names)

@@ -60,7 +60,9 @@ def task_of(reading: LaunchReading, *, any_gpus: bool) -> dict[str, Any]:
 
 
 def _samples(job: Mapping[str, Any]) -> int | None:
-    """Those of a step; None where the launch says neither them nor all that they follow from."""
+    """The samples of a step; None where the launch says neither them nor all that they follow
+    from.
+    """
     layout, training = job.get("parallelism", {}), job.get("training", {})
     if "global_batch_size" in training:
         return int(training["global_batch_size"])

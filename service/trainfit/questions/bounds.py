@@ -36,7 +36,7 @@ def bounded_estimate(
 
 
 def bounded_needs(job: Job, options: Sequence[Bounded], needs: Callable[[Job], Needs]) -> Needs:
-    """The same of the part of an estimate that decides."""
+    """The part of an estimate that decides, within the bounds of these options."""
     result = needs(job)
     return reaching_needs(result, _reach(job, options, needs)) if options else result
 

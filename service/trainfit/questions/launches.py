@@ -153,7 +153,7 @@ def _finding(complaint: Complaint, launch: Launch, prefix: str) -> Finding:
 
 
 def _placed(found: Problem, reading: LaunchReading, prefix: str) -> Problem:
-    """The same problem, with pointers into the launch that the job was read from."""
+    """The problem with pointers into the launch that the job was read from."""
     findings = [_moved(each, reading, prefix) for each in found.errors]
     return replace(found, errors=findings, detail=summary(findings) if findings else found.detail)
 

@@ -157,7 +157,7 @@ def _ranges(fact: OpenFact, cases: Sequence[Tried]) -> str:
 
 
 def _asked(request: FitCheckRequest, case: LaunchReading) -> FitCheckRequest:
-    """The same question about a case."""
+    """The question about a case."""
     options: Mapping[str, object] = {
         name: getattr(request, name)
         for name in (*FitCheckOptions.model_fields, "estimator_version")

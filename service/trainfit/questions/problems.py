@@ -165,7 +165,7 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def within(prefix: str, found: Problem) -> Problem:
-    """The same problem of a job that stands at `prefix` of the body."""
+    """The problem of a job that stands at `prefix` of the body."""
     errors = [replace(each, pointer=prefix + each.pointer) for each in found.errors]
     return replace(found, errors=errors, detail=summary(errors) if errors else found.detail)
 

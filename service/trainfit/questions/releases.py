@@ -21,7 +21,7 @@ def estimated(
 
 
 def needed(job: Job, variants: Sequence[Variant], needs: Callable[[Job], Needs]) -> Needs:
-    """The same of the part of an estimate that decides."""
+    """The part of an estimate that decides, with bounds that span the variants of a job."""
     result = needs(job)
     return spanned_needs(result, [*_each(job, variants, needs).values()]) if variants else result
 

@@ -113,8 +113,8 @@ def rank_trace(request: TraceRequest, find: Find = from_package) -> RankTrace:
 
 
 def memory_snapshot(request: TraceRequest, find: Find = from_package) -> bytes:
-    """The same as `torch.cuda.memory._dump_snapshot` writes it: a pickle of dictionaries, lists,
-    text and numbers, which pytorch.org/memory_viz draws. Errors are those of `rank_trace`.
+    """The snapshot as `torch.cuda.memory._dump_snapshot` writes it: a pickle of dictionaries,
+    lists, text and numbers, which pytorch.org/memory_viz draws. Errors are those of `rank_trace`.
     """
     rank, trace, settings, room = recorded(request, find)
     document = _snapshot(trace, settings, room)

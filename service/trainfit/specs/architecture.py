@@ -147,7 +147,7 @@ class ModelSpec(Part):
 
     @cached_property
     def hashed(self) -> int:
-        """Of every field, found once: a model is looked up with every plan that has it."""
+        """The hash of every field, found once: a model is looked up with every plan that has it."""
         return hash(tuple([getattr(self, name) for name in ModelSpec.model_fields]))
 
     @property
@@ -157,7 +157,7 @@ class ModelSpec(Part):
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """Those of every kind of layer."""
+        """The blocks of every kind of layer."""
         return tuple([block for kind in self.layer_kinds for block in kind.blocks])
 
     def with_layers(self, places: Collection[int], change: Callable[[Layer], Layer]) -> Self:

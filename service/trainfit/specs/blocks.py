@@ -244,7 +244,7 @@ class Layer(Part):
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """Those of all sublayers, in forward order."""
+        """The blocks of all sublayers, in forward order."""
         return tuple([block for sublayer in self.sublayers for block in sublayer.blocks])
 
     @cached_property
@@ -252,7 +252,7 @@ class Layer(Part):
         return any(isinstance(block, Experts) for block in self.blocks)
 
     def with_sublayers(self, **changes: bool) -> Self:
-        """The same layer with these fields of its sublayers."""
+        """This layer with these fields of its sublayers."""
         sublayers = [each.model_copy(update=changes) for each in self.sublayers]
         return self.model_copy(update={"sublayers": tuple(sublayers)})
 

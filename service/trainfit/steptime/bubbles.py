@@ -58,8 +58,8 @@ def _both(passes: Passes) -> float:
 
 
 def _idle(pipeline: Pipeline, others: Passes) -> float:
-    """Of the passes of all other ranks added up, what lies between the first forward and the last
-    backward of the slowest and that it cannot fill.
+    """The part of the passes of all other ranks, added up, that lies between the first forward and
+    the last backward of the slowest and that it cannot fill.
     """
     forward, backward, weights = others
     match pipeline.schedule:

@@ -25,7 +25,7 @@ class Carried(NamedTuple):
 
 
 def carried(plan: Plan, gpu: GpuSpeed) -> Carried:
-    """Of a plan on GPUs of this kind."""
+    """What a calibration carries over to a plan on GPUs of this kind."""
     recipe = framework_of(plan).execution(plan).fp8
     return Carried(_digest(plan.model, plan.speed), recipe, plan.layout.num_gpus > gpu.domain)
 

@@ -71,7 +71,9 @@ class Rates(NamedTuple):
 def rates(
     gpu: GpuSpeed, stack: Stack, execution: Execution, products: Sequence[MeasuredProduct] = ()
 ) -> Rates:
-    """Those of a GPU under a stack, as a plan's operations run, where products were measured."""
+    """The rates of a GPU under a stack, as a plan's operations run, where products were
+    measured.
+    """
     reach, fp8 = gpu.reach, execution.fp8
     bf16, narrow = gpu.bf16_flops * reach.bf16 * stack.products, None
     if fp8 is not None and gpu.fp8_flops is not None and reach.fp8 is not None:
@@ -164,10 +166,10 @@ def attention_seconds(attention: Attention, rates: Rates) -> float:
 
 
 def model_flops(product: Product) -> int:
-    """Of a product's forward and backward, once each."""
+    """FLOPs of a product's forward and backward, once each."""
     return 2 * product.rows * product.inputs * product.features * (1 + product.gradients)
 
 
 def attention_flops(attention: Attention) -> float:
-    """The same of attention, without what causality leaves out."""
+    """FLOPs of attention, without what causality leaves out."""
     return 6 * attention.queries * attention.heads * attention.widths * attention.span

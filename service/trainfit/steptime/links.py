@@ -112,7 +112,7 @@ class Links:
         return (size - 1) / size / reached
 
     def _all_to_all(self, group: Group, copies: int) -> float:
-        """The same of rows to other ranks: what is far goes by the rank's own NIC, once for all
+        """Seconds for rows to other ranks: what is far goes by the rank's own NIC, once for all
         copies that go to one node where these share the way.
         """
         size, stride = group

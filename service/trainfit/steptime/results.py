@@ -68,7 +68,7 @@ class StepTime(Step):
 
     @property
     def step(self) -> Step:
-        """The same without them."""
+        """The step without its seconds."""
         return Step(**{field.name: getattr(self, field.name) for field in fields(Step)})
 
 

@@ -21,8 +21,8 @@ class StateSeconds(NamedTuple):
 def state_seconds(
     local: Local, traffic: StateTraffic, shards: tuple[int, int], links: Links
 ) -> StateSeconds:
-    """Of the parameters of one rank, whose dense and expert states so many ranks share out, before
-    anything hides what is exchanged.
+    """Seconds for the states of one rank's parameters, dense and of experts, which so many ranks
+    share out, before anything hides what is exchanged.
     """
 
     def exchange(size: float) -> float:
@@ -51,7 +51,7 @@ def exposed_each(seconds: float, beside: float, stack: Stack) -> float:
 
 
 def exposed_once(seconds: float, beside: float, stack: Stack, *, overlapped: bool) -> float:
-    """The same of the step's, beside its last backward and first forward."""
+    """Seconds of a step's exchange that its last backward and its first forward do not hide."""
     if not overlapped:
         return seconds
     return max(stack.data_floor * seconds, seconds - stack.data_hidden * beside)

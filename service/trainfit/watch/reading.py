@@ -47,7 +47,7 @@ class Reading:
         return self.counters.get("num_alloc_retries", 0)
 
     def figures(self, rank: int) -> Iterator[Figure]:
-        """The same as a run is told of."""
+        """The reading as figures of a run."""
         sizes = {name: self[name] for name in COUNTERS}
         sizes |= {"device_used": self.device_used, "device_capacity": self.capacity}
         for counter, size in sizes.items():

@@ -99,8 +99,8 @@ async def admission(request: Request, review: Review) -> AdmissionReviewed:
     response_description="The object is refused where its job certainly does not fit.",
 )
 async def enforce_admission(request: Request, review: Review) -> AdmissionReviewed:
-    """The same, but an object whose job does not fit is refused. With the annotation
-    trainfit.dev/fail-on: tight, so is one whose job may not fit.
+    """Refuses an object whose job does not fit. With the annotation trainfit.dev/fail-on: tight, so
+    is one whose job may not fit.
     """
     return await _reviewed(request, review, enforce=True)
 

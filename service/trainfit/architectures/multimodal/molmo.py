@@ -72,7 +72,7 @@ def _feature_layers(adapter: Config) -> list[int]:
 
 
 def _tower(vision: Config, depth: int) -> int:
-    """Of the early configs' towers only the layers up to the last one read are kept."""
+    """Early configs keep only the layers of a tower up to the last one read."""
     width = size(vision, "hidden_size", 1152)
     layer = (
         2 * layer_norm(width)

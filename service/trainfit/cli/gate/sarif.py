@@ -177,7 +177,9 @@ def _region(note: Note) -> dict[str, int]:
 
 
 def _fingerprint(case: Case, rule: Rule, ordinal: int) -> str:
-    """The same as long as the same job, with this layout, has this result on this card."""
+    """A fingerprint that stays while the same job, with this layout, has this result on this
+    card.
+    """
     decisive = case.entry.job.get("parallelism", case.entry.job.get("launch"))
     layout = json.dumps(decisive, sort_keys=True)
     parts = json.dumps([case.path, case.entry.name, layout, case.gpu, rule.id, ordinal])

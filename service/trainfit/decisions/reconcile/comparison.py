@@ -173,7 +173,9 @@ def _verdict(figure: Figure, predicted: Interval | None, *, at_least: bool) -> V
 
 
 def residuals(found: Iterable[ComparedFigure]) -> list[float]:
-    """Of what can be compared, how far the measured is from the expected, relative to it."""
+    """How far what was measured is from what was expected, relative to it, where both can be
+    compared.
+    """
     return [off / each.measured_bytes for each in found if (off := off_bytes(each)) is not None]
 
 

@@ -56,7 +56,7 @@ class Step(NamedTuple):
     plan: Plan | None = None
 
     def on(self, rung: int) -> Step:
-        """The same on another rung, which nobody has looked at."""
+        """This step on another rung, which nobody has looked at."""
         return Step(self.sizes, self.micro_batch, Seen.TIMED, rung)
 
 
@@ -78,7 +78,7 @@ class Rivals(NamedTuple):
 def fastest(
     ground: Ground, num_gpus: int, rivals: Rivals, most: int, too_large: set[Sizes], tally: Tally
 ) -> Iterator[Option]:
-    """Of layouts on so many GPUs those that are among the fastest of all, the first of them in any
+    """Those layouts on so many GPUs that are among the fastest of all, the first of them in any
     case, and of those that tie with it such as leave more free; each on the lowest rung that fits.
     They are told as they are found, the fastest first.
     """

@@ -100,8 +100,8 @@ class Option(NamedTuple):
 
 
 def pareto(options: Iterable[Option]) -> list[Option]:
-    """Those than which no other is as fast, on as few GPUs, with as much headroom, and better in
-    one of these; the fewest GPUs first, and the fastest of them.
+    """The options than which no other is as fast, on as few GPUs, with as much headroom, and better
+    in one of these; the fewest GPUs first, and the fastest of them.
     """
     front: list[Option] = []
     for each in sorted(options, key=lambda each: (each.num_gpus, each.pace, -each.headroom_bytes)):

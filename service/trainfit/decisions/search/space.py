@@ -172,7 +172,7 @@ def worlds(job: Job, max_gpus: int, *, finely: bool) -> Sequence[int]:
 
 
 def divisors(number: int) -> list[int]:
-    """Those of a number, ascending."""
+    """The divisors of a number, ascending."""
     small = [each for each in range(1, int(number**0.5) + 1) if number % each == 0]
     return small + [number // each for each in reversed(small) if each * each != number]
 

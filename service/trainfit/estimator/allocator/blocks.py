@@ -211,7 +211,7 @@ class Pool:
         return block
 
     def take_expandable(self, size: int) -> Block | None:
-        """The same where segments expand."""
+        """Takes a block where segments expand."""
         at = self._place_expandable(size)
         if at == len(self._keys):
             return None

@@ -132,7 +132,7 @@ class CachingAllocator:
 
     @property
     def waiting_addresses(self) -> frozenset[int]:
-        """Of the blocks that the program has freed and other streams still use."""
+        """Addresses of the blocks that the program has freed and other streams still use."""
         return frozenset(block.address for block in self._uses.waiting)
 
     def reset_peaks(self) -> None:

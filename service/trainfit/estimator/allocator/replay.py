@@ -1,4 +1,4 @@
-"""The same requests asked again: under other settings, on another card, and step after step."""
+"""Requests asked again: under other settings, on another card, and step after step."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -49,7 +49,7 @@ def layer_weights(layer: Layer, hidden: int) -> Iterator[Weight]:
 
 
 def sublayer_weights(sublayer: Sublayer, hidden: int) -> Iterator[Weight]:
-    """The same of one sublayer, as if it were trained."""
+    """The weights of one sublayer, as if it were trained."""
     for each in sublayer.norms:
         yield norm.weights(each, "norm")
     for block in sublayer.blocks:

@@ -26,7 +26,7 @@ class Exchange(NamedTuple):
 
 
 def on_stream(tensor: Tensor) -> Tensor:
-    """The same, as it is made on that stream."""
+    """A tensor like this, as it is made on that stream."""
     shape, width, dropped_by = tensor.shape, tensor.width, tensor.dropped_by
     return Tensor(tensor.name, shape, width, dropped_by, stream=STREAM)
 

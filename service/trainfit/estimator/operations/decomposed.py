@@ -30,7 +30,7 @@ class Copies(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Those of a sum `above` it, and of the first of its parts."""
+    """The gradients of a sum `above` it, and of the first of its parts."""
 
     above: Tensors
     of_base: Tensors

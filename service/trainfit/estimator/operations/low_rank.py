@@ -22,7 +22,7 @@ CALLED = {
 
 
 def adapter_parameters(table: Table) -> tuple[int, ...]:
-    """Those of each matrix of the adapters of a stretch on one rank."""
+    """The parameters of each matrix of the adapters of a stretch on one rank."""
     flat = [sums for group in table for sums in group]
     return tuple([sums.outputs * sums.inputs for sums in flat if sums.kind is Kind.ADAPTER])
 

@@ -120,7 +120,7 @@ class Nanotron(Program):
         return () if self._adds_in_place else (self.tensor("weight gradient", *shape),)
 
     def added(self, *shape: int) -> Tensors:
-        """The same where it is added to the one of earlier micro-batches at once."""
+        """A gradient that is added to the one of earlier micro-batches at once."""
         return (self.tensor("weight gradient", *shape),) if self._adds_in_place else ()
 
     @property

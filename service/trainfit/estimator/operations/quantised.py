@@ -31,7 +31,7 @@ class Quantised(Adapted):
 
     @property
     def _copies(self) -> int:
-        """Those of what both products read."""
+        """The copies of what both products read."""
         step = self.run.step
         if step.narrow_recipe is None or step.states.narrow is None:
             return 0
@@ -57,7 +57,7 @@ class Quantised(Adapted):
         return (self._quantised[x],)
 
     def stashes(self, x: Tensor, rows: int) -> None:
-        """Of rows `x` so many are kept, which are copied to a stash."""
+        """Keeps so many of the rows `x`, which are copied to a stash."""
         shape = (rows, *x.shape[1:])
         self._stashed[x] = Tensor(f"stash of {x.name}", shape, x.width, x.dropped_by)
 

@@ -31,7 +31,7 @@ class TransformerEngine(CoreAttention):
         self._accumulates_apart = not run.framework.gradient_accumulation_fusion
 
     def wide(self) -> Self:
-        """The same where linears and attention read what is as wide as activations are."""
+        """The program where linears and attention read what is as wide as activations are."""
         sizes = replace(self.sizes, linear_input_bytes=Fraction(self.sizes.bytes))
         step = replace(self.run.step, narrow_recipe=None, attention=None)
         return type(self)(sizes, self.run._replace(step=step))
@@ -164,7 +164,7 @@ class TransformerEngine(CoreAttention):
         return Product(rows, inputs, features, experts, 1 + (not self.is_frozen), narrow)
 
     def _beside_stash(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Those of the tensors of which a stash is kept in their place."""
+        """The tensors among these in whose place a stash is kept."""
         return tuple([each for each in tensors if each in self._stashed])
 
     def weight_gradient(self, *shape: int) -> tuple[Tensor, ...]:

@@ -34,7 +34,7 @@ def forward(groups: Iterable[Group]) -> list[Moment]:
 
 
 def operations(groups: Iterable[Group]) -> list[Operation]:
-    """Those of each moment of `forward`."""
+    """The operations of each moment of `forward`."""
     every = [each for group in groups for each in group]
     return [each for each in every for _ in range(len(each.forward.course) + 1)]
 

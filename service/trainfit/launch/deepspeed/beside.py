@@ -28,7 +28,7 @@ class Beside(NamedTuple):
 
 @cache
 def configs_of(tool: str) -> Beside:
-    """Those that come with this tool."""
+    """The configs that come with this tool."""
     row = json.loads((files(__package__) / "configs.json").read_text("utf-8"))[tool]
     return Beside(row["source"], row["configs"], row["older"])
 

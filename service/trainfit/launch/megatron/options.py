@@ -194,7 +194,7 @@ def _alike(spelling: str) -> list[str]:
 
 @cache
 def _defaults(release: int | None) -> Mapping[str, Any]:
-    """Those of a release; without one, of the latest that has the option."""
+    """The defaults of a release; without one, of the latest that has the option."""
     return {
         option.dest: option.default
         for option in sorted(_every_option(), key=lambda option: option.until)

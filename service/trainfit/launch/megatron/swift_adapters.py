@@ -55,7 +55,7 @@ def put_adapters(given: Mapping[str, Setting], draft: Draft, tuner: Setting, who
 
 
 def _parameters_more(draft: Draft) -> int:
-    """Of each of L / p layers (1 - 1/t) 4 r h beside attention and a network, and (E / e - 1)
+    """Each of L / p layers has (1 - 1/t) 4 r h more beside attention and a network, and (E / e - 1)
     r (2 h + 3 f') beside experts.
     """
     config, r = text_config_of(draft), draft.get(f"{PEFT}/r")

@@ -64,7 +64,7 @@ def preset(experiment: Experiment, version: str | None, draft: Draft) -> Preset:
 
 
 def _with_keys(releases: Sequence[Release], experiment: Experiment) -> Sequence[Release]:
-    """Of these releases, those whose torchtitan has most of the keys of an experiment for it."""
+    """Those of these releases whose torchtitan has most of the keys of an experiment for it."""
     if experiment.framework.value != TORCHTITAN:
         return releases
     said = experiment.overrides.keys()
@@ -82,7 +82,7 @@ def _same(one: Preset, other: Preset, framework: str) -> bool:
 def _settings(
     framework: str, module: Setting, model: Setting, release: Release
 ) -> dict[str, Setting] | None:
-    """Of a key that both have, the trainer's counts (parse_trainer_module)."""
+    """The trainer's value counts for a key that both have (parse_trainer_module)."""
     found: dict[str, Setting] = {}
     for kind, named in ((MODELS, model), (MODULES, module)):
         name = _file_name(str(named.value))

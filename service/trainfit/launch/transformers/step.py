@@ -96,7 +96,7 @@ def _total(run: Run) -> Setting | None:
 
 
 def _put_total(run: Run, size: int | None, steps: Setting | None, num_gpus: int | None) -> None:
-    """Of train_batch_size, micro-batch and accumulation any two give the third."""
+    """Any two of train_batch_size, micro-batch and accumulation give the third."""
     setting = _total(run)
     total = None if setting is None else as_int(setting.value)
     if setting is None or num_gpus is None:

@@ -16,7 +16,9 @@ ROUTED = "experts"
 
 
 def weight_gradients(step: Modules, block: Experts, h: int) -> tuple[Tensors, Tensors]:
-    """Those of matrices into experts [E / e, f_e, h], and out of them, where they are trained."""
+    """Gradients of the matrices into experts [E / e, f_e, h], and out of them, where they are
+    trained.
+    """
     if not step.sizes.trains("experts"):
         return (), ()
     (f,) = step.named(f_e=block.ffn)

@@ -54,7 +54,7 @@ def mixture_of_experts(step: TransformerEngine, x: Tensor, block: Experts) -> No
 
 
 def with_least_ep(run: MegatronRun) -> MegatronRun:
-    """The same with the smallest ep whose programs leave the same behind. An all-to-all moves as
+    """The run with the smallest ep whose programs leave the same behind. An all-to-all moves as
     many rows whatever ep is, but sorts none where a rank has a single expert.
     """
     fused = run.routing.dispatcher == "alltoall" and run.framework.gradient_accumulation_fusion

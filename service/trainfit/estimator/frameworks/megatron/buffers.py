@@ -169,7 +169,7 @@ def deferred(sizes: Legend, run: MegatronRun, m: int) -> tuple[int, ...]:
 
 
 def head_copies(sizes: Legend, run: MegatronRun) -> int:
-    """Those in fp8 of the output layer's weight [V / t, h]."""
+    """Bytes of the copies in fp8 of the output layer's weight [V / t, h]."""
     return ceil(run.step.head_weight * (sizes.V // sizes.t) * sizes.h)
 
 

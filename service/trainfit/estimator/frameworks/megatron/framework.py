@@ -60,7 +60,7 @@ def execution(plan: MegatronPlan) -> Execution:
 
 
 def shared_ledger(plan: MegatronPlan, memo: Memo) -> MegatronLedger:
-    """Of the smallest ep that leaves the same behind."""
+    """The ledger of the smallest ep that leaves the same behind."""
     return memo(MegatronLedger, with_least_ep(run_of(plan)))
 
 
@@ -83,7 +83,7 @@ def state_traffic(plan: MegatronPlan) -> StateTraffic:
 
 
 def programs(plan: MegatronPlan) -> Mapping[str, ModuleType]:  # noqa: ARG001
-    """Those under TransformerEngine."""
+    """The programs under TransformerEngine."""
     return MegatronLedger.tables
 
 
@@ -107,7 +107,7 @@ def traces(plan: MegatronPlan, memo: Memo) -> Sequence[Alike]:
 
 
 def trained_parameters(plan: MegatronPlan, table: ParameterTable, memo: Memo) -> int | None:  # noqa: ARG001
-    """Those of the adapters, if there are any."""
+    """The parameters of the adapters, if there are any."""
     adapters = adapters_of(run_of(plan), memo)
     return sum([adapters[kind].whole for kind in plan.model.pattern]) if adapters else None
 

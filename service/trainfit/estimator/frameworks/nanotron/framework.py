@@ -60,7 +60,7 @@ def state_traffic(plan: NanotronPlan) -> StateTraffic:
 
 
 def programs(plan: NanotronPlan) -> Mapping[str, ModuleType]:  # noqa: ARG001
-    """Those of its Llama."""
+    """The programs of its Llama."""
     return NanotronLedger.tables
 
 
@@ -86,7 +86,7 @@ def stray_permille(plan: NanotronPlan) -> int:  # noqa: ARG001
 
 
 def expert_groups(plan: NanotronPlan) -> list[int]:  # noqa: ARG001
-    """Of its models Llama is known, which has no experts."""
+    """None: Llama, the model of nanotron that is known, has no experts."""
     return []
 
 

@@ -24,7 +24,7 @@ def kept_outputs(groups: tuple[Group, ...], *, compiled: bool) -> int:
 
 
 def kept_tensors(groups: tuple[Group, ...], *, compiled: bool) -> list[Tensor]:
-    """The same as tensors, where programs tell which they are."""
+    """What is kept as tensors, where programs tell which they are."""
     kept = [
         product.output
         for product in _kept_products(groups, compiled=compiled)

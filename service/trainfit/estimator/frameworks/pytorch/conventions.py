@@ -49,7 +49,7 @@ TRANSFORMERS = Conventions(
 
 
 def conventions_of(plan: PytorchPlan) -> Conventions:
-    """Those of the framework that runs a plan."""
+    """The conventions of the framework that runs a plan."""
     match plan.framework:
         case Torchtitan():
             return TORCHTITAN

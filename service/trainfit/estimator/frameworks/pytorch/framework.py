@@ -89,7 +89,7 @@ def state_traffic(plan: PytorchPlan) -> StateTraffic:
 
 
 def programs(plan: PytorchPlan) -> Mapping[str, ModuleType]:
-    """Those of the model's modules, with the framework's own experts."""
+    """The programs of the model's modules, with the framework's own experts."""
     return tables_of(plan)
 
 

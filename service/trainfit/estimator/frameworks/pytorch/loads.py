@@ -129,8 +129,8 @@ class Loads(NamedTuple):
         return self._least([number for number, each in found if each == wanted])
 
     def _least(self, numbers: list[int]) -> Load:
-        """Of actions that run the same, by their numbers, that of the least counts that are not
-        exceeded.
+        """The load of actions that run the same, by their numbers: the least of the counts that
+        none exceeds.
         """
         counts = [0] * (WIDTH * len(self.left))
         points: dict[Counts, int] = {}

@@ -132,8 +132,8 @@ def _for_inputs(operation: Operation, *, recomputed: bool) -> Sums:
 
 
 def _weights(operations: list[Operation]) -> tuple[tuple[Weight, ...], tuple[Weight, ...]]:
-    """Those of products and those of norms. What a norm makes is read by the products up to the
-    next one that have no input of their own: the last of them lets go of it.
+    """The weights of products and those of norms. What a norm makes is read by the products up to
+    the next one that have no input of their own: the last of them lets go of it.
     """
     products: list[Weight] = []
     norms: list[Weight] = []

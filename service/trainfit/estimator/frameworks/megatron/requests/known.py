@@ -1,4 +1,4 @@
-"""Of which plans the order of requests is known."""
+"""Whether the order of a plan's requests is known."""
 
 from trainfit.estimator.schedule import cycle, warm_up
 from trainfit.resolve.megatron.plan import MegatronPlan

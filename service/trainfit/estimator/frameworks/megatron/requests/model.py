@@ -81,7 +81,7 @@ class Model:
         return not (buffer.narrow and self._plan.step.narrow_recipe == "mxfp8")
 
     def _bytes(self, buffer: Buffer) -> int:
-        """Those of its weights, whose scales stay where they are."""
+        """Bytes of its weights, whose scales stay where they are."""
         if not buffer.narrow:
             return self._states.weights * buffer.numel
         return buffer.numel // (2 if self._plan.step.narrow_recipe == "nvfp4" else 1)
@@ -114,7 +114,7 @@ class Model:
 
     @property
     def parameters(self) -> list[Parameter]:
-        """Those of all chunks, whole."""
+        """The parameters of all chunks, whole."""
         return [each for chunk in self._chunks for each in chunk.parameters]
 
     def _pieces(self, share: int) -> Iterator[Parameter]:

@@ -48,7 +48,7 @@ class Parameters:
         self.depth = cache(self._depth)
 
     def of(self, content: Content) -> list[Parameter]:
-        """Those of a chunk, in the order of its modules."""
+        """The parameters of a chunk, in the order of its modules."""
         return [each for each in self._chunk(content) if each.numel]
 
     def _chunk(self, content: Content) -> Iterator[Parameter]:
@@ -90,8 +90,8 @@ class Parameters:
         return tuple(found)
 
     def _block(self, block: Block) -> Iterator[Parameter]:
-        """Those of a block, what is projected with at once first. Of feed-forward networks the
-        first matrices come before the second ones.
+        """The parameters of a block, what is projected with at once first. Of feed-forward networks
+        the first matrices come before the second ones.
         """
         weights = list(block_weights(block, self._divided.model.hidden_size))
         packed = [each for each in weights if each.packed]

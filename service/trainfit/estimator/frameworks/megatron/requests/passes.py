@@ -88,7 +88,7 @@ class Stretches:
         """
 
     def shapes(self, stretch: Stretch) -> frozenset[Shape]:
-        """Those of which its backward leaves dummies."""
+        """The shapes of which its backward leaves dummies."""
         if not self.run.framework.gradient_accumulation_fusion:
             return frozenset()
         return frozenset([step.shape for step in stretch.backward if step.shape is not None])

@@ -122,7 +122,7 @@ class Traces:
         return Chunk(parameters, buffers)
 
     def _adapters(self, content: Content) -> Iterator[Parameter]:
-        """Those of the layers of a chunk."""
+        """The adapters of the layers of a chunk."""
         if self._plan.step.adapters is not None:
             of_kinds = self._ledger.adapters()
             for kind in content.kinds:
@@ -158,7 +158,7 @@ class RankTraces:
         return self._with(self._steps, share)
 
     def uneven(self, share: int, course: int) -> Trace:
-        """The same, with as many rows as happen to be routed to its experts."""
+        """The trace with as many rows as happen to be routed to its experts."""
         return self._with(self._traces.steps(self._number, course), share)
 
     def _with(self, steps: Steps, share: int) -> Trace:

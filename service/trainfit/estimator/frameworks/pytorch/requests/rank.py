@@ -172,7 +172,7 @@ class _Rank(RecordedRank):
             self._engine.prefetch(place - 1, self._runs[place - 1].parameters)
 
     def _passes(self, placed: PlacedGroups) -> Passes:
-        """Those of a stretch in this micro-batch."""
+        """The passes of a stretch in this micro-batch."""
         return self._courses.of(placed, passing=self._engine.takes_each)
 
     def _stays(self, place: int) -> bool:
