@@ -13,7 +13,7 @@ from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect
 from trainfit.launch.models import experts_of, text_config_of
 from trainfit.launch.settings import Setting
-from trainfit.launch.values import names
+from trainfit.launch.values import names, scalar
 from trainfit.resolve.megatron.adapters import LINEARS
 
 PEFT = "/training/peft"
@@ -34,7 +34,9 @@ def put_adapters(given: Mapping[str, Setting], draft: Draft, tuner: Setting, who
     draft.put(f"{PEFT}/method", "lora", tuner)
     for name, field in FIELDS.items():
         if name in given:
-            draft.put(f"{PEFT}/{field}", _number(given[name].value), given[name])
+            value = given[name].value
+            number = scalar(value) if isinstance(value, str) else value
+            draft.put(f"{PEFT}/{field}", number, given[name])
         else:
             draft.default(f"{PEFT}/{field}", DEFAULTS[name], whose)
     targets = given.get(TARGETS)
@@ -67,13 +69,3 @@ def _parameters_more(draft: Draft) -> int:
     width = config.get("moe_intermediate_size") or config.get("intermediate_size") or 0
     experts = max(0, experts_of(draft) // ep - 1) * r * (2 * hidden + 3 * width)
     return -(-layers // pp) * (whole + experts)
-
-
-def _number(value: Any) -> Any:
-    """A number in a word of a command line as it is meant."""
-    if isinstance(value, str):
-        try:
-            return float(value) if "." in value or "e" in value else int(value)
-        except ValueError:
-            return value
-    return value

@@ -253,7 +253,7 @@ def _checks(reading: Reading, draft: Draft) -> None:
     setting = reading.get(UNCHECKED)
     if setting is None or reading.value(UNCHECKED, True, flag):
         return
-    config = (draft.get("/model/hf_config") or {}) | {}
+    config = draft.get("/model/hf_config") or {}
     rows = max(config.get("vocab_size", 0), 2 * config.get("intermediate_size", 0))
     number = COMPARED * rows * config.get("hidden_size", 0) // (draft.get("/parallelism/tp") or 1)
     why = "ranks compare one parameter after another with those of the first"
