@@ -4,9 +4,7 @@ Symbols: estimator.legend; r the rank of an adapter. A product keeps its input f
 its weight: where nothing of it is trained, it keeps nothing. Under autocast it keeps a copy of its
 weight in the narrow type, and of an input that is wider. Sources: torch/csrc/autograd
 (derivatives.yaml: mm, addmm, mul, sigmoid, softplus), aten/src/ATen/autocast_mode.cpp,
-peft/tuners/lora (layer.py, bnb.py), torchao/float8/float8_linear.py; transformers'
-activations.py, liger_kernel/ops/swiglu.py, torch/_functorch/partitioners.py
-(is_materialized_backwards).
+peft/tuners/lora (layer.py, bnb.py), torchao/float8/float8_linear.py.
 """
 
 from dataclasses import dataclass, field
@@ -14,28 +12,17 @@ from dataclasses import dataclass, field
 from trainfit.estimator.demands import Demand, Exchange, Product
 from trainfit.estimator.ledger import Kind, Tensors
 from trainfit.estimator.legend import HEADS, PytorchLegend
+from trainfit.estimator.operations.activations import Activations
 from trainfit.estimator.operations.decomposed import (
     Gradients,
     decompose,
     gradient_of_base,
 )
 from trainfit.estimator.operations.widths import BYTE, FP32
-from trainfit.estimator.program import Program, highest
+from trainfit.estimator.program import highest
 from trainfit.estimator.run import PytorchWay
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.pytorch.plan import Adapters
-
-BESIDE_INPUT = {
-    "gelu_new": 3,
-    "gelu_fast": 5,
-    "quick_gelu": 1,
-    "relu2": 0,
-    "xielu": 4,
-    "clamped_swiglu": 3,
-}
-"""Tensors that a written-out activation keeps besides its input and its output: half of the input,
-tanh and 1 + tanh of gelu_new; the sigmoid of quick_gelu; relu2's relu stands in for its input; the
-clamped gate, its sigmoid and their product of gpt-oss's experts."""
 
 
 @dataclass(slots=True)
@@ -54,15 +41,11 @@ class Parts:
     demands: list[Demand] = field(default_factory=list)
 
 
-class Modules(Program):
+class Modules(Activations):
     """Runs programs as modules of PyTorch do, of which some are trained and some are not."""
 
-    sizes: PytorchLegend
-
     def __init__(self, sizes: PytorchLegend, way: PytorchWay) -> None:
-        super().__init__(sizes)
-        self.sizes = sizes
-        self.way = way
+        super().__init__(sizes, way)
         self.by = way.implementation
         self.cached = 0
         """Bytes that the forward of the whole model holds beside what is saved."""
@@ -312,43 +295,6 @@ class Modules(Program):
         parts.leaves.append(self.tensor(name, rank, features, width=stored))
         return int(copied)
 
-    def activation(
-        self, x: Tensor, times: Tensor | None = None, *, name: str = "activation", kind: str = ""
-    ) -> Tensor:
-        """act(x), or act(x) * times, of a `kind` that the model says unless it is given. A function
-        that is one kernel keeps its input; those that transformers writes out keep more. A fused
-        product of activation and gate keeps its two inputs, and the product behind keeps its
-        output: torch.compile makes nothing again that a product in backward has to read from
-        memory.
-        """
-        kind = kind or self.way.traits.activation
-        y = self.tensor("activation output", *x.shape, width=x.width)
-        beside = 0 if self.sizes.fused else BESIDE_INPUT.get(kind, 0)
-        saves: Tensors = (x,)
-        if kind == "relu" and times is None and not self.sizes.fused:
-            saves = ()
-        if beside:
-            name_of = "what its steps make"
-            saves += (self.several(name_of, beside, *x.shape, width=x.width),)
-        if times is not None:
-            saves += (times,)
-            if not self.sizes.fused:
-                saves += (self.tensor("activated", *x.shape, width=x.width),)
-        made = 2 + (times is not None) + (beside > 0)
-        borrows = () if self.sizes.fused else (y,)
-        if x.width > self.sizes.bytes:
-            name_of = "gradients of output and inputs"
-            gradients: Tensors = (self.several(name_of, made, *x.shape, width=x.width),)
-        else:
-            gradients = (
-                self.passed_back(y, "output gradient"),
-                self.passed_back(x, "input gradient"),
-                *[self.passed_back(each, "input gradient") for each in (times,) if each],
-                *[self.gradient(x)] * (beside > 0),
-            )
-        self.operation(name, saves=saves, borrows=borrows, backward=gradients, reads=(x,), output=y)
-        return y
-
     def scaled_by_sinks(self, out: Tensor, heads: int) -> Tensor:
         """Attention's output [n, a d_v / t] by what sinks leave of each head's, where the kernel
         takes none.
@@ -360,37 +306,6 @@ class Modules(Program):
         backward = (self.gradient(out), self.gradient(scaled))
         self.operation("sink_scale", saves=(out, scale), borrows=(scaled,), backward=backward)
         return self.tensor("scaled output, tokens before heads", *out.shape)
-
-    @property
-    def activates_apart(self) -> bool:
-        """Whether an activation is a kernel of its own, which runs before the other factor is made
-        and keeps no more than its input.
-        """
-        return not (self.sizes.fused or self.way.traits.activation in BESIDE_INPUT)
-
-    def activated(self, x: Tensor) -> Tensor:
-        """act(x), kept for the gradient of what it is multiplied with."""
-        y = self.tensor("activated", *x.shape, width=x.width)
-        gradients = self.passed_back(y, "output gradient"), self.passed_back(x, "input gradient")
-        self.operation("activation", saves=(x, y), backward=gradients)
-        return y
-
-    def gated(self, x: Tensor, times: Tensor) -> Tensor:
-        """x * times, of which both are kept."""
-        y = self.tensor("activation output", *x.shape, width=x.width)
-        gradients = [
-            self.passed_back(y, "output gradient"),
-            *[self.passed_back(each, "input gradient") for each in (x, times)],
-        ]
-        self.operation(
-            "gating",
-            saves=(times,),
-            borrows=(y,),
-            backward=tuple(gradients),
-            reads=(x,),
-            output=y,
-        )
-        return y
 
     def gate(self, x: Tensor, features: int, module: str) -> Tensor:
         """x [n, a d_v / t] times a gate for each head or feature, which `module` projects: both
