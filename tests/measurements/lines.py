@@ -131,6 +131,38 @@ LINES = [
         {MOST_ACTIVE: 12.375 * GIB, PEAK: 12.25 * GIB, MOST_RESERVED: 14.5 * GIB},
         step=5,
     ),
+    Line(
+        "torchtune",
+        "Step 100 | peak_memory_active:19.302629376 peak_memory_alloc:19.302629376 "
+        "peak_memory_reserved:21.789409280",
+        {MOST_ACTIVE: 19302629376, PEAK: 19302629376, MOST_RESERVED: 21789409280},
+        step=100,
+    ),
+    Line(
+        "torchtune",
+        "{'peak_memory_active': 13.953493504, 'peak_memory_alloc': 13.953493504, "
+        "'peak_memory_reserved': 13.96703232}",
+        {MOST_ACTIVE: 13953493504, PEAK: 13953493504, MOST_RESERVED: 13967032320},
+    ),
+    Line(
+        "torchtune",
+        "Step 1 | loss:1.5729001760482788 lr:2e-05 gpu_resources:40627453440 ",
+        {CURRENT: 40627453440},
+        step=1,
+    ),
+    Line(
+        "torchtune",
+        "Step 3 | loss:1.2 lr:2e-05 gpu_mem_alloc:40.62745344 gpu_mem_reserved:43.102765056 ",
+        {CURRENT: 40627453440, RESERVED: 43102765056},
+        step=3,
+    ),
+    Line("torchtune", "\tGPU peak memory reserved: 15.12 GB", {MOST_RESERVED: 15.12 * GB}),
+    Line(
+        "torchtune",
+        "Memory Stats after model init:, GPU peak memory allocation: 13.953493504GB, GPU peak "
+        "memory reserved: 13.96703232GB, GPU peak memory active: 13.953493504GB",
+        {PEAK: 13953493504, MOST_RESERVED: 13967032320, MOST_ACTIVE: 13953493504},
+    ),
     Line("torchtune", "\tGPU peak memory active: 14.96 GiB", {MOST_ACTIVE: 14.96 * GIB}),
     Line("torchtune", "\tGPU peak memory allocation: 14.95 GiB", {PEAK: 14.95 * GIB}),
     Line("torchtune", "\tGPU peak memory reserved: 15.12 GiB", {MOST_RESERVED: 15.12 * GIB}),

@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from tests.measurements.lines import CURRENT, GB, GIB, LINES, MIB, MOST_RESERVED, PEAK, Line
 from tests.measurements.reported import ERRORS, LOGS, Log
 from trainfit.measurements.documents import TIMELINE
+from trainfit.measurements.formats.pytorch import WHOLE_ERROR
 from trainfit.measurements.formats.trainer_metrics import NAME
 from trainfit.measurements.measurement import Measurements
 from trainfit.measurements.read import (
     COMPILED,
     MOST_FIGURES,
-    MOST_WRAPPED,
     read_measurements,
 )
+from trainfit.measurements.wrapping import LABEL, MOST_WRAPPED
 from trainfit.specs.artifacts import Artifact, LogFormat
 
 
@@ -76,6 +77,25 @@ def test_an_error_that_a_terminal_has_wrapped_is_put_together(log: Log, label: s
     assert [(e.counter, e.bytes, e.rank) for e in found] == [
         (e.counter, e.bytes, e.rank) for e in whole
     ]
+
+
+@pytest.mark.parametrize("width", [40, 79, 80, 120])
+@pytest.mark.parametrize("log", ERRORS, ids=lambda log: log.source)
+def test_errors_that_ranks_glued_together_are_put_together_from_what_a_width_has_cut(
+    log: Log, width: int
+) -> None:
+    found = WHOLE_ERROR.search(log.text)
+    assert found is not None
+    error = log.text[: found.end()].splitlines()[-1]
+    sizes = [each.bytes for each in read(error).measurements]
+    glued = "".join(f"[rank{rank}]: {LABEL.sub('', error)}" for rank in (3, 11))
+    cut = [glued[at : at + width] for at in range(0, len(glued), width)]
+    for lines in (cut, [each.strip() for each in cut]):
+        both = read("\n".join([*lines, "another line of 3 GiB"]))
+        assert [(each.bytes, each.rank) for each in both.measurements] == [
+            (size, rank) for rank in (3, 11) for size in sizes
+        ]
+        assert [each.text for each in both.unread] == ["another line of 3 GiB"]
 
 
 GOLDEN = {
@@ -250,14 +270,14 @@ def test_of_logs_that_were_interleaved_no_figure_comes_that_is_not_there(
 
 
 def assert_is_written(text: str) -> None:
-    """Every figure is a number of its line, an error's of those that it was wrapped into; what
-    axolotl prints beyond another is the sum of both.
+    """Every figure is a number of its line, an error's of those that it was wrapped into, where a
+    number may be cut too; what axolotl prints beyond another is the sum of both.
     """
     written = text.splitlines()
     for each in read(text).measurements:
         first = each.source.line - 1
-        taken = MOST_WRAPPED if each.format == "out of memory" else 1
-        numbers = [float(n) for n in NUMBER.findall(" ".join(written[first : first + taken]))]
+        lines = written[first : first + (MOST_WRAPPED if each.format == "out of memory" else 1)]
+        numbers = [float(n) for gap in (" ", "") for n in NUMBER.findall(gap.join(lines))]
         if each.format == "axolotl":
             starts = range(len(numbers))
             numbers = [sum for at in starts for sum in accumulate(numbers[at : at + 3])]

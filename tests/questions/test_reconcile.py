@@ -57,6 +57,9 @@ def line(rank: int, step: int, **mib: float) -> str:
     return f"[Rank {rank}] (after {step} iterations) memory (MB) | {figures}"
 
 
+WITHIN = "it was read within a step, or before the optimizer's states were made"
+
+
 def log_of(estimate: Estimate, step: int = 3) -> str:
     """What a run would print that takes what is expected."""
     ranks = estimate.parallelism.num_gpus // len(estimate.stages)
@@ -269,6 +272,24 @@ def test_tensors_that_every_step_keeps_are_found() -> None:
     (growth,) = [each for each in beside(LLAMA, text).findings if each.id == "growth"]
     assert growth.bytes == 5 * 500 * MIB
     assert growth.rank == 0
+
+
+def test_what_is_allocated_within_a_step_is_not_what_is_allocated_between_two() -> None:
+    """As DeepSpeed's see_memory_usage tells it, and torchtune before its 0.1."""
+    used = {"before forward": 20, "after forward": 40, "after backward": 60, "before step": 61}
+    deepspeed = "\n".join(
+        f"[INFO] [utils.py:782:see_memory_usage] {moment}\n[INFO] MA {size} GB  Max_MA {size} GB"
+        for moment, size in used.items()
+    )
+    found = beside(TITAN, deepspeed)
+    (resident,) = [each for each in found.comparisons if each.quantity == "resident"]
+    assert resident.measured_bytes == 20 * 1024 * MIB
+    assert "growth" not in {each.id for each in found.findings}
+    torchtune = "\n".join(f"Step {step} | loss:1.2 gpu_resources:{step}0" for step in range(9))
+    found = beside(TITAN, torchtune)
+    (resident,) = found.comparisons
+    assert (resident.verdict, resident.why) == ("not_comparable", WITHIN)
+    assert found.findings == []
 
 
 def test_ranks_of_a_stage_that_do_not_peak_alike_are_found() -> None:

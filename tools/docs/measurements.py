@@ -8,6 +8,7 @@ from tools.docs.markdown import code, table
 from trainfit.api.examples import RECONCILE_EXAMPLES
 from trainfit.decisions.quantities import gib, gib_range, plain
 from trainfit.measurements.documents import TIMELINE
+from trainfit.measurements.formats.trainers import unit_of_torchtune
 from trainfit.measurements.line_format import DECIMAL, GB, GIB, MIB, Bytes, Figure, Pace
 from trainfit.measurements.read import COMPILED
 from trainfit.questions.reconcile import reconciled
@@ -49,6 +50,8 @@ def _told(figure: Figure) -> tuple[str, str, str]:
 def _unit(figure: Bytes) -> str:
     if isinstance(figure.unit, int):
         return UNITS[figure.unit]
+    if figure.unit is unit_of_torchtune:
+        return "GiB, before its 0.3 10^9 bytes"
     return "bytes, in thousands" if figure.unit is DECIMAL else "as it says"
 
 

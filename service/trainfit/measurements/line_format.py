@@ -5,7 +5,7 @@ highest, and whose rank it is.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 from trainfit.specs.artifacts import Counter, Event, LogFormat, PeakWindow
@@ -23,6 +23,8 @@ DECIMAL: Mapping[str, int] = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10
 MOST_BYTES = 2**50
 """No card has as much: where the driver does not answer, PyTorch prints 2^64 less one."""
 
+LONGEST_LINE = 20_000
+"""Characters of a line that is read."""
 NUMBER = r"(\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)"
 
 
@@ -33,21 +35,30 @@ def _said(units: Mapping[str, int]) -> str:
 
 
 class Bytes(NamedTuple):
-    """A figure behind `words`. Of several in `unit` the text behind the number names one; `digits`
-    are those that count where a program rounds to so many. `above` are counters: the figure is what
-    there was beyond the first of them that stands before it.
+    """A figure behind `words`. Of several in `unit` the text behind the number names one, or the
+    number itself tells it; `digits` are those that count where a program rounds to so many. `above`
+    are counters: the figure is what there was beyond the first of them that stands before it.
     """
 
     words: str
     counter: Counter
-    unit: int | Mapping[str, int]
+    unit: int | Mapping[str, int] | Callable[[str], int]
     window: PeakWindow | None = None
     digits: int | None = None
     above: tuple[Counter, ...] = ()
 
     @property
     def pattern(self) -> str:
-        return self.words + NUMBER + ("" if isinstance(self.unit, int) else _said(self.unit))
+        return self.words + NUMBER + (_said(self.unit) if isinstance(self.unit, Mapping) else "")
+
+    def unit_of(self, match: re.Match[str]) -> int:
+        match self.unit:
+            case int():
+                return self.unit
+            case Mapping():
+                return self.unit[match[2]]
+            case told:
+                return told(match[1])
 
 
 class Pace(NamedTuple):

@@ -5,15 +5,15 @@ its marker to the next one. Nothing is taken from a line that no format knows.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 from trainfit.measurements.documents import read_document
 from trainfit.measurements.formats import device, megatron, pytorch, trainer_metrics, trainers
-from trainfit.measurements.formats.pytorch import OUT_OF_MEMORY, WHOLE_ERROR
 from trainfit.measurements.formats.trainer_metrics import Metric, metrics_of, peak_of
 from trainfit.measurements.line_format import (
+    LONGEST_LINE,
     MOST_BYTES,
     Bytes,
     Compiled,
@@ -30,6 +30,7 @@ from trainfit.measurements.measurement import (
     Speed,
     Unread,
 )
+from trainfit.measurements.wrapping import LABEL, unwrapped
 from trainfit.specs.artifacts import Artifact, LogFormat, Place
 
 Formats = tuple[Compiled, ...]
@@ -37,7 +38,6 @@ COMPILED: Formats = tuple(
     compiled(each)
     for each in (*megatron.FORMATS, *trainers.FORMATS, *pytorch.FORMATS, *device.FORMATS)
 )
-LONGEST_LINE = 20_000
 LONGEST_TEXT = 200
 LONGEST_MOMENT = 80
 MOST_UNREAD = 200
@@ -45,22 +45,18 @@ MOST_FIGURES = 20_000
 
 SPEAKS = re.compile(
     r"mem|[GM]iB|\bMA |elapsed.time.per|\b(?:tps|wps):|Tried to|reserved|num_(?:ooms|alloc)|_FB_|"
-    r"bytes\.all|CUDA OOMs",
+    r"bytes\.all|CUDA OOMs|gpu_resources:",
     re.IGNORECASE,
 )
 """What any line has that says something of memory or speed."""
 OF_MEMORY = re.compile(r"memory|GiB|MiB", re.IGNORECASE)
 COLOURS = re.compile(r"\x1b\[[0-9;]*m|\*\*")
-LABEL = re.compile(r"\s*(?:\[rank(\d+)\]: ?|(\d+): )")
-"""What torchrun and `srun --label` put before a line of a rank."""
 AFTER = re.compile(r"after (\d+) iterations?\b|for iteration (\d+)")
 SEPARATOR = re.compile(r"[:|\]]")
-RANK = re.compile(r"\[RANK:(\d+)\]")
-"""Whose a line of axolotl's is."""
+RANK = re.compile(r"\[RANK:(\d+)\]|\[rank(\d+)\]:")
+"""Whose what follows in a line is: as axolotl says it, and torchrun of one that it glued on."""
 PREFIX = re.compile(r"^(?:\[[^\]]*\] *)+")
 """Time, level and place, that a logger puts before a line's words."""
-MOST_WRAPPED = 12
-"""Lines that a terminal makes of an error."""
 NO_MEASUREMENTS = (
     (
         re.compile(r"Theoretical memory footprints"),
@@ -92,7 +88,7 @@ def read_measurements(artifacts: Iterable[Artifact]) -> Measurements:
             continue
         metrics: dict[str, Metric] = {}
         before = ""
-        for number, written in enumerate(_unwrapped(each.text.splitlines()), 1):
+        for number, written in enumerate(unwrapped(each.text.splitlines()), 1):
             source = Place(name=each.name, line=number)
             if len(read.measurements) + len(read.speeds) > MOST_FIGURES:
                 why = f"there are more than {MOST_FIGURES} figures; send a part of it"
@@ -105,40 +101,6 @@ def read_measurements(artifacts: Iterable[Artifact]) -> Measurements:
             case Unread() as unread:
                 _leave(read, unread)
     return read
-
-
-def _unwrapped(lines: list[str]) -> Iterator[str]:
-    """The lines, with an error of a full memory that a terminal has wrapped in the first of its
-    own and nothing in those that it went on in.
-    """
-    went_on = 0
-    for number, line in enumerate(lines):
-        if went_on:
-            went_on -= 1
-            yield ""
-        elif OUT_OF_MEMORY.word in line and not _is_whole(line):
-            joined, went_on = _joined(lines[number : number + MOST_WRAPPED])
-            yield joined
-        else:
-            yield line
-
-
-def _joined(lines: Sequence[str]) -> tuple[str, int]:
-    """The error that begins in the first line, and how many more it takes to be whole; the line
-    alone where so many do not make it so.
-    """
-    first, *others = [LABEL.sub("", each)[:LONGEST_LINE].strip() for each in lines]
-    label = LABEL.match(lines[0])
-    joined = (label[0] if label else "") + first
-    for more, each in enumerate(others, 1):
-        joined = f"{joined} {each}"
-        if _is_whole(joined):
-            return joined, more
-    return lines[0], 0
-
-
-def _is_whole(line: str) -> bool:
-    return WHOLE_ERROR.search(line, 0, LONGEST_LINE) is not None
 
 
 def _formats(name: LogFormat | None) -> Formats:
@@ -187,7 +149,7 @@ def _records(line: str, before: str, source: Place, formats: Formats) -> Iterato
     for start, end in pairwise([*starts, len(line)]):
         found, marker = markers[start]
         named = marker.groupdict().get("rank")
-        told = [named] if named else RANK.findall(line[:start])[-1:]
+        told = [named] if named else ["".join(each) for each in RANK.findall(line[:start])[-1:]]
         rank = int(told[0]) if told else labelled
         yield Record(found, marker, line[start:end], line[:start], rank, before, source)
 
@@ -244,7 +206,7 @@ def _measured(
     """The figure in bytes; None where the driver has not answered, or where it is more than what
     is not among those `found`.
     """
-    unit = figure.unit if isinstance(figure.unit, int) else figure.unit[match[2]]
+    unit = figure.unit_of(match)
     size = round(number_of(match[1]) * unit)
     exact = resolution(match[1], unit, figure.digits)
     if figure.above:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,11 @@ OF_THE_ALLOCATOR: tuple[Quantity, ...] = ("reserved", "device")
 """What its requests decide, beside the tensors."""
 FIRST_STEP = 1
 FULL_MEMORY = "out of memory"
+WITHIN_A_STEP = re.compile(
+    r"\b(?:after|end of) (?:the )?forward|\bbackward|\bbefore (?:the )?(?:optimizer )?step",
+    re.IGNORECASE,
+)
+"""Moments that programs name, as DeepSpeed's see_memory_usage does, of which more is allocated."""
 
 
 class FullMemory(NamedTuple):
@@ -100,8 +106,9 @@ def comparisons(figures: Iterable[Figure], estimate: Estimate) -> list[ComparedF
 
 def _tells_more(new: Figure, old: Figure, quantity: Quantity) -> bool:
     """Whether a figure is to stand for a rank in the place of another."""
-    if is_later(new) != is_later(old):
-        return is_later(new)
+    is_better = is_between_steps if quantity == "resident" else is_later
+    if is_better(new) != is_better(old):
+        return is_better(new)
     return new.bytes > old.bytes if quantity in PEAKS else True
 
 
@@ -110,11 +117,17 @@ def is_later(figure: Figure) -> bool:
     return figure.step is None or figure.step > FIRST_STEP
 
 
+def is_between_steps(figure: Figure) -> bool:
+    """Whether it was read after a later step, when no activation is left and no gradient."""
+    is_within = figure.format == FULL_MEMORY or WITHIN_A_STEP.search(figure.moment)
+    return is_later(figure) and not is_within
+
+
 def _compared(figure: Figure, estimate: Estimate) -> ComparedFigure:
     quantity = QUANTITIES[figure.counter]
     pp_rank, why = stage_of(figure.rank, estimate)
     full = figure.format == FULL_MEMORY
-    if why is None and quantity == "resident" and (full or not is_later(figure)):
+    if why is None and quantity == "resident" and not is_between_steps(figure):
         why = "it was read within a step, or before the optimizer's states were made"
     predicted = None
     if why is None and pp_rank is not None:

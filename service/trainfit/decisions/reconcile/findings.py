@@ -12,6 +12,7 @@ from trainfit.decisions.quantities import gib
 from trainfit.decisions.reconcile.comparison import (
     ComparedFigure,
     errors,
+    is_between_steps,
     is_later,
     stage_of,
 )
@@ -147,7 +148,12 @@ def _releases(retries: Iterable[Retries]) -> Iterator[RunFinding]:
 def _growth(series: Series) -> Iterator[RunFinding]:
     """What is allocated between steps, or reserved, that becomes more at every one of them."""
     for (rank, counter), told in series.items():
-        steps = [each for each in told if each.step is None or each.step >= STEPS_OF_GROWTH]
+        steps = [
+            each
+            for each in told
+            if (each.step is None or each.step >= STEPS_OF_GROWTH)
+            and (counter != "allocated_bytes.all.current" or is_between_steps(each))
+        ]
         if len(steps) < STEPS_OF_GROWTH:
             continue
         sizes = [each.bytes for each in steps]

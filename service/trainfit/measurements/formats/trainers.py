@@ -1,16 +1,18 @@
 """torchtitan, torchtune, axolotl, nanotron, DeepSpeed, verl, ms-swift and Liger's callback.
 
 Sources: torchtitan/components/metrics.py and trainer.py; torchtune/training/memory.py
-(get_memory_stats, log_memory_stats); axolotl's core/trainers/base.py and utils/bench.py;
+(get_memory_stats, log_memory_stats) and, before its 0.1, torchtune/utils/memory.py
+(memory_stats_log) and the recipes; axolotl's core/trainers/base.py and utils/bench.py;
 nanotron/logging/base.py and trainer.py; deepspeed/runtime/utils.py (see_memory_usage) and
 utils/timer.py (ThroughputTimer, which resets no peak); verl's utils/profiler/performance.py and
 workers/engine_workers.py; swift/trainers/callback.py (get_max_reserved_memory); Liger-Kernel's
 examples/huggingface/callback.py (EfficiencyCallback, which resets the peaks at each step's begin).
 """
 
+from decimal import Decimal
 from typing import NamedTuple
 
-from trainfit.measurements.line_format import DECIMAL, GIB, MIB, Bytes, LineFormat, Pace, Times
+from trainfit.measurements.line_format import DECIMAL, GB, GIB, MIB, Bytes, LineFormat, Pace, Times
 from trainfit.specs.artifacts import Counter, PeakWindow
 
 
@@ -55,25 +57,54 @@ TORCHTITAN = (
     ),
 )
 
+BLOCK = 512
+"""Bytes that PyTorch rounds every request to."""
+
+
+def unit_of_torchtune(figure: str) -> int:
+    """Its figures name no unit: decimal gigabytes before 0.3, GiB since. With all their digits they
+    are whole blocks in one of the two; those of whole gigabytes, and rounded ones, are today's.
+    """
+    size = Decimal(figure.replace(",", ""))
+    return GB if size * GB % BLOCK == 0 and size * GIB % BLOCK else GIB
+
+
+TORCHTUNE_UNITS = {"GB": GB, "GiB": GIB}
 TORCHTUNE = (
     LineFormat(
         "torchtune",
         "peak_memory_active",
-        r"(?:\bStep (?P<step>\d+) \|.{0,2000}?)?\bpeak_memory_active[:=]",
+        r"(?:\bStep (?P<step>\d+) \|.{0,2000}?)?\bpeak_memory_active['\"]?[:=]",
         (
             Pace(r"tokens_per_second_per_gpu[:=] *", "tokens_per_second_per_gpu"),
-            Bytes(r"peak_memory_active[:=] *", "active_bytes.all.peak", GIB, "log"),
-            Bytes(r"peak_memory_alloc[:=] *", "allocated_bytes.all.peak", GIB, "log"),
-            Bytes(r"peak_memory_reserved[:=] *", "reserved_bytes.all.peak", GIB, "log"),
+            *(
+                Bytes(rf"peak_memory_{name}['\"]?[:=] *", counter, unit_of_torchtune, "log")
+                for name, counter, _ in (
+                    Named("active", "active_bytes.all.peak"),
+                    Named("alloc", "allocated_bytes.all.peak"),
+                    Named("reserved", "reserved_bytes.all.peak"),
+                )
+            ),
         ),
         moment="a step",
+    ),
+    LineFormat(
+        "torchtune",
+        " gpu_",
+        r"\bStep (?P<step>\d+) \|(?=.{0,200}? gpu_(?:resources|mem_alloc):)",
+        (
+            Bytes(r" gpu_resources:", "allocated_bytes.all.current", 1),
+            Bytes(r" gpu_mem_alloc:", "allocated_bytes.all.current", GB),
+            Bytes(r" gpu_mem_reserved:", "reserved_bytes.all.current", GB),
+        ),
+        moment="before the backward",
     ),
     *(
         LineFormat(
             "torchtune",
             "peak memory ",
-            rf"\b(?:GPU|XPU) peak memory {name}: ",
-            (Bytes(rf"memory {name}: *", counter, GIB, window),),
+            rf"\b(?:GPU|XPU|NPU) peak memory {name}: ",
+            (Bytes(rf"memory {name}: *", counter, TORCHTUNE_UNITS, window),),
             moment="before training",
         )
         for name, counter, window in (
