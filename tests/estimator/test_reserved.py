@@ -117,7 +117,7 @@ def test_more_samples_reserve_more(samples: int) -> None:
 
 SHARDED: dict[str, Any] = {
     "parallelism": {"num_gpus": 8, "data_parallel_sharding_strategy": "optim_grads_params"},
-    "framework": {"data_parallel_engine": "fsdp1"},
+    "framework": {"data_parallel_engine": "fsdp2"},
     "training": {"micro_batch_size": 4, "num_microbatches": 1, "recompute": {}},
 }
 

@@ -10,7 +10,7 @@ import pytest
 
 from trainfit.estimator.allocator import Allocate, Free, Request
 from trainfit.estimator.estimate import estimate
-from trainfit.estimator.frameworks.pytorch.framework import trace
+from trainfit.estimator.frameworks.pytorch.framework import trace, traces
 from trainfit.estimator.frameworks.pytorch.requests import fsdp1, fsdp2
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.trace.recorder import Trace
@@ -145,6 +145,39 @@ def test_fsdp1_prefetches_a_unit_in_backward_unless_layers_run_in_one_of_their_o
     own = {"recompute": {"granularity": "full", "use_reentrant": True}}
     _, recorded = traced("fsdp1", own)
     assert most_at_once(recorded.later)[fsdp1.UNSHARD] == 2 * (ROOT + LAYER)
+
+
+STEPPED = [
+    [16_384_256, *(4 * LAYERS * [1_048_576])],
+    [16_383_744, *(LAYERS * [4_193_792])],
+    [*(LAYERS * [4_193_280]), 16_383_744],
+    [*(LAYERS * [4_192_768]), 16_384_256],
+]
+"""Elements of FullyShardedDataParallel(use_orig_params=True).parameters() on four ranks, without
+those of norms and what is as small (torch 2.13, transformers 4.48.1)."""
+
+
+@pytest.mark.parametrize("share", range(RANKS))
+def test_ranks_of_fsdp1_step_what_their_share_of_a_unit_has_of_each_parameter(share: int) -> None:
+    plan, _ = traced("fsdp1")
+    (alike,) = traces(plan, Memo())
+    assert [*alike.shares] == [*range(RANKS)]
+    first = alike.trace(share).first
+    ((start, _),) = [each for each in first.moments if each[1] == "first optimizer_step"]
+    freed = {each.tensor for each in first[start:] if isinstance(each, Free)}
+    states = [
+        each.nbytes // 2
+        for each in first[start:]
+        if isinstance(each, Allocate) and each.tensor not in freed and each.nbytes >= MIB
+    ]
+    assert states[::2] == states[1::2] == STEPPED[share]
+
+
+def test_ranks_of_fsdp1_have_the_same_of_adapters() -> None:
+    """Modules of adapters are units by themselves."""
+    plan, _ = traced("fsdp1", {"peft": {"method": "lora", "r": 8}})
+    (alike,) = traces(plan, Memo())
+    assert len(alike.shares) == 1
 
 
 def test_ddp_makes_its_buckets_anew_behind_the_first_step() -> None:

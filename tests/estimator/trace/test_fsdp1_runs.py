@@ -84,9 +84,12 @@ def test_tensors_are_what_was_allocated(runs: list[Run]) -> None:
 
 def test_cards_hold_what_is_replayed(runs: list[Run]) -> None:
     """Contexts and communicators of these runs take a gigabyte more than is understood: the
-    smallest are the farthest.
+    smallest are the farthest, and those that train all of a model are near.
     """
     errors = sorted(abs(run.device.error_ratio) for run in runs)
     assert median(errors) < 0.027
     assert errors[-1] < 0.1
-    assert sum(not run.device.inside for run in runs) <= 1
+    assert all(run.device.inside for run in runs)
+    full = [abs(run.device.error_ratio) for run in runs if run.plan.step.adapters is None]
+    assert len(full) == 7
+    assert max(full) < 0.035

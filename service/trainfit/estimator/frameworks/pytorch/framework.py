@@ -3,6 +3,7 @@ them.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import ModuleType
 
 from trainfit.estimator import timeline as turns
@@ -13,6 +14,7 @@ from trainfit.estimator.frameworks.pytorch.layers import tables_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.ranks import ranks as ranks
 from trainfit.estimator.frameworks.pytorch.requests import rank as requests
+from trainfit.estimator.frameworks.pytorch.requests.unit import divides_joined
 from trainfit.estimator.frameworks.pytorch.states import shares_of
 from trainfit.estimator.frameworks.pytorch.states import trained_parameters as _trained
 from trainfit.estimator.frameworks.pytorch.trace import is_traced
@@ -102,19 +104,24 @@ def timeline(plan: PytorchPlan, rank: int) -> Timeline | None:
 
 
 def trace(plan: PytorchPlan, memo: Memo) -> Trace | None:
-    """The requests of a rank that has all layers, where their order is known."""
-    alone, shared = is_traced(plan), requests.is_traced(plan)
-    if not (alone or shared):
-        return None
-    shares = shares_of(plan, parameters_of(plan, memo), memo)
-    ((placement,),) = place(plan)
-    return (_trace if alone else requests.trace)(shares, placement.content)
+    """The requests of the first rank that has all layers, where their order is known."""
+    return next((each.trace(0) for each in traces(plan, memo)), None)
 
 
 def traces(plan: PytorchPlan, memo: Memo) -> Sequence[Alike]:
-    """That of the one rank that there is."""
-    recorded = trace(plan, memo)
-    return [] if recorded is None else [Alike((0,), range(1), lambda _: recorded)]
+    """Those of ranks that have all layers, where their order is known: of each share, where ranks
+    divide what they joined.
+    """
+    alone, shared = is_traced(plan), requests.is_traced(plan)
+    if not (alone or shared):
+        return []
+    shares = shares_of(plan, parameters_of(plan, memo), memo)
+    ((placement,),) = place(plan)
+    if alone:
+        return [Alike((0,), range(1), lambda _: _trace(shares, placement.content))]
+    count = plan.layout.optimizer_shards if divides_joined(plan) else 1
+    made = partial(requests.trace, shares, placement.content)
+    return [Alike((0,), range(count), made)]
 
 
 def trained_parameters(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> int | None:

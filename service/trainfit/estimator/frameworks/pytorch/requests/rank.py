@@ -5,6 +5,7 @@ Units are gathered before they run and reduced behind their backward, as their e
 passes between are those of a rank alone.
 """
 
+from itertools import chain
 from math import ceil
 
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
@@ -68,9 +69,9 @@ def _experts(plan: PytorchPlan) -> list[type[Experts]]:
     return [Experts] * (sharded and whole and conventions_of(plan).experts_tell_order)
 
 
-def trace(shares: Shares, content: Content) -> Trace:
-    """The requests of a rank that has its share of all of the model."""
-    return _Rank(shares, content).trace()
+def trace(shares: Shares, content: Content, share: int) -> Trace:
+    """The requests of the rank that has this share of all of the model."""
+    return _Rank(shares, content, share).trace()
 
 
 def _engine(plan: PytorchPlan, recorder: Recorder) -> EngineRequests:
@@ -84,9 +85,9 @@ def _engine(plan: PytorchPlan, recorder: Recorder) -> EngineRequests:
 
 
 class _Rank(RecordedRank):
-    def __init__(self, shares: Shares, content: Content) -> None:
+    def __init__(self, shares: Shares, content: Content, share: int) -> None:
         super().__init__(shares, content)
-        self._root, self._runs = units_of(self._ledger, shares, content, self._placed)
+        self._root, self._runs = units_of(self._ledger, shares, content, self._placed, share)
         self._units = [self._root, *[run.parameters for run in self._runs]]
         self._engine = _engine(self._plan, self._recorder)
         self._here: list[dict[Tensor, Held]] = []
@@ -245,10 +246,17 @@ class _Rank(RecordedRank):
         matrix = plan.vocabulary_rows * plan.model.hidden_size
         return plan.step.states.gradients * (matrix // layout.tp)
 
+    def _stepped(self) -> list[int]:
+        """Elements of each share of a parameter, in the order of the model's modules: of those of
+        the root the embedding stands before the layers, and the others behind them.
+        """
+        root, *units = [each.stepped for each in self._units]
+        return [*filter(None, chain(root[:1], *units, root[1:]))]
+
     def _optimizer(self, *, first: bool) -> None:
         """States of each share of a parameter at the first step, and what a step borrows."""
         optimizer, states = self._plan.step.optimizer, self._plan.step.states
-        elements = [count for parameters in self._units for count in parameters.stepped]
+        elements = self._stepped()
         if first:
             self._make_states(elements)
         if share := self._embedding_share():

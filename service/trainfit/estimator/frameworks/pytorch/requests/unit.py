@@ -1,6 +1,7 @@
 """A unit of FSDP with its parameters one by one, as they are gathered and let go of."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.courses import operations
@@ -24,10 +25,10 @@ NO_NUMBERS = Numbers(0, 0, 0, 0, 0)
 
 class Parameters(NamedTuple):
     """The parameters of a unit, in the order of its modules: each matrix by itself, what there is
-    besides in one piece.
+    besides in one piece, behind a layer's and before the head.
 
     Bytes of each, whole as a forward reads them and this rank's share as it is stored; those of
-    quantised weights' scales, which are not divided; elements that this rank steps.
+    quantised weights' scales, which are not divided; elements of each that this rank steps.
     """
 
     unit: Unit
@@ -47,22 +48,36 @@ class UnitRun(NamedTuple):
     is_layer: bool
 
 
+def divides_joined(plan: PytorchPlan) -> bool:
+    """Whether ranks divide all parameters of a unit behind one another, so that each has other
+    ones: FullyShardedDataParallel does, and lets the optimizer step what a rank has of each
+    (_flat_param.py: _get_shard_metadata, use_orig_params, with which Trainer and Composer wrap).
+    Modules of adapters are units by themselves.
+    """
+    return plan.step.data_parallelism.engine == "fsdp1" and plan.step.adapters is None
+
+
 def units_of(
-    ledger: PytorchLedger, shares: Shares, content: Content, stretches: Sequence[PlacedGroups]
+    ledger: PytorchLedger,
+    shares: Shares,
+    content: Content,
+    stretches: Sequence[PlacedGroups],
+    share: int,
 ) -> tuple[Parameters, list[UnitRun]]:
-    """The root's parameters, and the runs of all stretches in forward order. A layer is a unit;
-    what stands outside of them is the root's, or the embedding is one, and norm and head are.
+    """The root's parameters, and the runs of all stretches in forward order, for the rank with this
+    share of each unit. A layer is a unit; what stands outside of them is the root's, or the
+    embedding is one, and norm and head are.
     """
     plan = ledger.plan
     apart = plan.step.data_parallelism.embedding_and_head_apart
     embedding, rest = shares.outside(content)
     behind = [each for each in stretches if each.kind is None and not _is_embedding(each)]
-    first, last = [embedding], _each(ledger, behind, rest)
-    empty = _parameters((), plan)
-    root = empty if apart else _parameters((*first, *last), plan)
+    first, last = [embedding], _each(ledger, behind, rest)[::-1]
+    empty = _parameters((), plan, share)
+    root = empty if apart else _parameters((*first, *last), plan, share)
     layers = {each.kind: each for each in stretches if each.kind is not None}
     kinds = {
-        kind: _parameters(_each(ledger, [layer], shares.layer(kind)), plan)
+        kind: _parameters(_each(ledger, [layer], shares.layer(kind)), plan, share)
         for kind, layer in layers.items()
     }
     runs = []
@@ -70,10 +85,10 @@ def units_of(
         if each.kind is not None:
             runs.append(UnitRun(kinds[each.kind], range(place, place + 1), True))
         elif _is_embedding(each):
-            own = _parameters(first, plan) if apart else empty
+            own = _parameters(first, plan, share) if apart else empty
             runs.append(UnitRun(own, range(place, place + 1), False))
         elif each is behind[0]:
-            own = _parameters(last, plan) if apart else empty
+            own = _parameters(last, plan, share) if apart else empty
             runs.append(UnitRun(own, range(place, place + len(behind)), False))
     return root, runs
 
@@ -82,17 +97,28 @@ def _is_embedding(placed: PlacedGroups) -> bool:
     return placed.name == "embedding"
 
 
-def _parameters(each: Sequence[Numbers], plan: PytorchPlan) -> Parameters:
+def _parameters(each: Sequence[Numbers], plan: PytorchPlan, share: int) -> Parameters:
     numbers = NO_NUMBERS
     for one in each:
         numbers = numbers.plus(one)
+    stepped: Iterable[int] = [shard(one, plan).trained for one in each]
+    if divides_joined(plan):
+        stepped = _pieces([one.trained for one in each], plan.layout.optimizer_shards, share)
     return Parameters(
         engine_of(plan).unit(numbers),
         tuple([gathered(one, plan) for one in each]),
         tuple([stored_share(one, plan) for one in each]),
         tuple([nbytes for one in each if (nbytes := scales(one, plan))]),
-        tuple([trained for one in each if (trained := shard(one, plan).trained)]),
+        tuple(stepped),
     )
+
+
+def _pieces(counts: Sequence[int], shards: int, share: int) -> Iterator[int]:
+    """What lies of parameters behind one another in one of so many equal shares."""
+    length = -(-sum(counts) // shards)
+    start, stop = share * length, (share + 1) * length
+    for end, count in zip(accumulate(counts), counts, strict=True):
+        yield max(0, min(end, stop) - max(end - count, start))
 
 
 def _each(
