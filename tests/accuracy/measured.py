@@ -16,7 +16,8 @@ from tests.accuracy import (
 )
 from tests.accuracy.outcomes import Memory, NotStatedError, UnusableRowError, memory
 from trainfit.estimator.results import Interval, Stage
-from trainfit.questions.estimate import EstimateAnswer, answer
+from trainfit.questions.estimate import answer
+from trainfit.questions.estimate_answer import EstimateAnswer
 from trainfit.specs.job import Job
 
 Row = dict[str, Any]

@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.accuracy.outcomes import Memory, UnusableRowError, memory
 from trainfit.estimator.results import Interval, Stage
-from trainfit.questions.estimate import EstimateAnswer, answer
+from trainfit.questions.estimate import answer
+from trainfit.questions.estimate_answer import EstimateAnswer
 from trainfit.questions.launches import read_asked
 from trainfit.questions.problems import Problem
 from trainfit.specs.job import Job

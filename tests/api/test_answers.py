@@ -35,7 +35,8 @@ from trainfit.api.app import create_app
 from trainfit.api.connection import ARRIVED
 from trainfit.api.examples import LLAMA_8B
 from trainfit.api.settings import Settings
-from trainfit.questions.estimate import EstimateAnswer, answer
+from trainfit.questions.estimate import answer
+from trainfit.questions.estimate_answer import EstimateAnswer
 from trainfit.resolve.plan import Source
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model

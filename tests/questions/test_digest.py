@@ -11,7 +11,8 @@ import pytest
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 from trainfit.catalog.configs import bundled_config
 from trainfit.questions.digest import catalogue_version, request_digest
-from trainfit.questions.estimate import EstimateAnswer, answer
+from trainfit.questions.estimate import answer
+from trainfit.questions.estimate_answer import EstimateAnswer
 from trainfit.resolve.plan import Source
 from trainfit.specs.job import Job
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -60,7 +61,7 @@ JOB_COMMANDS = (
 """What takes the flags of a job."""
 
 
-BETWEEN_COLLECTIONS = 100_000
+BETWEEN_COLLECTIONS = 1_000_000
 """Objects made between two searches for garbage: what a command loads and asks of an allocator is
 little else than what it still needs.
 """
@@ -146,6 +147,7 @@ def _run(words: list[str]) -> int | None:
         return None
     if words[0] in JOB_COMMANDS:
         gc.set_threshold(BETWEEN_COLLECTIONS)
+        atexit.register(gc.freeze)  # what is left goes with the process, and is not looked through
         from trainfit.cli.habits import understood
 
         words, told = understood(words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
@@ -15,13 +15,15 @@ from trainfit.cli.lookup import looking_up
 from trainfit.cli.refusals import refused
 from trainfit.cli.terminal import print_json
 from trainfit.estimator.results import Estimate
-from trainfit.launch.reading import LaunchReading
 from trainfit.questions.estimate import estimate_over_releases, plan_of, signed
 from trainfit.questions.launches import Asked, read_asked
 from trainfit.questions.problems import Problem
 from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
+
+if TYPE_CHECKING:
+    from trainfit.launch.reading import LaunchReading
 
 OUTPUT = Group("Output", sort_key=-1)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trainfit.cli.refusals import as_flag
 from trainfit.decisions.quantities import gib
-from trainfit.launch.account import Bounded
+
+if TYPE_CHECKING:
+    from trainfit.launch.account import Bounded
 
 WORDS = {"lowers": "lower", "raises": "higher", "either": "lower or higher"}
 

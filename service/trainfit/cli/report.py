@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
@@ -15,12 +16,14 @@ from trainfit.cli.terminal import labelled, print_all, table
 from trainfit.decisions.quantities import count, gib, gib_range, plain, ranges
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.results import Chunk, ComponentName, Estimate, Peak, Stage
-from trainfit.launch.reading import ReadLaunch
 from trainfit.questions.launches import Asked
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 from trainfit.steptime import StepTime, Untimed, step_time
 from trainfit.steptime.alignment import misaligned
+
+if TYPE_CHECKING:
+    from trainfit.launch.reading import ReadLaunch
 
 WORDS = ("stage", "layers")
 NUMBERS = (

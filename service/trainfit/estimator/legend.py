@@ -5,15 +5,19 @@ feed-forward network, V vocabulary (padded), L layers, E experts, k experts per 
 t tensor, p pipeline, c context, e expert, x expert-tensor parallel size, n tokens.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Size
-from trainfit.resolve.pytorch.plan import Adapters, PytorchPlan
 from trainfit.specs.peft import AdaptedPart
+
+if TYPE_CHECKING:
+    from trainfit.resolve.pytorch.plan import Adapters, PytorchPlan
 
 
 @dataclass(frozen=True, slots=True)

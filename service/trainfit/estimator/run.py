@@ -1,11 +1,15 @@
 """What the programs of blocks are run with."""
 
-from typing import Literal, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from trainfit.resolve.megatron.plan import MegatronPlan, Routing, Step
-from trainfit.resolve.pytorch.plan import PytorchPlan, PytorchStep
 from trainfit.specs.architecture import Implementation, ModelSpec, OutputLayer, Traits
 from trainfit.specs.framework import Megatron
+
+if TYPE_CHECKING:
+    from trainfit.resolve.pytorch.plan import PytorchPlan, PytorchStep
 
 
 class Way(NamedTuple):

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic
@@ -90,6 +91,8 @@ class Upstream:
     def _connect(self) -> "HubClient":
         """The client, which is loaded by who goes to the network."""
         if self._client is None:
+            # Its own command line, which loads three libraries more, httpx can do without.
+            sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
             from trainfit.hub.client import HubClient
 
             self._client = HubClient(

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from trainfit.launch.reading import LaunchReading
 from trainfit.questions.dimensions import Find, from_package
-from trainfit.questions.estimate import EstimateAnswer, answer
+from trainfit.questions.estimate import answer
+from trainfit.questions.estimate_answer import EstimateAnswer
 from trainfit.questions.problems import Problem
 from trainfit.questions.several import Opened, Told, answered_one, named_jobs
 from trainfit.specs.job import Job

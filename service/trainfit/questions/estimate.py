@@ -1,7 +1,9 @@
 """From a job to its estimate: the one path, shared by HTTP and the terminal."""
 
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Annotated, Any
+from __future__ import annotations
+
+from dataclasses import asdict, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from trainfit import __version__
 from trainfit.errors import TrainfitError
@@ -9,20 +11,20 @@ from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks import registry as estimated_frameworks
 from trainfit.estimator.memo import Memos
 from trainfit.estimator.results import Estimate
-from trainfit.launch.reading import LaunchReading, ReadLaunch
-from trainfit.questions.answers import Sent, stages_table
-from trainfit.questions.bounds import bounded_estimate
 from trainfit.questions.digest import catalogue_version, normalised, request_digest
 from trainfit.questions.dimensions import Find, from_package
-from trainfit.questions.releases import estimated
-from trainfit.questions.summary import Summary, SummaryLines, summary_lines
+from trainfit.questions.summary import summary_lines
 from trainfit.resolve import registry as resolved_frameworks
 from trainfit.resolve.gpu import gpu_of
 from trainfit.resolve.job import resolve
 from trainfit.resolve.plan import Plan
-from trainfit.specs.job import AS_JOB, Job
-from trainfit.steptime import Seconds, Step, StepTime, Untimed, step_time
+from trainfit.specs.job import Job
+from trainfit.steptime import StepTime, Untimed, step_time
 from trainfit.steptime.alignment import misaligned
+
+if TYPE_CHECKING:
+    from trainfit.launch.reading import LaunchReading
+    from trainfit.questions.estimate_answer import EstimateAnswer
 
 MEMOS = Memos(max_results=2048)
 """What jobs that were asked about lately have in common: some 15 kB for each result."""
@@ -33,43 +35,6 @@ class VersionNotServedError(TrainfitError, ValueError):
 
     def __init__(self) -> None:
         super().__init__(f"the version that is served is {__version__}")
-
-
-@dataclass(frozen=True, slots=True)
-class EstimateAnswer(Estimate, Sent):
-    """An estimate with what it is a function of. Equal digests have equal answers.
-
-    `request_digest` is a SHA-256 of what was asked of the normalised `job`, the source of its
-    model and both versions; `job` is the request with every default in its place. `launch` tells
-    how it was read, where a launch stood in its place.
-
-    `step_seconds` is how long a step takes, and `step` what that is made of; both are null where
-    `untimed` says why it is not known. `misaligned` names sizes that GPUs multiply slowly, which
-    its time does not follow.
-
-    `summary` has the line that Megatron logs, of the stage that needs most.
-    """
-
-    step_seconds: Seconds | None
-    step: Step | None
-    untimed: str | None
-    misaligned: list[str]
-    summary: SummaryLines
-
-    catalogue_version: str
-    request_digest: str
-    job: Annotated[dict[str, Any], AS_JOB]
-    launch: ReadLaunch | None
-
-    def in_brief(self, summary: Summary) -> str:
-        """The estimate in one line, or in one number."""
-        if summary == "total":
-            return str(self.binding.device_bytes.expected)
-        return self.summary.mb if summary == "mb" else self.summary.gb
-
-    def _repr_html_(self) -> str:
-        """The stages, for a notebook."""
-        return stages_table(self.model.name or self.model.model_type, self)
 
 
 def load_frameworks() -> None:
@@ -119,6 +84,9 @@ def estimate_over_releases(
 
     if reading is None:
         return price(job)
+    from trainfit.questions.bounds import bounded_estimate
+    from trainfit.questions.releases import estimated
+
     variants = reading.launch.variants
     return bounded_estimate(
         job, reading.launch.account.bounded, lambda each: estimated(each, variants, price)
@@ -135,6 +103,8 @@ def signed(
     reading: LaunchReading | None = None,
 ) -> EstimateAnswer:
     """An estimate, as it is sent. It warns of what a launch says and nobody models."""
+    from trainfit.questions.estimate_answer import EstimateAnswer
+
     document = normalised(job, plan)
     timed = step_time(plan, memo=MEMOS.current())
     options: dict[str, Any] = {"activations": activations, "replay": replay}

@@ -16,7 +16,8 @@ from trainfit.errors import TrainfitError
 from trainfit.questions.calibration import FittedCalibration, calibrated
 from trainfit.questions.compare import SideBySide, compare_jobs, read_comparison
 from trainfit.questions.dimensions import from_package
-from trainfit.questions.estimate import EstimateAnswer, answer
+from trainfit.questions.estimate import answer
+from trainfit.questions.estimate_answer import EstimateAnswer
 from trainfit.questions.fit_check import FitCheckAnswer, check_fit
 from trainfit.questions.jobs import AnyJob, not_a_job
 from trainfit.questions.launches import read_asked

@@ -13,9 +13,11 @@ MAX_FIELDS = 512
 
 
 class Part(BaseModel):
-    """A frozen piece of a specification. Unknown fields and silent conversions are refused."""
+    """A frozen piece of a specification. Unknown fields and silent conversions are refused. Its
+    validator is built where it is first used: most parts are read as fields of others.
+    """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -24,6 +26,14 @@ class Part(BaseModel):
         if isinstance(value, dict) and len(value) > MAX_FIELDS:
             raise ValueError(f"has {len(value)} fields; at most {MAX_FIELDS} are looked at")
         return value
+
+
+class Question(Part):
+    """What a route reads as the whole of a request: FastAPI builds its validator with the route,
+    and keeps back what pydantic warns of there.
+    """
+
+    model_config = ConfigDict(defer_build=False)
 
 
 Bytes = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]

@@ -15,7 +15,8 @@ from tests.accuracy.outcomes import Memory, memory
 from tests.accuracy.test_corpus import DATA
 from trainfit.estimator.frameworks.pytorch.framework import trace
 from trainfit.estimator.memo import Memo
-from trainfit.questions.estimate import EstimateAnswer, answer, plan_of
+from trainfit.questions.estimate import answer, plan_of
+from trainfit.questions.estimate_answer import EstimateAnswer
 from trainfit.questions.launches import read_asked
 from trainfit.questions.problems import Problem
 from trainfit.resolve.pytorch.plan import PytorchPlan

@@ -9,7 +9,8 @@ import pytest
 
 from tests.accuracy.outcomes import Memory, memory
 from tests.accuracy.test_corpus import DATA
-from trainfit.questions.estimate import EstimateAnswer, answer
+from trainfit.questions.estimate import answer
+from trainfit.questions.estimate_answer import EstimateAnswer
 from trainfit.questions.launches import read_asked
 from trainfit.questions.problems import Problem
 from trainfit.specs.job import Job

@@ -30,7 +30,7 @@ from trainfit.api.replies import (
 from trainfit.api.work import checked, lane_for, opened, reply_from, sent
 from trainfit.questions.batch import Batch, EstimatedJob, read_batch
 from trainfit.questions.dimensions import Find
-from trainfit.questions.estimate import EstimateAnswer
+from trainfit.questions.estimate_answer import EstimateAnswer
 from trainfit.questions.problems import problem
 from trainfit.questions.several import Opened, jobs_of
 from trainfit.questions.summary import Summary

@@ -7,10 +7,7 @@ from functools import cache
 from typing import Any
 
 from trainfit.estimator.frameworks.framework import AnyPlan, Framework
-from trainfit.resolve.megatron.plan import MegatronPlan
-from trainfit.resolve.nanotron.plan import NanotronPlan
-from trainfit.resolve.plan import Plan
-from trainfit.resolve.pytorch.plan import PytorchPlan
+from trainfit.specs.framework import FrameworkName
 
 
 @cache
@@ -34,18 +31,19 @@ def _nanotron() -> Framework[Any]:
     return framework
 
 
-_FRAMEWORKS: Mapping[type[Plan], Callable[[], Framework[Any]]] = {
-    MegatronPlan: _megatron,
-    PytorchPlan: _pytorch,
-    NanotronPlan: _nanotron,
+_FRAMEWORKS: Mapping[FrameworkName, Callable[[], Framework[Any]]] = {
+    "megatron": _megatron,
+    "torchtitan": _pytorch,
+    "transformers": _pytorch,
+    "nanotron": _nanotron,
 }
 
 
 def all_frameworks() -> Sequence[Framework[Any]]:
-    """Every framework, in the order of the registry."""
-    return [load() for load in _FRAMEWORKS.values()]
+    """Every package of frameworks, in the order of the registry."""
+    return [load() for load in dict.fromkeys(_FRAMEWORKS.values())]
 
 
 def framework_of(plan: AnyPlan) -> Framework[AnyPlan]:
     """The framework that runs a plan."""
-    return _FRAMEWORKS[type(plan)]()
+    return _FRAMEWORKS[plan.framework.name]()
