@@ -16,6 +16,8 @@ Row = dict[str, Any]
 
 DEFAULTS: Row = {
     "num_layers": None,
+    "images": 0,
+    "image_tokens": 0,
     "seq": 2048,
     "mbs": 1,
     "micro_batches": 1,
@@ -86,7 +88,7 @@ RECOMPUTE: dict[str, Row] = {
     "selective_op": {"granularity": "selective"},
     "selective_layer": {"granularity": "full"},
 }
-MODULES = {"mlp.gate.": "router", "model.norm.": "final_norm"}
+MODULES = {"mlp.gate.": "router", "model.norm.": "final_norm", "vision_model": "vision_tower"}
 """Parts of the names of parameters, and what a job calls the module."""
 BACKENDS = {"flash": "sdpa", "cpu_sdpa": "sdpa", "eager": "eager"}
 SCHEDULES = {
@@ -213,6 +215,7 @@ def training_of(given: Row) -> Row:
         "attention": {"backend": BACKENDS[given["attn"]]},
         "loss": loss,
         "offload_activations": given["offload"],
+        **({"image_tokens": given["image_tokens"]} if given["images"] else {}),
         **frozen_of(given),
     }
     if given["lora"] is not None:

@@ -12,9 +12,10 @@ from trainfit.architectures.registry import parse_config
     [
         ("gemma3", 1_770_240),
         ("internvl", 33_570_816),
-        ("llama4", None),
+        ("llama4", 39_321_600),
         ("llava", 20_979_712),
         ("mistral3", 35_652_608),
+        ("paligemma", 2_361_344),
         ("qwen2_5_vl", 256_922_624),
         ("qwen2_vl", 44_575_744),
         ("qwen3_vl", 37_759_232),
@@ -22,9 +23,9 @@ from trainfit.architectures.registry import parse_config
     ],
 )
 def test_parameters_of_projectors_are_those_that_transformers_builds(
-    model_type: str, projector: int | None
+    model_type: str, projector: int
 ) -> None:
     """By default sizes; of multi_modal_projector, or of visual.merger."""
     spec = parse_config({"model_type": model_type})
     assert spec.projector_parameters == projector
-    assert (projector or 0) < spec.encoder_parameters
+    assert projector < spec.encoder_parameters

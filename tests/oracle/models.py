@@ -11,7 +11,12 @@ from unittest.mock import patch
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoModelForSequenceClassification,
+)
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -66,18 +71,18 @@ class Model:
 def build(spec: Spec) -> Model:
     """The model of a spec, in training mode, on the CPU or in fakes."""
     config = AutoConfig.for_model(spec.model_type, **config_of(spec))
-    config.use_cache = False
+    config.get_text_config().use_cache = False
     dtype = DTYPES.get(spec.base_dtype or spec.dtype, torch.float32)
     kernels = {"attn_implementation": "eager" if spec.attn == "eager" else "sdpa"}
-    scores = spec.loss == "reward"
-    if scores:
+    kind = AutoModelForImageTextToText if spec.images else AutoModelForCausalLM
+    if spec.loss == "reward":
         config.num_labels, config.pad_token_id = 1, 0
-    kind = AutoModelForSequenceClassification if scores else AutoModelForCausalLM
+        kind = AutoModelForSequenceClassification
     module = kind.from_config(config, dtype=dtype, **kernels)
     if module._can_set_experts_implementation():
         module.set_experts_implementation(spec.experts)
     module.train()
-    model = Model(module, config, module.base_model)
+    model = Model(module, config, getattr(module.base_model, "language_model", module.base_model))
     for name, parameter in module.named_parameters():
         if any(part in name for part in spec.freeze):
             parameter.requires_grad_(False)
@@ -86,6 +91,25 @@ def build(spec: Spec) -> Model:
     if spec.virtual_tokens:
         model.module = with_virtual_tokens(module, spec)
     return model
+
+
+def images_of(model: Model, spec: Spec) -> dict[str, Any]:
+    """The images of a micro-batch, as a processor hands them over, or in the model's type where it
+    takes no other.
+    """
+    if not spec.images:
+        return {}
+    vision = model.config.vision_config
+    height, width = planes(vision.image_size)
+    shape = spec.mbs * spec.images, vision.num_channels, height, width
+    as_is = spec.model_type == "llama4"
+    dtype = next(model.module.parameters()).dtype if as_is else torch.float32
+    return {"pixel_values": torch.zeros(*shape, dtype=dtype)}
+
+
+def planes(size: Any) -> tuple[int, int]:
+    """Height and width, which some configs give as one."""
+    return (size, size) if isinstance(size, int) else tuple(size)
 
 
 def config_of(spec: Spec) -> dict[str, Any]:

@@ -65,6 +65,11 @@ class Spec:
     freeze: tuple[str, ...] = ()
     """Parts of the names of parameters that take no gradient."""
 
+    images: int = 0
+    """Images of each sequence, where the model sees, each as large as its config says."""
+    image_tokens: int = 0
+    """Tokens of each sequence that stand for them."""
+
     seq: int = 2048
     mbs: int = 1
     micro_batches: int = 1

@@ -21,7 +21,7 @@ from tests.oracle.expert_parallel import (
 from tests.oracle.fakes import faithful_fakes
 from tests.oracle.kernels import cuda_kernels
 from tests.oracle.losses import loss_of
-from tests.oracle.models import Model, build
+from tests.oracle.models import Model, build, images_of
 from tests.oracle.optimizers import Updates
 from tests.oracle.pipeline import Pipeline, alone
 from tests.oracle.recompute import apply_recompute, offloading
@@ -124,6 +124,10 @@ class MicroBatches:
         self._model, self._spec, self._tracker = model, spec, tracker
         self._spread = Spread(model, spec, tracker, real)
         self._inputs = {"position_ids": torch.arange(spec.seq)[None]} if spec.uses_tp else {}
+        images = images_of(model, spec)
+        for each in images.values():
+            tracker.name(each, "input")
+        self._inputs |= images
         self.rows = spec.mbs
         self.parameters = model.parameters
         self.buffers = model.module.buffers

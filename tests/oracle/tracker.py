@@ -247,6 +247,8 @@ class Tracker(TorchDispatchMode):
         decomposes = any("lora_magnitude_vector" in path for path in self._modules.parents)
         if not inner or decomposes:
             return  # what adapters make of an identity has no backward, and would stay
+        if len(inner) == 1:
+            options["mode"] = "any"  # the same, and holds no node that no backward comes to
 
         def once(*gradients: Any) -> None:
             if not self._spent:

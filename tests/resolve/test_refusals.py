@@ -211,6 +211,7 @@ def test_torchtitan_divides_experts_or_their_width(ep: int, etp: int) -> None:
 
 
 SCOUT = {"hf_id": "meta-llama/Llama-4-Scout-17B-16E-Instruct"}
+MLLAMA = {"hf_id": "meta-llama/Llama-3.2-11B-Vision-Instruct"}
 VISION = {"hf_id": "Qwen/Qwen2.5-VL-7B-Instruct"}
 PROMPT = {"method": "prompt_tuning", "num_virtual_tokens": 20}
 PREFIX = {"method": "prefix_tuning", "num_virtual_tokens": 20}
@@ -369,7 +370,7 @@ TORCHTITAN = {"name": "torchtitan"}
             "the model has no vision_tower",
         ),
         (
-            {"model": SCOUT, "framework": TRANSFORMERS, "training": {"frozen": ["vision_tower"]}},
+            {"model": MLLAMA, "framework": TRANSFORMERS, "training": {"frozen": ["vision_tower"]}},
             "/training/frozen",
             "only multi_modal_projector and vision_tower together",
         ),

@@ -6,7 +6,8 @@ from typing import Any
 from trainfit.architectures.config import Config
 from trainfit.architectures.decoder import output_layer
 from trainfit.architectures.registry import parser_of
-from trainfit.specs.architecture import Encoder, ModelSpec, OutputLayer
+from trainfit.specs.architecture import ModelSpec, OutputLayer
+from trainfit.specs.encoder import Encoder
 
 MAX_DEPTH = 3
 """Sections within sections; no class has more."""

@@ -10,7 +10,7 @@ from trainfit.architectures.decoder import (
 from trainfit.architectures.experts import routed_experts
 from trainfit.architectures.layer_patterns import attention_types, layer_numbers, per_layer
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Block, Mlp
+from trainfit.specs.blocks import Block, Mlp, Norm
 
 _LLAMA4 = {
     "vocab_size": 202048,
@@ -28,7 +28,10 @@ _LLAMA4 = {
 
 
 def _attentions(config: Config, total: int) -> list[Block]:
-    """Rotary positions but for every `no_rope_layer_interval`th layer, which sees all tokens."""
+    """Rotary positions, and behind them norms of queries and keys without weights, but for every
+    `no_rope_layer_interval`th layer, which sees all tokens. Source: modeling_llama4.py
+    (Llama4TextAttention, Llama4TextL2Norm).
+    """
     interval = config.int("no_rope_layer_interval", 4)
     rope = [(index + 1) % interval != 0 for index in range(total)]
     if config.get("no_rope_layers"):
@@ -40,13 +43,16 @@ def _attentions(config: Config, total: int) -> list[Block]:
         ("chunked_attention", "full_attention"),
     )
     bias = config.bool("attention_bias", False)
+    plain = grouped_query_attention(config, qkv_bias=bias, out_bias=bias)
+    norm = Norm(width=plain.head_dim, weight=False) if config.bool("use_qk_norm", True) else None
     return [
-        grouped_query_attention(
-            config,
-            qkv_bias=bias,
-            out_bias=bias,
-            rope=has_rope,
-            window=chunk if kind == "chunked_attention" else None,
+        plain.model_copy(
+            update={
+                "rope": has_rope,
+                "window": chunk if kind == "chunked_attention" else None,
+                "q_norm": norm if has_rope else None,
+                "k_norm": norm if has_rope else None,
+            }
         )
         for has_rope, kind in zip(rope, types, strict=True)
     ]

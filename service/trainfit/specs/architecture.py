@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from trainfit.specs.blocks import Block, Layer, Norm, Opaque
+from trainfit.specs.encoder import Encoder
 from trainfit.specs.part import MAX_SAFE_INTEGER, Count, Part, Width
 
 MAX_LAYERS = 2048
@@ -90,27 +91,6 @@ class Implementation(Part):
     with its output gathered. DeepSpeed rejects plans of experts and of latent attention."""
     ep_plan: bool = False
     """`base_model_ep_plan` divides the experts."""
-
-
-class Encoder(Part):
-    """A tower of images, whose patches become tokens of the text."""
-
-    num_layers: Count
-    hidden_size: Width
-    ffn_hidden_size: Width
-    patches_per_token: Count
-    heads: Count
-    norm: Literal["rmsnorm", "layernorm"]
-    gated: bool
-    activation: str
-    """Of its feed-forward networks, by transformers' name."""
-    patch_values: Count
-    """Of a patch, in all its frames and colours."""
-    text_width: Width
-    deep_mergers: Annotated[int, Field(ge=0, le=2048)] = 0
-    """Mergers of layers before the last, whose features enter the text's layers."""
-    is_followed: bool = True
-    """Whether its activations are known operation by operation; else at most how many they are."""
 
 
 class ModelSpec(Part):

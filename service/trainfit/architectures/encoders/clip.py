@@ -8,14 +8,32 @@ from trainfit.architectures.encoders.layers import (
     linear,
     patch_pixels,
     patches,
+    plain_encoder,
     size,
     transformer_layer,
 )
 
+CLIP = {
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+}
+
 
 def clip(config: Config) -> Tower:
     width = size(config, "hidden_size", 768)
-    tokens = patches(config, 224, 32) + 1
+    whole = patches(config, 224, 32)
+    tokens = whole + 1
+    encoder = plain_encoder(
+        config,
+        CLIP,
+        activation=config.str("hidden_act", "quick_gelu"),
+        patch_values=patch_pixels(config, 32),
+        image_patches=whole,
+        class_tokens=1,
+        first_norm=True,
+    )
     return Tower(
         width,
         width
@@ -23,6 +41,7 @@ def clip(config: Config) -> Tower:
         + tokens * width
         + clip_layers(config, width, ffn=3072, depth=12)
         + 2 * layer_norm(width),
+        encoder=encoder,
     )
 
 

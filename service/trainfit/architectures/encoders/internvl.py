@@ -11,6 +11,7 @@ from trainfit.architectures.encoders.layers import (
     linear,
     mlp,
     patches,
+    plain_encoder,
     plane,
     size,
 )
@@ -41,12 +42,25 @@ def _tower(config: Config, *, attention_bias: bool) -> Tower:
     )
     pixels = prod(plane(config, "patch_size", 14)) * size(config, "num_channels", 3)
     final_norm = 0 if config.bool("use_mean_pooling", True) else layer_norm(width)
+    encoder = plain_encoder(
+        config,
+        INTERNVL,
+        norm="rmsnorm" if norm == width else "layernorm",
+        patch_values=pixels,
+        image_patches=patches(config, 448, 14),
+        class_tokens=1,
+        qk_norm=qk_norms > 0,
+        qkv_bias=config.bool("attention_bias", attention_bias),
+        layer_scale=True,
+        last_norm=final_norm > 0,
+    )
     return Tower(
         width,
         linear(pixels, width)
         + _tokens(config) * width
         + count(config, "num_hidden_layers", 24) * layer
         + final_norm,
+        encoder=encoder,
     )
 
 

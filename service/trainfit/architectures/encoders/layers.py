@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from trainfit.architectures.config import MISSING, Config
-from trainfit.specs.architecture import Encoder
+from trainfit.specs.blocks import Norm
+from trainfit.specs.encoder import Encoder, Projection
 
 MAX_SIZE = 4_194_304
 """No dimension of a tower is larger; the bound keeps counts small enough to compute with."""
@@ -28,29 +29,50 @@ class Tower(NamedTuple):
     encoder: Encoder | None = None
 
 
-def encoder_at_most(
-    sizes: Config, defaults: Mapping[str, int], *, patches_per_token: int, text: int
-) -> Encoder | None:
-    """A tower of layers of two norms, attention and two linears, of which is known how much it
-    keeps at most; `defaults` are those of its class.
+def plain_encoder(sizes: Config, defaults: Mapping[str, int], **of_class: Any) -> Encoder | None:
+    """A tower of layers of two layer norms, attention and two linears, if it has a layer at all;
+    `defaults` and what is `of_class` are those of its class.
     """
     given = sizes.with_defaults(defaults)
     depth = count(given, "num_hidden_layers")
     if not depth:
         return None
     return Encoder(
-        num_layers=depth,
-        hidden_size=size(given, "hidden_size"),
-        ffn_hidden_size=size(given, "intermediate_size"),
-        patches_per_token=patches_per_token,
-        heads=size(given, "num_attention_heads", 16),
-        norm="layernorm",
-        gated=False,
-        activation=given.str("hidden_act", "gelu"),
-        patch_values=patch_pixels(given, 14),
-        text_width=text,
-        is_followed=False,
+        **{
+            "num_layers": depth,
+            "hidden_size": size(given, "hidden_size"),
+            "ffn_hidden_size": size(given, "intermediate_size"),
+            "heads": size(given, "num_attention_heads", 16),
+            "norm": "layernorm",
+            "gated": False,
+            "activation": given.str("hidden_act", "gelu"),
+            "patch_values": patch_pixels(given, 14),
+            "patches_per_token": 1,
+            **of_class,
+        }
     )
+
+
+def projected(encoder: Encoder | None, *steps: Projection, patches: int = 1) -> Encoder | None:
+    """The tower behind which these steps make one token of the text from so many patches."""
+    if encoder is None:
+        return None
+    return encoder.model_copy(update={"projector": steps, "patches_per_token": patches})
+
+
+def linear_step(width: int, *, bias: bool = True) -> Projection:
+    return Projection(kind="linear", width=width, bias=bias)
+
+
+def two_linears(width: int, *, activation: str = "gelu", bias: bool = True) -> list[Projection]:
+    """Both to the text's width, with an activation between."""
+    between = Projection(kind="activation", width=width, activation=activation)
+    return [linear_step(width, bias=bias), between, linear_step(width, bias=bias)]
+
+
+def norm_step(width: int, kind: Literal["rmsnorm", "layernorm"]) -> Projection:
+    norm = Norm(kind=kind, width=width, bias=kind == "layernorm")
+    return Projection(kind="norm", width=width, norm=norm)
 
 
 def size(config: Config, key: str, default: Any = MISSING) -> int:

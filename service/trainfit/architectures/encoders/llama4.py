@@ -8,6 +8,7 @@ from trainfit.architectures.encoders.layers import (
     linear,
     patch_pixels,
     patches,
+    plain_encoder,
     size,
     transformer_layer,
 )
@@ -22,6 +23,18 @@ def llama4_vision(config: Config) -> Tower:
     adapter = linear(ffn, size(config, "projector_input_dim", 4096), bias=False) + linear(
         adapted, adapted, bias=False
     )
+    encoder = plain_encoder(
+        config,
+        LLAMA4,
+        activation="gelu",
+        image_patches=patches(config, 448, 14),
+        class_tokens=1,
+        narrow_pixels=True,
+        unfolds=True,
+        rotary=True,
+        first_norm=True,
+        last_norm=True,
+    )
     return Tower(
         size(config, "vision_output_dim", 7680),
         linear(patch_pixels(config, 14), width, bias=False)
@@ -30,4 +43,5 @@ def llama4_vision(config: Config) -> Tower:
         + 2 * layer_norm(width)
         + count(config, "num_hidden_layers", 34) * transformer_layer(width, ffn)
         + adapter,
+        encoder=encoder,
     )

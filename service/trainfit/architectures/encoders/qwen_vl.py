@@ -1,5 +1,7 @@
 """The image towers of Qwen-VL: patches of two frames, merged two by two into the text's width."""
 
+from typing import Literal
+
 from trainfit.architectures.config import Config
 from trainfit.architectures.encoders.layers import (
     DEPTH_AND_HEADS,
@@ -9,12 +11,14 @@ from trainfit.architectures.encoders.layers import (
     frame_pixels,
     layer_norm,
     linear,
+    linear_step,
     mlp,
+    norm_step,
     scaled,
     size,
     transformer_layer,
 )
-from trainfit.specs.architecture import Encoder
+from trainfit.specs.encoder import Encoder, Projection
 
 
 def qwen2_vl_vision(config: Config) -> Tower:
@@ -101,17 +105,27 @@ def _encoder(
     depth, side = count(sizes, "depth", 32), size(sizes, "spatial_merge_size", 2)
     if not depth:
         return None
+    norm: Literal["rmsnorm", "layernorm"] = "rmsnorm" if gated else "layernorm"
+    merged = width * side**2
     return Encoder(
         num_layers=depth,
         hidden_size=width,
         ffn_hidden_size=ffn,
         patches_per_token=side**2,
         heads=size(sizes, "num_heads", 16),
-        norm="rmsnorm" if gated else "layernorm",
+        norm=norm,
         gated=gated,
         activation=activation,
         patch_values=frame_pixels(sizes, patch),
-        text_width=text,
+        packed_qkv=True,
+        rotary=True,
+        projector=(
+            norm_step(width, norm),
+            Projection(kind="merge", width=merged),
+            linear_step(merged),
+            Projection(kind="activation", width=merged),
+            linear_step(text),
+        ),
         deep_mergers=deep,
     )
 

@@ -12,6 +12,7 @@ from trainfit.architectures.encoders.layers import (
     mlp,
     patch_pixels,
     patches,
+    plain_encoder,
     plane,
     size,
     transformer_layer,
@@ -44,7 +45,16 @@ def pooling_head(config: Config, defaults: Mapping[str, int]) -> int:
 
 
 def siglip(config: Config) -> Tower:
-    return _with_optional_head(config, patches(config, 224, 16))
+    whole = patches(config, 224, 16)
+    encoder = plain_encoder(
+        config,
+        SIGLIP | {"num_attention_heads": 12},
+        activation=config.str("hidden_act", "gelu_pytorch_tanh"),
+        patch_values=patch_pixels(config, 16),
+        image_patches=whole,
+        last_norm=True,
+    )
+    return _with_optional_head(config, whole)._replace(encoder=encoder)
 
 
 def siglip2(config: Config) -> Tower:

@@ -17,15 +17,17 @@ from trainfit.architectures.encoders.gemma import (
 )
 from trainfit.architectures.encoders.layers import (
     Tower,
-    encoder_at_most,
     layer_norm,
     linear,
+    linear_step,
+    norm_step,
     patches,
+    projected,
     size,
 )
-from trainfit.architectures.encoders.siglip import SIGLIP
 from trainfit.architectures.encoders.towers import tower
-from trainfit.specs.architecture import Encoder, ModelSpec
+from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.encoder import Projection
 
 PALIGEMMA_TEXT = {
     "hidden_size": 2048,
@@ -47,23 +49,22 @@ PALIGEMMA_VISION = {
 
 def gemma3(config: Config) -> ModelSpec:
     text = own_text_spec(config, "gemma3_text")
-    encoders, projector = _siglip_projected(config, text.hidden_size)
-    encoder = _pooled(config, text.hidden_size)
-    return composite(config, text, encoders, tied=True, projector=projector, encoder=encoder)
+    return _siglip_pooled(config, text, tied=True)
 
 
 def shieldgemma2(config: Config) -> ModelSpec:
-    text = text_spec(config, "gemma3_text")
-    encoders, projector = _siglip_projected(config, text.hidden_size)
-    return composite(config, text, encoders, promoted=True, projector=projector)
+    return _siglip_pooled(config, text_spec(config, "gemma3_text"), promoted=True)
 
 
 def paligemma(config: Config) -> ModelSpec:
     """The projection ends at the tower's `projection_dim`, which the outer config decides."""
     text = text_spec(config, "gemma", PALIGEMMA_TEXT)
     features = tower(auto_section(config, "vision_config", "siglip_vision_model", PALIGEMMA_VISION))
-    projector = linear(features.width, size(config, "projection_dim", 2048))
-    return composite(config, text, features.parameters + projector, tied=True)
+    width = size(config, "projection_dim", 2048)
+    projector = linear(features.width, width)
+    encoder = projected(features.encoder, linear_step(width))
+    encoders = features.parameters + projector
+    return composite(config, text, encoders, tied=True, projector=projector, encoder=encoder)
 
 
 def gemma3n(config: Config) -> ModelSpec:
@@ -106,19 +107,23 @@ def gemma4_unified(config: Config) -> ModelSpec:
     return composite(config, text, encoders, tied=True)
 
 
-def _siglip_projected(config: Config, text: int) -> tuple[int, int]:
-    """The tower, the norm of its features and one matrix; and the latter two by themselves."""
-    features = tower(auto_section(config, "vision_config", "siglip_vision_model"))
-    projector = linear(features.width, text, bias=False) + features.width
-    return features.parameters + projector, projector
-
-
-def _pooled(config: Config, text: int) -> Encoder | None:
-    """The tower, of whose patches an average makes each of so many tokens an image."""
+def _siglip_pooled(config: Config, text: ModelSpec, **tying: bool) -> ModelSpec:
+    """The tower, of whose patches an average makes each of so many tokens an image, the norm of
+    these and one matrix.
+    """
     vision = auto_section(config, "vision_config", "siglip_vision_model")
+    features, width = tower(vision), text.hidden_size
+    projector = linear(features.width, width, bias=False) + features.width
     tokens = size(config, "mm_tokens_per_image", 256)
-    ratio = -(-patches(vision, 224, 16) // tokens)
-    return encoder_at_most(vision, SIGLIP, patches_per_token=ratio, text=text)
+    encoder = projected(
+        features.encoder,
+        Projection(kind="pool", width=features.width),
+        norm_step(features.width, "rmsnorm"),
+        linear_step(width, bias=False),
+        patches=-(-patches(vision, 224, 16) // tokens),
+    )
+    encoders = features.parameters + projector
+    return composite(config, text, encoders, projector=projector, encoder=encoder, **tying)
 
 
 def _unified_patches(vision: Config) -> Tower:

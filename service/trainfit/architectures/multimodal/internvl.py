@@ -2,13 +2,17 @@
 
 from trainfit.architectures.composite import composite, section, text_spec
 from trainfit.architectures.config import Config
-from trainfit.architectures.encoders.internvl import (
-    INTERNVL,
-    internvl_vision,
-    qianfan_ocr_vision,
+from trainfit.architectures.encoders.internvl import internvl_vision, qianfan_ocr_vision
+from trainfit.architectures.encoders.layers import (
+    Tower,
+    layer_norm,
+    mlp,
+    norm_step,
+    projected,
+    two_linears,
 )
-from trainfit.architectures.encoders.layers import Tower, encoder_at_most, layer_norm, mlp
 from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.encoder import Projection
 
 
 def internvl(config: Config) -> ModelSpec:
@@ -16,11 +20,13 @@ def internvl(config: Config) -> ModelSpec:
     text = text_spec(config, "qwen2")
     projector = _projector(config, features, text.hidden_size)
     encoders = features.parameters + projector
-    encoder = encoder_at_most(
-        section(config, "vision_config"),
-        INTERNVL,
-        patches_per_token=shuffled_width(config, 1),
-        text=text.hidden_size,
+    inputs = shuffled_width(config, features.width)
+    encoder = projected(
+        features.encoder,
+        Projection(kind="merge", width=inputs),
+        norm_step(inputs, "layernorm"),
+        *two_linears(text.hidden_size, activation=config.str("projector_hidden_act", "gelu")),
+        patches=inputs // features.width,
     )
     return composite(config, text, encoders, tied=True, projector=projector, encoder=encoder)
 

@@ -17,13 +17,14 @@ from trainfit.architectures.decoder import (
     pre_norm_layer,
     rms,
 )
-from trainfit.architectures.encoders.layers import encoder_at_most, linear
-from trainfit.architectures.encoders.llama4 import LLAMA4, llama4_vision
+from trainfit.architectures.encoders.layers import linear, linear_step, projected, size
+from trainfit.architectures.encoders.llama4 import llama4_vision
 from trainfit.architectures.encoders.mllama import mllama_vision
 from trainfit.architectures.layer_patterns import layer_numbers
 from trainfit.architectures.weights import opaque, weight
-from trainfit.specs.architecture import Encoder, ModelSpec
+from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Layer, Opaque, Sublayer
+from trainfit.specs.encoder import Encoder, Projection
 
 _MLLAMA_TEXT = {
     "vocab_size": 128256,
@@ -66,16 +67,28 @@ def llama4(config: Config) -> ModelSpec:
     text = own_text_spec(config, "llama4_text")
     projector = linear(features.width, text.hidden_size, bias=False)
     whole = whole_text_composite(config, text, features.parameters + projector)
-    return whole.model_copy(update={"encoder": _shuffled(vision, text.hidden_size)})
+    encoder = _shuffled(vision, features.encoder, text.hidden_size)
+    return whole.model_copy(update={"encoder": encoder, "projector_parameters": projector})
 
 
-def _shuffled(vision: Config, text: int) -> Encoder | None:
-    """The tower, whose patches `pixel_shuffle_ratio` lays on one another, if it does."""
+def _shuffled(vision: Config, encoder: Encoder | None, text: int) -> Encoder | None:
+    """The tower, whose patches `pixel_shuffle_ratio` lays on one another, if it does, before its
+    adapter and the projector.
+    """
     ratio = vision.float("pixel_shuffle_ratio", 0.5)
-    if not 1 / 64 <= ratio <= 1:
+    if encoder is None or not 1 / 64 <= ratio <= 1:
         return None
-    merged = ceil(1 / ratio**2)
-    return encoder_at_most(vision, LLAMA4, patches_per_token=merged, text=text)
+    inner = size(vision, "projector_input_dim", 4096)
+    outer = size(vision, "projector_output_dim", 4096)
+    adapter = (
+        Projection(kind="merge", width=int(encoder.hidden_size / ratio**2)),
+        linear_step(inner, bias=False),
+        Projection(kind="activation", width=inner),
+        linear_step(outer, bias=False),
+        Projection(kind="activation", width=outer),
+    )
+    adapted = encoder.model_copy(update={"adapter": adapter})
+    return projected(adapted, linear_step(text, bias=False), patches=ceil(1 / ratio**2))
 
 
 def _cross_attention_layer(config: Config) -> Layer:

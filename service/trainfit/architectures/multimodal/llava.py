@@ -2,9 +2,10 @@
 
 from trainfit.architectures.composite import auto_section, composite, text_spec
 from trainfit.architectures.config import Config
-from trainfit.architectures.encoders.layers import Tower, encoder_at_most, layer_norm, mlp
+from trainfit.architectures.encoders.layers import Tower, layer_norm, mlp, projected, two_linears
 from trainfit.architectures.encoders.towers import tower
 from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.encoder import Encoder, Projection
 
 CLIP_336 = {
     "hidden_size": 1024,
@@ -27,8 +28,7 @@ def llava(config: Config) -> ModelSpec:
     text, features = text_spec(config, "llama"), _clip(config)
     projector = feature_projector(config, features.width, text.hidden_size)
     encoders = features.parameters + projector
-    vision = auto_section(config, "vision_config", "clip_vision_model", CLIP_336)
-    encoder = encoder_at_most(vision, CLIP_336, patches_per_token=1, text=text.hidden_size)
+    encoder = _read_by(config, features, text.hidden_size)
     return composite(config, text, encoders, promoted=True, projector=projector, encoder=encoder)
 
 
@@ -72,6 +72,36 @@ def feature_projector(
     """`bias` and the tower's `layer` are the class's defaults."""
     inputs = width * feature_layers(config, layer)
     return mlp(inputs, text, text, bias=config.bool("multimodal_projector_bias", bias))
+
+
+def _read_by(config: Config, features: Tower, text: int) -> Encoder | None:
+    """The tower as far as its layers are read, whose norm behind them is not, and two linears.
+    Source: modeling_llava.py (get_image_features).
+    """
+    encoder = features.encoder
+    if encoder is None:
+        return None
+    value = config.get("vision_feature_layer", -2)
+    chosen = value if isinstance(value, list | tuple) else (value,)
+    last = encoder.num_layers
+    if not chosen or not all(isinstance(each, int) and -last <= each <= last for each in chosen):
+        return None
+    read = max(each if each >= 0 else last + 1 + each for each in chosen)
+    if not read:
+        return None
+    changes: dict[str, object] = {"num_layers": read, "last_norm": False}
+    if config.str("vision_feature_select_strategy", "default") == "full" and encoder.image_patches:
+        rows = encoder.image_patches + encoder.class_tokens
+        changes |= {"image_patches": rows, "class_tokens": 0}
+    beside = Projection(kind="merge", width=len(chosen) * features.width)
+    steps = two_linears(
+        text,
+        activation=config.str("projector_hidden_act", "gelu"),
+        bias=config.bool("multimodal_projector_bias", True),
+    )
+    if len(chosen) > 1:
+        steps = [beside, *steps]
+    return projected(encoder.model_copy(update=changes), *steps)
 
 
 def _clip(config: Config, image: int = 336) -> Tower:

@@ -1,5 +1,5 @@
-"""What a tower of images can take at most: nobody knows how many of a sample's tokens are of images
-before it is read, and none may be; or the tower is not followed operation by operation.
+"""What a tower of images can take at most where nobody says how many of a sample's tokens are of
+images: none may be, or all.
 
 A tower has L' layers of width h' and feed-forward f', and makes one token of the text from p of its
 patches. Widths in bytes: act of activations, 4 of fp32. Sources: transformers'
@@ -9,7 +9,7 @@ modeling_clip.py, modeling_internvl.py and modeling_llama4.py, whose layers keep
 
 from trainfit.estimator.operations.widths import FP32
 from trainfit.resolve.pytorch.plan import PytorchPlan
-from trainfit.specs.architecture import Encoder
+from trainfit.specs.encoder import Encoder
 
 LIKE_HIDDEN = 11
 """Tensors [patches, h'] of a layer in the type of activations: both residual inputs, both norms'
@@ -24,19 +24,16 @@ each way, of which Qwen3-VL has four (DeepStack).
 """
 PIXELS = 2 * 3 * 16 * 16
 """Values of a patch of two frames and three colours, in fp32."""
-PROJECTED = 3
-"""Tensors of the text's width [tokens, h] that a projector of two linears keeps."""
 
 
 def most_bytes(encoder: Encoder, plan: PytorchPlan) -> int:
-    """The tower's activations where as many tokens of a micro-batch are of images as is said, or
-    every one: what each of its layers keeps, one layer at work, and the mask of patches that see
-    each other. Where layers run again in backward a tower's do so too, and keep their inputs.
+    """The tower's activations where every token of a micro-batch is of an image: what each of its
+    layers keeps, one layer at work, and the mask of patches that see each other. Where layers run
+    again in backward a tower's do so too, and keep their inputs.
     """
-    act, tokens = plan.step.activation_bytes, plan.batch.image_tokens
-    if tokens is None:
-        tokens = plan.batch.seq_length // plan.layout.cp
-    patches = plan.batch.micro_batch_size * tokens * encoder.patches_per_token
+    act = plan.step.activation_bytes
+    tokens = plan.batch.micro_batch_size * (plan.batch.seq_length // plan.layout.cp)
+    patches = tokens * encoder.patches_per_token
     layer = (
         encoder.hidden_size * (LIKE_HIDDEN * act + LIKE_HIDDEN_FP32 * FP32)
         + encoder.ffn_hidden_size * LIKE_FEED_FORWARD * act
@@ -44,17 +41,14 @@ def most_bytes(encoder: Encoder, plan: PytorchPlan) -> int:
     again = plan.step.checkpointing.kind == "layers"
     kept = encoder.num_layers * (encoder.hidden_size * act if again else layer)
     outside = MERGER * encoder.hidden_size * act + PIXELS * FP32
-    whole = patches * (kept + layer + outside)
-    if not encoder.is_followed:  # each image by itself
-        return whole + plan.batch.micro_batch_size * tokens * PROJECTED * encoder.text_width * act
-    return whole + (patches**2 if plan.step.attention_backend == "sdpa" else 0)
+    projected = tokens * sum(each.width for each in encoder.adapter + encoder.projector) * act
+    mixed = encoder.packed_qkv and plan.step.attention_backend == "sdpa"
+    return patches * (kept + layer + outside) + projected + (patches**2 if mixed else 0)
 
 
 def bounded(plan: PytorchPlan) -> Encoder | None:
-    """The tower whose activations are bounded: not one without a token, or that is followed and
-    whose tokens are known, or whose attention makes all scores.
+    """The tower whose activations are bounded: not one whose tokens are known, or whose attention
+    makes all scores.
     """
-    encoder, tokens = plan.model.encoder, plan.batch.image_tokens
-    if encoder is None or plan.step.attention_backend == "eager":
-        return None
-    return encoder if tokens is None or (tokens and not encoder.is_followed) else None
+    encoder, eager = plan.model.encoder, plan.step.attention_backend == "eager"
+    return None if eager or plan.batch.image_tokens is not None else encoder

@@ -1,9 +1,11 @@
 """A tower of images as modules of PyTorch: patches, layers, and what makes tokens of the text.
 
 Symbols: estimator.legend, where n counts patches and h is the tower's width; p patches that make
-one token. Sources: transformers' modeling_qwen2_vl.py, modeling_qwen2_5_vl.py and
-modeling_qwen3_vl.py, whose classes save the same of a layer and of a merger, to the byte
-(tests/estimator/test_towers.py).
+one token, of which an image has none beside where it has class tokens. Sources: transformers'
+modeling_qwen2_vl.py, modeling_qwen2_5_vl.py, modeling_qwen3_vl.py, modeling_siglip.py,
+modeling_clip.py, modeling_internvl.py and modeling_llama4.py, and the projectors of
+modeling_gemma3.py and modeling_llava.py, whose classes save the same, to the byte
+(tests/estimator/test_towers.py, tests/data/torch_steps_here.jsonl).
 """
 
 from trainfit.estimator.blocks.mlp.pytorch import mlp
@@ -13,43 +15,105 @@ from trainfit.estimator.operations import scaled_dot_product
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.operations.widths import FP32
 from trainfit.estimator.tensors import Role, Tensor
-from trainfit.specs.architecture import Encoder
 from trainfit.specs.blocks import Mlp, Norm
+from trainfit.specs.encoder import Encoder, Projection
+
+
+def pixels(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
+    """What each patch holds, which is there whatever is trained."""
+    width = step.sizes.residual_bytes if encoder.narrow_pixels else FP32
+    given = step.tensor("pixels", _patches(step, encoder), encoder.patch_values, width=width)
+    step.operation("pixels", saves=(given,))
+    step.end_group()
+    return step.groups()
 
 
 def patch_embedding(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
-    """A product of what each patch holds, which is kept narrow, with the tower's width."""
+    """A product of what each patch holds, which is kept narrow, with the tower's width; with some
+    towers a norm.
+    """
     sizes = step.sizes
-    pixels = step.tensor("pixels", sizes.n, encoder.patch_values, width=FP32)
-    values = step.tensor("pixels in the tower's type", sizes.n, encoder.patch_values)
-    step.operation("pixels", saves=(pixels,))
+    values = step.tensor(
+        "pixels in the tower's type", _patches(step, encoder), encoder.patch_values
+    )
+    if encoder.narrow_pixels and not (encoder.unfolds or sizes.narrows):
+        values = step.part(values, "pixels", *values.shape)
     step.linear("patch_embed", values, sizes.h)
     step.end_group()
+    if encoder.first_norm:
+        _normed(step, encoder)
+        step.end_group()
     return step.groups()
 
 
 def layer(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
     """Attention within an image and a feed-forward network, each behind a norm."""
     _attention(step, _normed(step, encoder), encoder)
+    _scaled(step, encoder)
     step.end_group()
-    block = Mlp(ffn=encoder.ffn_hidden_size, gated=encoder.gated, bias=True)
+    block = Mlp(ffn=encoder.ffn_hidden_size, gated=encoder.gated, bias=encoder.bias)
     mlp(step, _normed(step, encoder), block)
+    _scaled(step, encoder)
     step.end_group()
     return step.groups()
 
 
-def merger(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
-    """A norm, and two products over p patches that lie side by side: to their width together, and
-    to that of the text.
-    """
-    sizes, p = step.sizes, encoder.patches_per_token
-    normed = _normed(step, encoder)
-    together = step.tensor("p patches side by side", sizes.n // p, p * sizes.h)
-    step.operation("merge", saves=(together,) if step.keeps(normed) else ())
-    wide = step.linear("merger_fc1", together, p * sizes.h, bias=True)
-    step.linear("merger_fc2", step.activation(wide, kind="gelu"), encoder.text_width, bias=True)
+def last_norm(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
+    """The norm behind the layers."""
+    _normed(step, encoder)
     step.end_group()
     return step.groups()
+
+
+def adapter(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
+    """What the tower makes of its features."""
+    return _through(step, encoder, encoder.adapter, _features(step, encoder))
+
+
+def projector(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
+    """From what the tower hands on to tokens as wide as the text's."""
+    x = _features(step, encoder)
+    if encoder.adapter:
+        rows = x.shape[0] // encoder.patches_per_token
+        x = step.tensor("features", rows, encoder.adapter[-1].width)
+    return _through(step, encoder, encoder.projector, x)
+
+
+def _features(step: Modules, encoder: Encoder) -> Tensor:
+    width = step.sizes.residual_bytes
+    return step.tensor("features", _patches(step, encoder), step.sizes.h, width=width)
+
+
+def _through(
+    step: Modules, encoder: Encoder, steps: tuple[Projection, ...], x: Tensor
+) -> tuple[Group, ...]:
+    for number, each in enumerate(steps, 1):
+        x = _projected(step, x, each, encoder.patches_per_token, f"merger_{number}")
+    step.end_group()
+    return step.groups()
+
+
+def _projected(step: Modules, x: Tensor, by: Projection, p: int, name: str) -> Tensor:
+    """[rows, w] of x, of which a kind of step makes as many rows or one of p."""
+    rows = x.shape[0]
+    match by.kind:
+        case "norm":
+            assert by.norm is not None
+            return norm(step, x, by.norm)
+        case "pool":
+            step.operation("pool", saves=(step.tensor("what is pooled", *x.shape, width=x.width),))
+            return step.tensor("averages", rows // p, by.width, width=x.width)
+        case "merge":
+            return step.tensor("p patches side by side", rows // p, by.width, width=x.width)
+        case "activation":
+            return step.activation(x, kind=by.activation)
+        case "linear":
+            return step.linear(name, x, by.width, bias=by.bias)
+
+
+def _patches(step: Modules, encoder: Encoder) -> int:
+    """Rows that stand for patches."""
+    return step.sizes.n - step.sizes.b * encoder.class_tokens
 
 
 def _normed(step: Modules, encoder: Encoder) -> Tensor:
@@ -61,18 +125,40 @@ def _normed(step: Modules, encoder: Encoder) -> Tensor:
     return norm(step, x, Norm(kind=encoder.norm, width=encoder.hidden_size, bias=bias))
 
 
+def _scaled(step: Modules, encoder: Encoder) -> None:
+    """What a block made, times a learned vector."""
+    if not encoder.layer_scale:
+        return
+    sizes = step.sizes
+    made = step.tensor("what is scaled", sizes.n, sizes.h)
+    gradient = step.tensor("gradient of the scale", sizes.h, width=sizes.gradient_bytes)
+    product = step.tensor("gradient, scaled", sizes.n, sizes.h)
+    step.operation("scale", saves=(made,), backward=(product,), leaves=(gradient,))
+
+
 def _attention(step: Modules, x: Tensor, encoder: Encoder) -> None:
-    """One product [n, 3 h'] of which values are a part; queries and keys are turned by positions.
-    Outside FlashAttention images are attended to one by one, and what that leaves is joined.
+    """Three products [n, h], or one of which values are a part; queries and keys are normed, and
+    turned by positions. Outside FlashAttention images of many sizes are attended to one by one, and
+    what that leaves is joined.
     """
     sizes, heads = step.sizes, encoder.heads
     head = (sizes.n, heads, encoder.hidden_size // heads)
-    packed = step.narrowed(step.linear("qkv", x, 3 * sizes.h, bias=True))
+    if encoder.packed_qkv:
+        packed = step.narrowed(step.linear("qkv", x, 3 * sizes.h, bias=True))
+        v = step.part(packed, "v", *head)
+    else:
+        for each in ("q_proj", "k_proj", "v_proj"):
+            last = each == "v_proj"
+            step.linear(each, x, sizes.h, bias=encoder.qkv_bias, joins=not last)
+        v = step.tensor("v", *head)
+    if encoder.qk_norm:
+        for _ in range(2):
+            heads_ = step.tensor("heads", sizes.n, sizes.h)
+            norm(step, heads_, Norm(width=encoder.hidden_size), "qk_norm", kind=None)
     q, k = step.tensor("q", *head), step.tensor("k", *head)
-    v = step.part(packed, "v", *head)
-    out = scaled_dot_product.fused(step, q, k, v, rotated=True)
-    if step.way.step.attention_backend == "sdpa":
+    out = scaled_dot_product.fused(step, q, k, v, rotated=encoder.rotary)
+    if encoder.packed_qkv and step.way.step.attention_backend == "sdpa":
         joined = step.tensor("outputs of all images", *out.shape)
         step.operation("join", borrows=(out, joined))
         out = joined
-    step.linear_out("proj", out, sizes.h, bias=True)
+    step.linear_out("proj" if encoder.packed_qkv else "o_proj", out, sizes.h, bias=encoder.bias)
