@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
@@ -16,6 +13,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.contract.fuzzers import Fuzzer, loaded_fuzzer
 from tests.serving import Service, running_service
 from tools.openapi import DOCUMENT
 from trainfit.api.examples import LAUNCH_EXAMPLES, RECONCILE_EXAMPLES
@@ -54,17 +52,23 @@ def service() -> Iterator[Service]:
         yield service
 
 
+@pytest.fixture(scope="module")
+def fuzzer() -> Iterator[Fuzzer]:
+    with loaded_fuzzer() as fuzzer:
+        yield fuzzer
+
+
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_nothing_is_answered_with_a_fault_or_an_undocumented_status(
-    service: Service, operation: str, tmp_path: Path
+    service: Service, fuzzer: Fuzzer, operation: str, tmp_path: Path
 ) -> None:
     if operation in READ_MORE:
         document = tmp_path / "openapi.json"
         document.write_text(json.dumps(with_right(READ_MORE[operation])))
-        send(service, operation, "coverage", str(document), tmp_path)
+        send(fuzzer, service, operation, "coverage", str(document), tmp_path)
     without = operation in READ_A_JOB or operation in READ_MORE
     phases = "examples,fuzzing" if without else "examples,coverage,fuzzing"
-    send(service, operation, phases, f"{service.url}/openapi.json", tmp_path)
+    send(fuzzer, service, operation, phases, f"{service.url}/openapi.json", tmp_path)
     answered = statuses(service, operation)
     assert answered["200"]
     assert not [status for status in answered if status.startswith("5")]
@@ -72,19 +76,18 @@ def test_nothing_is_answered_with_a_fault_or_an_undocumented_status(
         assert answered.total() >= CASES
 
 
-def send(service: Service, operation: str, phases: str, document: str, folder: Path) -> None:
+def send(
+    fuzzer: Fuzzer, service: Service, operation: str, phases: str, document: str, folder: Path
+) -> None:
     """Send what a document has of an operation, and much that it has not."""
-    command = [sys.executable, "-m", "schemathesis.cli", "run", document, "--url", service.url]
-    command += ["--include-operation-id", operation]
-    command += ["--phases", phases, "--checks", ",".join(CHECKS)]
-    command += ["--max-examples", "60", "--seed", "1", "--no-color"]
+    words = ["run", document, "--url", service.url]
+    words += ["--include-operation-id", operation]
+    words += ["--phases", phases, "--checks", ",".join(CHECKS)]
+    words += ["--max-examples", "60", "--seed", "1", "--no-color"]
     # Each test begins anew, and a request looks through all variables for those of a proxy.
-    command += ["--generation-database", "none"]
-    environment = {"PATH": os.environ["PATH"]}
-    result = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=folder, env=environment
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
+    words += ["--generation-database", "none"]
+    status, said = fuzzer.run(words, folder)
+    assert status == 0, said
 
 
 def with_right(names: set[str]) -> dict[str, Any]:
