@@ -146,6 +146,7 @@ def plan_of(job: Job, find: Find = from_package) -> Plan:
         raise VersionNotServedError
     model = find(job.model)
     plan = resolve(job, model.spec, model.source, gpu_of(job.gpu))
-    return replace(
-        plan, defaults=plan.defaults + model.defaults, remarks=model.remarks + plan.remarks
-    )
+    if not model.defaults and not model.remarks:
+        return plan
+    defaults = (*plan.defaults, *model.defaults) if model.defaults else plan.defaults
+    return replace(plan, defaults=defaults, remarks=model.remarks + plan.remarks)

@@ -1,6 +1,8 @@
 """The Plan: a job with nothing left open. The estimator sees only this."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 from trainfit.specs.architecture import ModelSpec
@@ -21,6 +23,16 @@ class Default:
     value: Any
     origin: Origin
     why: str
+
+
+class LeftOpen(Iterable[Default]):
+    """What a job left open, told once somebody asks: of most plans only figures are compared."""
+
+    def __init__(self, tell: Callable[[], Iterable[Default]]) -> None:
+        self._tell = cache(tell)
+
+    def __iter__(self) -> Iterator[Default]:
+        return iter(self._tell())
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +122,7 @@ class Plan:
     batch: Batch
     framework: Framework
     gpu: TargetGpu
-    defaults: tuple[Default, ...] = field(compare=False)
+    defaults: Iterable[Default] = field(compare=False)
     calibration: Calibration | None = None
     """What the caller sends, of this cluster or of another."""
     speed: KnownSpeed | None = None

@@ -14,7 +14,7 @@ from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.resolve.megatron.precision import resolve_precision, with_wide_layers
 from trainfit.resolve.megatron.routing import check_token_overlap, resolve_routing
 from trainfit.resolve.megatron.step import check_interleaving, resolve_step
-from trainfit.resolve.plan import Origin, Source, TargetGpu
+from trainfit.resolve.plan import Default, LeftOpen, Origin, Source, TargetGpu
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
@@ -60,7 +60,11 @@ def plan(
     routing = resolve_routing(job, findings)
     check_token_overlap(job, framework, layout, mtp_layers, findings)
     findings.refuse()
-    found = derived(job, model, layout, batch, mtp_layers)
+
+    def left_open() -> tuple[Default, ...]:
+        found = derived(job, model, layout, batch, mtp_layers)
+        return resolved_defaults(job, found | _defaults(job, step.attention_backend))
+
     multiple = framework.make_vocab_size_divisible_by
     return MegatronPlan(
         model=with_wide_layers(model, resolve_precision(job.training)),
@@ -73,7 +77,7 @@ def plan(
         routing=routing,
         framework=framework,
         gpu=gpu,
-        defaults=resolved_defaults(job, found | _defaults(job, step.attention_backend)),
+        defaults=LeftOpen(left_open),
         remarks=remarks(job),
     )
 

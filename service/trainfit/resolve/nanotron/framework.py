@@ -13,7 +13,7 @@ from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
 from trainfit.resolve.nanotron.blocks import check_model, check_shares, shares_of
 from trainfit.resolve.nanotron.plan import NanotronPlan, NanotronStep
-from trainfit.resolve.plan import Batch, Layout, Origin, Source, TargetGpu
+from trainfit.resolve.plan import Batch, Default, Layout, LeftOpen, Origin, Source, TargetGpu
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Nanotron
 from trainfit.specs.job import Job
@@ -91,7 +91,11 @@ def plan(
         optimizer=optimizer,
         recomputes_layers=training.recompute.granularity == "full",
     )
-    found = derived(job, model, layout, batch, 0)
+
+    def left_open() -> tuple[Default, ...]:
+        found = derived(job, model, layout, batch, 0)
+        return resolved_defaults(job, found | _defaults(job, step, layout))
+
     return NanotronPlan(
         model=model,
         source=source,
@@ -102,7 +106,7 @@ def plan(
         step=step,
         framework=framework,
         gpu=gpu,
-        defaults=resolved_defaults(job, found | _defaults(job, step, layout)),
+        defaults=LeftOpen(left_open),
         remarks=remarks(job),
     )
 

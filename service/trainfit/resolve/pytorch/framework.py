@@ -11,7 +11,7 @@ from trainfit.resolve.findings import Findings
 from trainfit.resolve.framework import Conventions
 from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
-from trainfit.resolve.plan import Origin, Source, TargetGpu
+from trainfit.resolve.plan import Default, LeftOpen, Origin, Source, TargetGpu
 from trainfit.resolve.pytorch.freezing import with_frozen_layers
 from trainfit.resolve.pytorch.objective import with_head
 from trainfit.resolve.pytorch.pipelining import check_pipeline, weighed
@@ -90,7 +90,11 @@ def plan(
     step = resolve_pytorch_step(job, model, layout, findings)
     check_images(job, model, findings, followed=step.attention_backend != "eager")
     findings.refuse()
-    found = derived(job, model, layout, batch, 0)
+
+    def left_open() -> tuple[Default, ...]:
+        found = derived(job, model, layout, batch, 0)
+        return resolved_defaults(job, found | _defaults(job, step))
+
     return PytorchPlan(
         model=model,
         source=source,
@@ -101,7 +105,7 @@ def plan(
         step=step,
         framework=framework,
         gpu=gpu,
-        defaults=resolved_defaults(job, found | _defaults(job, step)),
+        defaults=LeftOpen(left_open),
         remarks=remarks(job),
     )
 
