@@ -51,6 +51,8 @@ DEFAULTS: Row = {
     "loss": "hf",
     "loss_chunks": 8,
     "logits_to_keep": 0,
+    "reference": None,
+    "trl": "",
     "experts": "grouped_mm",
     "keep_logits": False,
     "lora": None,
@@ -112,8 +114,9 @@ LOSSES = {
     "chunked_nll": "chunked_nll",
     "fused_linear": "liger",
     "reward": "unfused",
+    "preference": "unfused",
 }
-OBJECTIVES = {"reward": "reward"}
+OBJECTIVES = {"reward": "reward", "preference": "preference"}
 """Of losses that learn something else than the next token."""
 
 
@@ -201,6 +204,11 @@ def training_of(given: Row) -> Row:
     every = given["ac_every"] if given["ac"] == "selective_layer" else 1
     loss: Row = {"cross_entropy": LOSSES[given["loss"]], "num_chunks": given["loss_chunks"]}
     loss["objective"] = OBJECTIVES.get(given["loss"], "next_token")
+    if given["loss"] == "preference":
+        loss |= {
+            "reference": given["reference"] or "none",
+            "log_probs_by": f"trl-{since(given['trl'])}",
+        }
     if given["logits_to_keep"]:
         loss["logits_to_keep"] = given["logits_to_keep"]
     training: Row = {
@@ -225,6 +233,16 @@ def training_of(given: Row) -> Row:
     if "peft" in training and given["dtype"] in ("autocast", "fsdp_mp"):
         training["peft"]["base_dtype"] = given["base_dtype"] or "fp32"
     return training
+
+
+def since(release: str) -> str:
+    """The release of TRL since which log-probabilities are computed as in this one."""
+    known = ["0.9", "0.12", "0.15", "0.19", "0.29", "1.6", "1.15"]
+    return max([each for each in known if numbers(each) <= numbers(release)], key=numbers)
+
+
+def numbers(release: str) -> list[int]:
+    return [int(each) for each in release.split(".")]
 
 
 def frozen_of(given: Row) -> Row:

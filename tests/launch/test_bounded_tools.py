@@ -103,19 +103,22 @@ def test_llama_factorys_muon_keeps_one_moment_of_matrices() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "bounded"),
+    ("more", "reference"),
     [
-        ("finetuning_type: lora", True),
-        ("finetuning_type: full\npref_loss: simpo", True),
-        ("finetuning_type: full", False),
-        ("finetuning_type: lora\nref_model: other", False),
+        ("finetuning_type: lora", "base"),
+        ("finetuning_type: full\npref_loss: simpo", None),
+        ("finetuning_type: full", "copy"),
+        ("finetuning_type: lora\nref_model: other", "copy"),
     ],
 )
-def test_preferences_without_a_second_model_are_bounded(more: str, bounded: bool) -> None:
+def test_preferences_have_the_reference_that_is_loaded(more: str, reference: str | None) -> None:
     text = FACTORY.replace("finetuning_type: full\nstage: sft", f"{more}\nstage: dpo")
     found = of_file("dpo.yaml", text)
-    assert ("stage" in found.bounded) is bounded
-    assert ("stage" in found.unsupported) is not bounded
+    assert found.field("/training/loss/objective") == "preference"
+    assert found.field("/training/loss/reference") == reference
+    assert found.field("/training/loss/log_probs_by") == "llama-factory"
+    assert found.unsupported == ({"ref_model"} if "ref_model" in more else set())
+    assert not found.bounded
 
 
 NEMO = """

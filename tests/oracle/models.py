@@ -34,6 +34,8 @@ class Model:
     config: Any
     backbone: Any
     """All but the head."""
+    reference: Any = None
+    """A second model, to whose log-probabilities a loss compares."""
 
     @property
     def blocks(self) -> Any:
@@ -88,6 +90,9 @@ def build(spec: Spec) -> Model:
             parameter.requires_grad_(False)
     if spec.lora:
         model.module = with_adapters(module, spec.lora)
+    if spec.reference == "copy":
+        model.reference = kind.from_config(config, dtype=dtype, **kernels).eval()
+        model.reference.requires_grad_(False)
     if spec.virtual_tokens:
         model.module = with_virtual_tokens(module, spec)
     return model

@@ -128,6 +128,9 @@ class MicroBatches:
         for each in images.values():
             tracker.name(each, "input")
         self._inputs |= images
+        if model.reference is not None:
+            for parameter in model.reference.parameters():
+                tracker.name(parameter, "param")
         self.rows = spec.mbs
         self.parameters = model.parameters
         self.buffers = model.module.buffers

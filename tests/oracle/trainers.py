@@ -7,10 +7,15 @@ environment, and `make oracle` leaves them out.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+
+from tests.oracle.models import Model
+from tests.oracle.spec import Spec
 
 
 def loss_of_trainer(run: Any, ids: Any) -> tuple[Any, Any]:
@@ -24,10 +29,103 @@ def loss_of_trainer(run: Any, ids: Any) -> tuple[Any, Any]:
     return trainer.compute_loss(without_mask(run), inputs), None
 
 
+def loss_of_preferences(model: Model, run: Any, ids: Any, spec: Spec) -> tuple[Any, Any]:
+    """The same of DPO, whose releases before 0.29 concatenate pairs themselves. All but the first
+    token of a sample has a loss. It rests on values: such rows are made with real data.
+    """
+    import trl
+    from trl import DPOTrainer
+
+    if not trl.__version__.startswith(spec.trl):
+        raise ValueError(f"this row is of TRL {spec.trl}, not of {trl.__version__}")
+    inputs = batch_of(ids)
+    trainer = stub(DPOTrainer, **settings_of(run, model.reference, spec))
+    before = ("chosen_logps", "rejected_logps")
+    if spec.reference is None:
+        inputs |= {f"ref_{name}": torch.zeros(len(ids) // 2) for name in before}
+        inputs |= {f"reference_{name}": torch.zeros(len(ids) // 2) for name in before}
+    if hasattr(DPOTrainer, "concatenated_forward"):
+        with all_ones(run, model.reference):
+            return trainer.get_batch_loss_metrics(run, inputs)[0], None
+    names = {"input_ids", "attention_mask", "completion_mask", *(f"ref_{name}" for name in before)}
+    with all_ones(run, model.reference):
+        read = {name: inputs[name] for name in names & inputs.keys()}
+        return trainer._compute_loss(run, read, False), None
+
+
+def batch_of(ids: Any) -> dict[str, Any]:
+    """Samples of which the first half is chosen, by the names of every release."""
+    ones, half = torch.ones_like(ids), len(ids) // 2
+    behind = ones.clone()
+    behind[:, 0] = 0
+    batch = {"input_ids": ids, "attention_mask": ones, "completion_mask": behind}
+    batch |= {"prompt_input_ids": ids[:half, :1], "prompt_attention_mask": ones[:half, :1]}
+    for name, part in (("chosen", slice(half)), ("rejected", slice(half, None))):
+        batch |= {f"{name}_input_ids": ids[part, 1:], f"{name}_attention_mask": ones[part, 1:]}
+    return batch
+
+
+def settings_of(run: Any, reference: Any, spec: Spec) -> dict[str, Any]:
+    """What the loss reads of a trainer with the defaults of DPOConfig."""
+    return {
+        "model": run,
+        "ref_model": reference,
+        "args": SimpleNamespace(
+            rpo_alpha=None,
+            ld_alpha=None,
+            use_liger_loss=False,
+            use_liger_kernel=False,
+            gradient_checkpointing_kwargs={"use_reentrant": False},
+        ),
+        "aux_loss_enabled": False,
+        "use_weighting": False,
+        "is_encoder_decoder": False,
+        "is_vision_model": False,
+        "padding_free": False,
+        "use_logits_to_keep": False,
+        "precompute_ref_logps": spec.reference is None,
+        "precompute_ref_log_probs": spec.reference is None,
+        "_peft_has_been_casted_to_bf16": False,
+        "reference_free": False,
+        "ref_adapter_name": None,
+        "model_adapter_name": None,
+        "ld_alpha": None,
+        "pad_token_id": 0,
+        "max_length": None,
+        "beta": 0.1,
+        "label_smoothing": 0.0,
+        "loss_type": ["sigmoid"],
+        "loss_types": ["sigmoid"],
+        "loss_weights": [1.0],
+        "f_divergence_type": "reverse_kl",
+    }
+
+
+@contextmanager
+def all_ones(*modules: Any) -> Iterator[None]:
+    """Within, modules are sent no mask, as where no token is padding."""
+    hooks = [
+        each.register_forward_pre_hook(_dropping_mask, with_kwargs=True)
+        for each in modules
+        if each is not None
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _dropping_mask(_module: Any, given: Any, named: dict[str, Any]) -> Any:
+    return given, {name: each for name, each in named.items() if name != "attention_mask"}
+
+
 def stub(kind: type, **given: Any) -> Any:
     """A trainer that nobody has set up, on one device."""
     trainer: Any = object.__new__(kind)
-    alone = SimpleNamespace(device="cpu", gather=same, gather_for_metrics=same)
+    alone = SimpleNamespace(
+        device=torch.device("cpu"), gather=same, gather_for_metrics=same, unwrap_model=same
+    )
     settings = {
         "model": SimpleNamespace(training=True),
         "accelerator": alone,

@@ -186,6 +186,7 @@ JOBS = [
     transformers(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),
     transformers(WIDE, {"num_gpus": 1}, {"optimizer": {"name": "adamw8bit"}}),
     transformers(WIDE, EIGHT, {"loss": {"cross_entropy": "chunked_nll"}}),
+    transformers(WIDE, EIGHT, {"loss": {"objective": "preference", "log_probs_by": "trl-0.12"}}),
     transformers({}, ZERO_3 | {"ep": 2}) | {"model": {"hf_id": "Qwen/Qwen3-30B-A3B"}},
     megatron(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),
     megatron(DENSE, EIGHT, {"optimizer": {"name": "muon"}}),

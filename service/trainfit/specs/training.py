@@ -31,6 +31,16 @@ TokenCount = Annotated[int, Field(ge=1, le=16_777_216)]
 SmCount = Annotated[int, Field(ge=2, le=256, multiple_of=2)]
 CapacityFactor = Annotated[float, Field(gt=0.0, le=1024.0)]
 Shifted = Literal["labels", "logits", "fp32_logits"]
+LogProbs = Literal[
+    "trl-0.9",
+    "trl-0.12",
+    "trl-0.15",
+    "trl-0.19",
+    "trl-0.29",
+    "trl-1.6",
+    "trl-1.15",
+    "llama-factory",
+]
 OffloadModule = Literal[
     "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
 ]
@@ -43,7 +53,7 @@ BACKENDS: Mapping[str, Frameworks] = {
     **dict.fromkeys(("eager", "sdpa"), PYTORCH),
 }
 SHIFTED: Mapping[str, Frameworks] = dict.fromkeys(("logits", "fp32_logits"), PYTORCH)
-OBJECTIVES: Mapping[str, Frameworks] = {"reward": ("transformers",)}
+OBJECTIVES: Mapping[str, Frameworks] = dict.fromkeys(("reward", "preference"), ("transformers",))
 LOSSES: Mapping[str, Frameworks] = {
     **dict.fromkeys(("native_fused", "te_fused"), MEGATRON),
     **dict.fromkeys(("fused", "liger", "cut", "chunked", "chunked_nll"), PYTORCH),
@@ -160,11 +170,31 @@ class AttentionOptions(Part):
 class Loss(Part):
     """What is learned, and how cross entropy is computed from the logits."""
 
-    objective: Annotated[Literal["next_token", "reward"], OnlyValues(OBJECTIVES)] = Field(
-        "next_token",
-        description="What is learned: the next token of each, or which sample of a pair is "
-        "preferred, by a head of one value in the place of the vocabulary's (reward). A "
-        "micro-batch counts both samples of a pair.",
+    objective: Annotated[Literal["next_token", "reward", "preference"], OnlyValues(OBJECTIVES)] = (
+        Field(
+            "next_token",
+            description="What is learned: the next token of each, or which sample of a pair is "
+            "preferred, by a head of one value in the place of the vocabulary's (reward), or by "
+            "the log-probabilities of both (preference: DPO and the like). A micro-batch counts "
+            "both samples of a pair.",
+        )
+    )
+    reference: Annotated[Literal["none", "base", "copy"], OF_TRANSFORMERS] = Field(
+        "none",
+        description="preference: the model whose log-probabilities are computed beside. base: its "
+        "own one, adapters switched off; copy: a second one, shared out as the policy's weights "
+        "are. Those that were computed before need none.",
+    )
+    log_probs_by: Annotated[LogProbs, OF_TRANSFORMERS] = Field(
+        "trl-1.15",
+        description="preference: whose code computes log-probabilities: TRL's from this release "
+        "on, before 0.15 of all logits at once, since then of a sample after the other, since 1.15 "
+        "without whole logits; or LLaMA-Factory's, of all logits in fp32.",
+    )
+    chosen_nll: Annotated[bool, OF_TRANSFORMERS] = Field(
+        False,
+        description="preference: the cross entropy of chosen samples is a part of the loss (ORPO, "
+        "CPO, DPO's rpo_alpha).",
     )
     cross_entropy: Annotated[
         Literal[

@@ -1,4 +1,4 @@
-"""Losses of preferences: bounded where no second model is loaded, else not modelled."""
+"""Losses of preferences: what is compared with what, and by whose code."""
 
 from __future__ import annotations
 
@@ -17,59 +17,79 @@ gradient_accumulation_steps: 4
 gradient_checkpointing: true
 bf16: true
 max_length: 1024
-max_prompt_length: 512
 beta: 0.1
 output_dir: out
 """
 LORA = "use_peft: true\nlora_r: 16\nlora_target_modules: all-linear\n"
 SIMPO = "gamma_beta_ratio: 0.5\n"
+BEFORE = "precompute_ref_log_probs: true\n"
 EVALUATION = "eval_strategy: steps\nper_device_eval_batch_size: 8\n"
 GPUS = {"parallelism": {"num_gpus": 8}}
 ALIKE = {"framework": {"data_parallel_engine": "ddp"}}
+LOSS = "/training/loss"
 
 
-def dpo(more: str = "") -> Read:
-    return read(launch_of({"dpo.yaml": DPO + more}, overrides={**GPUS, **ALIKE}))
+def dpo(more: str = "", version: str | None = None) -> Read:
+    text = {"dpo.yaml": DPO + more}
+    return read(launch_of(text, overrides={**GPUS, **ALIKE}, framework_version=version))
 
 
-@pytest.mark.parametrize("more", [LORA, SIMPO])
-def test_without_a_second_model_it_costs_at_most_a_step_on_four_samples_a_pair(
-    more: str,
-) -> None:
-    (bounded,) = dpo(more).account.bounded
-    assert (bounded.direction, bounded.samples, bounded.apart) == ("raises", 2, False)
-    assert not dpo(more).unsupported
+@pytest.mark.parametrize(
+    ("more", "reference"),
+    [
+        ("", "copy"),
+        (LORA, "base"),
+        (f"{LORA}force_use_ref_model: true\n", "copy"),
+        (SIMPO, None),
+        (BEFORE, None),
+    ],
+)
+def test_the_reference_is_the_model_that_is_loaded_for_it(more: str, reference: str | None) -> None:
+    found = dpo(more)
+    assert found.field(f"{LOSS}/objective") == "preference"
+    assert found.field(f"{LOSS}/reference") == reference
+    assert found.field("/training/micro_batch_size") == 4, "both samples of each pair"
+    assert not found.bounded | found.unsupported
 
 
-def test_a_reference_model_is_not_modelled() -> None:
-    found = dpo()
-    assert not found.bounded
-    assert len(found.unsupported) == 1
-    assert dpo(f"{LORA}force_use_ref_model: true\n").unsupported
+@pytest.mark.parametrize(
+    ("release", "by"),
+    [
+        ("0.9.6", "trl-0.9"),
+        ("0.11.4", "trl-0.9"),
+        ("0.13.0", "trl-0.12"),
+        ("0.18.2", "trl-0.15"),
+        ("0.24.0", "trl-0.19"),
+        ("1.5.1", "trl-0.29"),
+        ("1.9.0", "trl-1.6"),
+        ("1.16.0", "trl-1.15"),
+    ],
+)
+def test_log_probabilities_are_those_of_the_release(release: str, by: str) -> None:
+    assert dpo(version=f"trl=={release}").field(f"{LOSS}/log_probs_by") == by
 
 
-def device(launch: dict[str, Any]) -> tuple[int, int, int]:
-    size = estimate({"launch": launch}).binding.device_bytes
-    return size.low, size.expected, size.high
+def test_keys_that_are_gone_tell_of_earlier_releases() -> None:
+    assert dpo().field(f"{LOSS}/log_probs_by") == "trl-1.15"
+    found = dpo("max_prompt_length: 512\n")
+    assert found.field(f"{LOSS}/log_probs_by") in ("trl-0.19", "trl-0.15", "trl-0.12", "trl-0.9")
+
+
+def test_what_adds_to_the_loss_and_what_lowers_its_memory() -> None:
+    assert dpo("rpo_alpha: 1.0\n").field(f"{LOSS}/chosen_nll")
+    assert dpo("loss_type: [sigmoid, sft]\n").field(f"{LOSS}/chosen_nll")
+    (told,) = dpo("use_logits_to_keep: true\n").account.bounded
+    assert told.direction == "lowers"
+    assert dpo("use_weighting: true\n").unsupported == {"use_weighting"}
 
 
 def asked(text: str, **overrides: Any) -> dict[str, Any]:
     return {"files": [{"path": "dpo.yaml", "content": text}], "overrides": {**GPUS, **overrides}}
 
 
-def test_the_bound_is_that_step_and_follows_the_batch() -> None:
-    question = asked(DPO + LORA)
-    accepted = question | {"accept_unsupported": ["*"]}
-    low, expected, high = device(question)
-    assert (low, expected) == device(accepted)[:2]
-    step = {"micro_batch_size": 8, "loss": {"cross_entropy": "unfused"}}
-    assert high == device(asked(DPO + LORA, training=step) | {"accept_unsupported": ["*"]})[2]
-    larger = asked(DPO + LORA, training={"micro_batch_size": 8})
-    step = {"micro_batch_size": 16, "loss": {"cross_entropy": "unfused"}}
-    assert (
-        device(larger)[2]
-        == device(asked(DPO + LORA, training=step) | {"accept_unsupported": ["*"]})[2]
-    )
+def device(launch: dict[str, Any]) -> tuple[int, int, int]:
+    size = estimate({"launch": launch}).binding.device_bytes
+    return size.low, size.expected, size.high
 
 
 def test_evaluation_is_a_phase_apart_that_lowers_no_bound_of_the_step() -> None:
@@ -92,38 +112,26 @@ def with_zero(config: str, num_gpus: int = 8) -> Read:
     return read(launch_of(files, overrides={"parallelism": {"num_gpus": num_gpus}}))
 
 
-@pytest.mark.parametrize(("stage", "held"), [(1, "no_shard"), (2, "no_shard"), (3, "optim_grads")])
-def test_a_reference_model_under_zero_is_bounded_by_what_is_not_shared_out(
-    stage: int, held: str
-) -> None:
-    (told,) = with_zero(zero(stage)).account.bounded
-    assert (told.direction, told.samples) == ("raises", 2)
-    assert {each.pointer: each.value for each in told.within} == {
-        "/training/loss/cross_entropy": "unfused",
-        "/parallelism/data_parallel_sharding_strategy": held,
-    }
-
-
 def test_an_offload_to_nowhere_is_none() -> None:
-    nowhere = zero(3, offload_param={"device": "none", "pin_memory": True})
-    assert with_zero(nowhere).bounded
-    assert not with_zero(nowhere).unsupported
+    assert not with_zero(zero(3, offload_param={"device": "none", "pin_memory": True})).unsupported
 
 
-def test_a_reference_model_that_nothing_bounds_is_unsupported() -> None:
-    offloaded = zero(3, offload_param={"device": "cpu"})
-    for found in (dpo(), with_zero(zero(0)), with_zero(zero(3), 1), with_zero(offloaded)):
-        assert found.unsupported
-        assert not found.bounded
+def test_a_reference_model_of_which_a_part_is_on_the_host_is_not_modelled() -> None:
+    found = with_zero(zero(3, offload_param={"device": "cpu"}))
+    assert found.unsupported
+    assert not found.bounded
 
 
-def test_the_bound_of_a_reference_holds_its_weights() -> None:
-    files = [
-        {"path": "dpo.yaml", "content": DPO + "deepspeed: ds.json\n"},
-        {"path": "ds.json", "content": zero(2)},
-    ]
-    launch = {"files": files, "overrides": GPUS, "gpu": "H100-80GB"}
-    within = estimate({"launch": launch}).binding.device_bytes
-    alone = estimate({"launch": launch | {"accept_unsupported": ["*"]}}).binding.device_bytes
+@pytest.mark.parametrize(("level", "ranks"), [(2, 1), (3, 8)])
+def test_a_copy_is_shared_out_as_the_policys_weights_are(level: int, ranks: int) -> None:
+    def weights(more: str) -> int:
+        files = [
+            {"path": "dpo.yaml", "content": DPO + more + "deepspeed: ds.json\n"},
+            {"path": "ds.json", "content": zero(level)},
+        ]
+        launch = {"files": files, "overrides": GPUS, "gpu": "H100-80GB"}
+        (stage,) = estimate({"launch": launch}).stages
+        return next(each.bytes for each in stage.components if each.name == "weights")
+
     # Llama-3.1-8B has 8.03 billion parameters, of which a whole copy in bf16 is 16 GB
-    assert within.high - alone.high > 16_060_000_000
+    assert weights("") - weights(BEFORE) == pytest.approx(2 * 8_030_261_248 / ranks, abs=16)

@@ -333,7 +333,7 @@ def test_what_is_wrong_is_said_at_its_key(keys: dict[str, Any], asked: str) -> N
     assert asked in refused(**keys)
 
 
-@pytest.mark.parametrize("script", ["grpo.py", "ppo.py", "dpo.py", "prm.py"])
+@pytest.mark.parametrize("script", ["grpo.py", "ppo.py", "prm.py"])
 def test_other_loops_are_refused_by_one_key(script: str) -> None:
     command = [*LAUNCHED, script, *words(BASE | {"max_length": 1024, "bf16": True})]
     found = read(launch_of(argv=command))

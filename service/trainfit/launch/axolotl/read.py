@@ -25,6 +25,7 @@ from trainfit.launch.transformers.engine import STRATEGIES, Engine
 from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, put_precision
+from trainfit.launch.transformers.preferences import Reference, put_preference
 from trainfit.launch.transformers.reading import finish, gathered, put_layout, put_named_model
 from trainfit.launch.transformers.releases import named_releases
 from trainfit.launch.transformers.run import Run, Trainer
@@ -41,7 +42,7 @@ from trainfit.launch.transformers.step import (
     reentrant_is_said,
     reentrant_matters,
 )
-from trainfit.launch.transformers.trainers import OTHER, PREFERENCES
+from trainfit.launch.transformers.trainers import OTHER, PREFERENCES, refuse_offloaded_copy
 
 WHOSE = "axolotl"
 OWN_KEYS = ("micro_batch_size", "sequence_len", "sample_packing", "lora_target_linear")
@@ -168,7 +169,15 @@ def _rewarded(run: Run) -> Run:
         return replace(run, trainer=Trainer("rewards", rewarded))
     if rl is None:
         return run
-    pairs = rl.value in ("dpo", "ipo", "simpo", "orpo")
+    if rl.value in ("dpo", "ipo"):
+        own = run.arguments.word("adapter") in ("lora", "qlora")
+        before = run.arguments.is_on("precompute_ref_log_probs")
+        own = own and not run.arguments.is_on("rl_adapter_ref_model")
+        reference: Reference = "none" if before else "base" if own else "copy"
+        put_preference(run, rl, reference, by="trl-1.6")  # axolotl's pyproject.toml: trl==1.8.0
+        refuse_offloaded_copy(run, rl)
+        return replace(run, trainer=Trainer("dpo", rl))
+    pairs = rl.value in ("simpo", "orpo")
     run.draft.leave_out(rl, PREFERENCES if pairs else OTHER)
     return replace(run, trainer=Trainer("dpo" if pairs else "other", rl))
 

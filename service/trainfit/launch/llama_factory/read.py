@@ -13,11 +13,13 @@ from trainfit.launch.keys import table_of
 from trainfit.launch.llama_factory.freezing import put_frozen
 from trainfit.launch.llama_factory.keys import RENAMED
 from trainfit.launch.program import Program
+from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_decomposed, put_stored
 from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, checkpoint_dtype, put_precision
+from trainfit.launch.transformers.preferences import put_preference
 from trainfit.launch.transformers.reading import (
     finish,
     gathered,
@@ -26,7 +28,7 @@ from trainfit.launch.transformers.reading import (
     settle_releases,
 )
 from trainfit.launch.transformers.releases import named_releases
-from trainfit.launch.transformers.run import Kind, Run, Trainer
+from trainfit.launch.transformers.run import Run, Trainer
 from trainfit.launch.transformers.source import as_int
 from trainfit.launch.transformers.step import (
     LENGTH,
@@ -39,7 +41,12 @@ from trainfit.launch.transformers.step import (
     reentrant_is_said,
     reentrant_matters,
 )
-from trainfit.launch.transformers.trainers import OTHER, PREFERENCES, with_reference
+from trainfit.launch.transformers.trainers import (
+    OTHER,
+    PREFERENCES,
+    refuse_offloaded_copy,
+    with_reference,
+)
 
 WHOSE = "LLaMA-Factory"
 OWN_KEYS = ("finetuning_type", "cutoff_len", "lora_target", "template")
@@ -101,10 +108,25 @@ def _staged(run: Run) -> Run:
     if stage.value == "rm":
         run.draft.leave_out(stage, LOGITS_BESIDE_VALUES)
         return replace(run, trainer=Trainer("values", stage))
-    known = stage.value in ("dpo", "kto")
-    run.draft.leave_out(stage, _preferences(run) if known else OTHER)
-    kind: Kind = "own_kto" if stage.value == "kto" else "dpo" if known else "other"
-    return replace(run, trainer=Trainer(kind, stage))
+    if stage.value == "dpo":
+        return _preferring(run, stage)
+    known = stage.value == "kto"
+    run.draft.leave_out(stage, _kto(run) if known else OTHER)
+    return replace(run, trainer=Trainer("own_kto" if known else "other", stage))
+
+
+def _preferring(run: Run, stage: Setting) -> Run:
+    """The run with a loss of pairs, which has a second model where it compares with one and no
+    adapters can be switched off.
+    """
+    alone = run.arguments.word("pref_loss") in ("orpo", "simpo")
+    named = run.arguments.get("ref_model")
+    own = run.arguments.word("finetuning_type", "lora") == "lora" and named is None
+    put_preference(run, stage, "none" if alone else "base" if own else "copy", by="llama-factory")
+    refuse_offloaded_copy(run, stage)
+    if named is not None and not alone:
+        run.draft.leave_out(named, PREFERENCES)
+    return replace(run, trainer=Trainer("dpo", stage))
 
 
 LOGITS_BESIDE_VALUES = Effect(
@@ -115,19 +137,15 @@ LOGITS_BESIDE_VALUES = Effect(
 )
 
 
-def _preferences(run: Run) -> Effect | str:
-    """What a loss of preferences does: bounded where no second model is loaded, as beside adapters,
-    or for a loss that has no reference.
+def _kto(run: Run) -> Effect | str:
+    """What KTO does: bounded where no second model is loaded, as beside adapters.
 
-    Source: LLaMA-Factory's train/trainer_utils.py (create_ref_model), train/dpo/workflow.py.
+    Source: LLaMA-Factory's train/trainer_utils.py (create_ref_model), train/kto/workflow.py.
     """
-    adapters = run.arguments.word("finetuning_type", "lora") == "lora"
-    alone = run.arguments.word("pref_loss") in ("orpo", "simpo")
-    named = run.arguments.get("ref_model") is not None
-    if named:
+    if run.arguments.get("ref_model") is not None:
         return PREFERENCES
     source = "LLaMA-Factory's train/trainer_utils.py: create_ref_model"
-    if not (adapters or alone):
+    if run.arguments.word("finetuning_type", "lora") != "lora":
         return with_reference(run, source)
     return preference(source, pairs=False)
 

@@ -1,8 +1,9 @@
 """What differs between releases of transformers, TRL and PyTorch: keys, defaults and losses.
 
 Read from the sources of every minor release of transformers from 4.36 to 5.23 (training_args.py,
-loss/loss_utils.py, models/) and of TRL from 0.9 to 1.9 (trainer/sft_config.py, base_config.py,
-model_config.py, sft_trainer.py, what its setup.cfg, setup.py or pyproject.toml demands).
+loss/loss_utils.py, models/) and of TRL from 0.9 to 1.9, for DPO to 1.16 (trainer/sft_config.py,
+base_config.py, model_config.py, sft_trainer.py, dpo_config.py, dpo_trainer.py, what its setup.cfg,
+setup.py or pyproject.toml demands).
 """
 
 from __future__ import annotations
@@ -71,6 +72,20 @@ CUTS_NO_PROMPTS = Change("trl", (0, 26))
 """GRPOConfig's max_prompt_length is None unless given; before, 512."""
 ENGINE_ON_THE_CARDS = Change("trl", (1, 0))
 """GRPOConfig's vllm_mode is colocate unless given; before, a server on other cards."""
+
+LETS_GO_OF_LOGITS = Change("trl", (0, 12))
+"""DPO's concatenated_forward returns no logits, and computes no cross entropy that is not asked
+for."""
+BY_SAMPLE = Change("trl", (0, 15))
+"""selective_log_softmax takes one sample after the other."""
+RETURNS_HIDDEN_STATES = Change("trl", (0, 19))
+"""DPO's models are called with output_hidden_states."""
+COPIES_LOGITS = Change("trl", (0, 29))
+"""DPO was written anew: logits without the last token's are copied, and held to the end."""
+VIEWS_LOGITS = Change("trl", (1, 6))
+"""They are copied no more."""
+TILES_LOGITS = Change("trl", (1, 15))
+"""DPO's head and log-probabilities are one function (add_fused_lm_head)."""
 
 TRANSFORMERS_5: Release = (5, 0)
 TRL_FOR_5: Release = (0, 27)
@@ -157,6 +172,32 @@ SFT_BY_RELEASE = KeysByRelease(
     },
 )
 """Of SFTConfig, those that scripts beside TRL do not have under the same name."""
+
+DPO_BY_RELEASE = KeysByRelease(
+    "trl",
+    {
+        (0, 11): words("max_completion_length"),
+        (0, 12): words("use_weighting"),
+        (0, 13): words("discopop_tau precompute_ref_batch_size use_num_logits_to_keep"),
+        (0, 14): words("padding_free"),
+        (0, 15): words("use_logits_to_keep"),
+        (0, 18): words("ld_alpha"),
+        (0, 19): words("use_liger_loss"),
+        (0, 20): words("loss_weights"),
+    },
+    {
+        (0, 14): words("max_target_length"),
+        (0, 15): words("is_encoder_decoder"),
+        (0, 17): words("use_num_logits_to_keep"),
+        (0, 28): words("use_liger_loss"),
+        (0, 29): words("""
+base_model_attribute_name force_use_ref_model generate_during_eval label_pad_token_id
+max_completion_length max_prompt_length model_adapter_name ref_adapter_name ref_model_init_kwargs
+reference_free rpo_alpha use_logits_to_keep
+"""),
+    },
+)
+"""Of DPOConfig, those that scripts beside TRL do not have under the same name."""
 
 GRPO_BY_RELEASE = KeysByRelease(
     "trl",

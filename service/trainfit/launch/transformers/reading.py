@@ -22,6 +22,7 @@ from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.adapters import PEFT, has_adapters, put_adapters
 from trainfit.launch.transformers.changes import (
     ARGUMENTS_BY_RELEASE,
+    DPO_BY_RELEASE,
     GRPO_BY_RELEASE,
     SFT_BY_RELEASE,
     Library,
@@ -104,7 +105,9 @@ def settle_releases(run: Run) -> None:
     """
     if run.trainer.kind == "script":
         return
-    own = {"sft": SFT_BY_RELEASE, "grpo": GRPO_BY_RELEASE}.get(run.trainer.kind)
+    own = {"sft": SFT_BY_RELEASE, "dpo": DPO_BY_RELEASE, "grpo": GRPO_BY_RELEASE}.get(
+        run.trainer.kind
+    )
     lists = (ARGUMENTS_BY_RELEASE, *((own,) if own is not None else ()))
     keys = {key: run.arguments.settings[name] for key, name in _spelled(run).items()}
     config = config_of(run.draft) or {}

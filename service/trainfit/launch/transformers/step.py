@@ -322,6 +322,8 @@ def put_loss(run: Run, size: int | None, length: int | None) -> None:
         assert run.trainer.named is not None
         draft.put("/training/loss/objective", "reward", run.trainer.named)
         return
+    if run.trainer.kind == "dpo":
+        return
     if run.trainer.kind == "values":
         if not liger:
             draft.default("/training/loss/cross_entropy", "cut", "a loss of values, not of logits")

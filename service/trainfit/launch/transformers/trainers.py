@@ -14,6 +14,7 @@ from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers import policy
 from trainfit.launch.transformers.grpo import put_beside
+from trainfit.launch.transformers.preferences import LOSS, put_trls
 from trainfit.launch.transformers.run import Kind, Run, Trainer
 
 OTHERS = (
@@ -134,8 +135,9 @@ def _by_keys(settings: Mapping[str, Setting]) -> Trainer:
 def check_trainer(run: Run, *, adapters: bool) -> None:
     """Refuse what a loop does beside training on samples, and note that it was recognised."""
     kind, named = run.trainer
-    if kind == "dpo":
-        run.arguments.get("precompute_ref_log_probs")
+    if kind == "dpo" and named is not None:
+        put_trls(run, named, adapters=adapters)
+        refuse_offloaded_copy(run, named)
     if kind in BESIDE_REFERENCES and named is not None:
         held, source = BESIDE_REFERENCES[kind]
         alone = held == "never" or (held == "whole" and adapters)
@@ -145,22 +147,14 @@ def check_trainer(run: Run, *, adapters: bool) -> None:
         policy.put_beside(run, named)
     if kind == "grpo" and named is not None:
         put_beside(run, named, adapters=adapters)
-    if kind in ("other", "dpo") and named is not None:
-        run.draft.leave_out(named, preferences(run, adapters=adapters) if kind == "dpo" else OTHER)
+    if kind == "other" and named is not None:
+        run.draft.leave_out(named, OTHER)
 
 
-SIMPO = "gamma_beta_ratio"
-"""Of SimPO's own trainer, whose loss has no reference."""
-
-
-def preferences(run: Run, *, adapters: bool) -> Effect | str:
-    """What a loss of pairs does: bounded where no second model is loaded, as beside adapters, which
-    are switched off for the reference, or for a loss that has none.
-    """
-    alone = adapters or run.arguments.get(SIMPO) is not None
-    if not alone or run.arguments.get("force_use_ref_model"):
-        return with_reference(run, "trl/trainer/dpo_trainer.py: prepare_deepspeed")
-    return preference("trl/trainer/dpo_trainer.py, SimPO's simpo_trainer.py", pairs=False)
+def refuse_offloaded_copy(run: Run, named: Setting) -> None:
+    """What of a second model waits on the host, and what of it is on the card, is not known."""
+    if run.draft.get(f"{LOSS}/reference") == "copy" and _offloads(run):
+        run.draft.leave_out(named, PREFERENCES)
 
 
 def _offloads(run: Run) -> bool:

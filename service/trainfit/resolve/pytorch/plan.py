@@ -9,6 +9,7 @@ from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.optimizers import Implementation, OptimizerName
 from trainfit.specs.peft import AdaptedPart
 from trainfit.specs.precision import Fp8Recipe
+from trainfit.specs.training import LogProbs
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,18 @@ class OptimizerStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Preference:
+    """A loss over log-probabilities of whole samples, `by` whose code they are computed: beside
+    those of no `reference`, of the base without its adapters, or of a copy of the model.
+    The cross entropy of chosen samples may be added.
+    """
+
+    reference: Literal["none", "base", "copy"]
+    by: LogProbs
+    chosen_nll: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PytorchStep:
     """How the arithmetic of one step is done by modules of PyTorch.
 
@@ -175,6 +188,7 @@ class PytorchStep:
     cross_entropy: Literal["full", "fused", "chunked", "checkpointed", "with_head", "cut"]
     shifted: Literal["labels", "logits", "fp32_logits"]
     loss_chunks: int
+    preference: Preference | None
     logits_kept: int
     """Tokens of a sample whose logits are computed; 0: all."""
     loss_parallel: bool
@@ -188,3 +202,8 @@ class PytorchPlan(Plan):
 
     framework: Torchtitan | Transformers
     step: PytorchStep
+
+    @property
+    def runs_reference(self) -> bool:
+        """Whether a forward without gradients follows that of the policy."""
+        return self.step.preference is not None and self.step.preference.reference != "none"

@@ -9,6 +9,7 @@ liger_kernel/ops/fused_linear_cross_entropy.py, TRL's trainer/sft_trainer.py
 
 from math import ceil
 
+from trainfit.estimator.blocks.head import preference
 from trainfit.estimator.demands import Product
 from trainfit.estimator.ledger import Kind, Tensors
 from trainfit.estimator.operations.pytorch import Modules, Parts
@@ -24,6 +25,13 @@ def head(step: Modules, x: Tensor, gathered: Tensor, *, in_forward: bool = False
     """
     if step.way.output_layer.scores_labels:
         _labels(step, gathered)
+        return
+    if (by := step.way.step.preference) is not None:
+        if by.by == "trl-1.15":
+            preference.tiled(step, gathered, by)
+            return
+        made = _output_layer(step, x, gathered, step.sizes.n)
+        preference.log_probabilities(step, gathered, made, by)
         return
     kept = step.way.step.logits_kept
     n = kept * step.sizes.b // step.sizes.c if kept else step.sizes.n

@@ -9,6 +9,7 @@ from trainfit.estimator.frameworks.pytorch.caching import cached
 from trainfit.estimator.frameworks.pytorch.engines.engine import Stage
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.pipeline import PipelinedRanks
+from trainfit.estimator.frameworks.pytorch.reference import weights_of_copy
 from trainfit.estimator.frameworks.pytorch.states import (
     Numbers,
     Shares,
@@ -118,7 +119,9 @@ def _held(
     trained = sum(chunk.all.whole for chunk in parameters)
     if shares.partly:
         trained = sum(undivided.chunk(content)[1].trained for content in contents)
-    return Held(parameters, numbers, trained, model_states(numbers, largest, plan), buffers)
+    states = model_states(numbers, largest, plan)
+    states = states._replace(weights=states.weights + weights_of_copy(numbers, plan))
+    return Held(parameters, numbers, trained, states, buffers)
 
 
 def _persistent(contents: tuple[Content, ...], table: ParameterTable, plan: PytorchPlan) -> int:

@@ -12,6 +12,7 @@ from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.frameworks.pytorch.engines.fsdp import keeps_inputs, prefetches_backward
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
+from trainfit.estimator.frameworks.pytorch.reference import has_copy, running
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
 from trainfit.estimator.frameworks.pytorch.stretches import Stretch, stretches, within_runs
 from trainfit.estimator.frameworks.pytorch.units import NONE, Unit
@@ -92,6 +93,9 @@ class Step:
             keeps_inputs(plan),
         )
         self._root, self._forwards, self._backwards = stretches(ledger, shares, content)
+        self._beside = list(running(ledger, content))
+        self._copied = has_copy(plan)
+        """Whether a reference has weights of its own, which are gathered as the policy's are."""
         self._within = within_runs(self._forwards), within_runs(self._backwards)
         layers = [i for i, each in enumerate(self._forwards) if each.placed.layer is not None]
         self._left_whole = layers[-1:] if leaves_last_layer_whole(plan) else []
@@ -105,6 +109,7 @@ class Step:
 
     def _moments(self) -> Iterator[Live]:
         yield from self._forward()
+        yield from self._reference()
         yield from self._backward()
 
     def _forward(self) -> Iterator[Live]:
@@ -122,12 +127,25 @@ class Step:
                 outside = self._loss_outside and placed.segment.name == "head"
                 all_gather_kept = all_gather_kept if unit is NONE else unit.all_gather_kept
                 buffered = 0 if outside else all_gather_kept + self._prefetched(index)
-                buffers = whole + around.weights + unit.weights + buffered
+                copied = self._copied and placed.segment.name == "head"
+                buffers = whole * (1 + copied) + around.weights + unit.weights + buffered
                 moment = placed.segment.forward
                 yield _at(placed, moment, "forward", saved + cached, standing, buffers, buffered)
             saved += placed.segment.saved
             cached += placed.segment.cached
             whole += 0 if self._lets_go(index) else unit.weights
+
+    def _reference(self) -> Iterator[Live]:
+        """Layers of a reference, which run when the policy has, and keep nothing."""
+        standing = self._standing.whole + self._standing.sharded
+        saved = sum(stretch.placed.segment.saved for stretch in self._forwards)
+        units = {stretch.placed.layer: stretch.unit for stretch in self._forwards}
+        whole = self._root.weights * (1 + self._copied)
+        for placed, made, held, returned in self._beside:
+            unit = units[placed.layer]
+            buffers = whole + unit.weights + unit.all_gather_kept
+            peak = Peak("reference_forward", placed.name, placed.layer, None)
+            yield Live(standing, saved + held + returned, made + self._act, buffers, peak)
 
     def _backward(self) -> Iterator[Live]:
         """The last unit was not let go of. While a unit runs backward the one before it is being

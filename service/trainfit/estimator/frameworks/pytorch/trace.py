@@ -49,13 +49,14 @@ def programs_tell_order(plan: PytorchPlan, *told: type[Block]) -> bool:
     """Whether a plan has no blocks but those whose programs tell the order of what they ask for,
     and an optimizer's step that does, and not too many layers. Attention with sinks does not,
     nor an embedding whose moments are wider than others, nor products that are one function with
-    their adapters, nor adapters that learn lengths.
+    their adapters, nor adapters that learn lengths, nor a reference.
     """
     passes = plan.model.num_layers * min(2, plan.batch.num_microbatches)
     step, optimizer, adapters = plan.step, plan.step.optimizer, plan.step.adapters
     record = OPTIMIZERS[optimizer.name]
     return (
         passes <= MOST_PASSES
+        and step.preference is None
         and step.data_parallelism.zero is None
         and not step.data_parallelism.on_host
         and not (step.offload_activations or optimizer.in_backward)

@@ -1,0 +1,242 @@
+"""Log-probabilities of whole samples, by which losses of preferences compare a policy with a
+reference model: DPO's, ORPO's, CPO's, SimPO's and KTO's. Symbols: estimator.legend; C a chunk of
+tokens or of the vocabulary.
+
+A reference runs when the policy has, without gradients, while what the policy keeps waits for
+backward. Sources: TRL's trainer/dpo_trainer.py (concatenated_forward, get_batch_logps,
+_compute_loss) at every release since 0.9, trainer/utils.py (selective_log_softmax,
+entropy_from_logits), kernels/chunked_logprob.py; accelerate's utils/operations.py
+(convert_to_fp32); LLaMA-Factory's train/dpo/trainer.py.
+"""
+
+from typing import NamedTuple
+
+from trainfit.estimator.demands import Product
+from trainfit.estimator.ledger import Highest, Kind, Tensors
+from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.operations.widths import FP32, INT64
+from trainfit.estimator.program import highest
+from trainfit.estimator.tensors import Tensor
+from trainfit.resolve.pytorch.plan import Preference
+
+REFERENCE = "reference"
+"""The operation during which the layers of a reference model run."""
+
+
+class Way(NamedTuple):
+    """How somebody's code comes from logits to log-probabilities.
+
+    `at_once`: of all samples, not of one after the other. `copied`: of a copy of the logits,
+    without the last token's; `cut`: of a part of them; else of all. `returned`: the logits are
+    held beside until the loss is known. `averaged`: those of tokens with a loss are copied for
+    their mean. `all_hidden`: the model returns what every layer makes. `entropy`: computed of the
+    policy's logits in the end, 128 tokens at a time. `always_nll`: the cross entropy of chosen
+    samples is computed even where no loss reads it. Logits are made `wide` whatever they are.
+    """
+
+    at_once: bool = False
+    copied: bool = False
+    cut: bool = True
+    returned: bool = False
+    averaged: bool = False
+    all_hidden: bool = False
+    entropy: bool = False
+    always_nll: bool = False
+    wide: bool = False
+
+
+BY = {
+    "trl-0.9": Way(at_once=True, returned=True, always_nll=True),
+    "trl-0.12": Way(at_once=True, averaged=True),
+    "trl-0.15": Way(cut=False, averaged=True),
+    "trl-0.19": Way(cut=False, averaged=True, all_hidden=True),
+    "trl-0.29": Way(copied=True, returned=True, entropy=True),
+    "trl-1.6": Way(returned=True, entropy=True),
+    "trl-1.15": Way(),
+    "llama-factory": Way(at_once=True, returned=True, wide=True),
+}
+ENTROPY_TOKENS = 128
+TILE = (4096, 32768)
+"""Tokens and rows of the vocabulary whose logits are there at once since 1.15."""
+
+
+def log_probabilities(step: Modules, x: Tensor, made: Tensor, by: Preference) -> None:
+    """From logits `made` [n, V] of the policy, which accelerate widens behind a model under
+    autocast, and those of the reference, to the loss.
+    """
+    way = BY[by.by]
+    policy = _Logits(step, x, made, way)
+    nll = way.always_nll or by.chosen_nll
+    hidden = policy.hidden() if step.way.step.checkpointing.kind == "none" else ()
+    kept = policy.kept
+    of_nll = (policy.half("log-probabilities of chosen samples"),) if nll else ()
+    saved = (kept, *of_nll[: by.chosen_nll])
+    step.operation(
+        "log_probabilities",
+        reads=(made,),
+        saves=(*saved, step.tensor("labels", step.sizes.n, width=INT64)),
+        borrows=highest(*policy.forward(of_nll), saved=saved).beside(*hidden),
+        backward=policy.backward(),
+        kind=Kind.LOSS,
+    )
+    held = (*policy.returned, *of_nll[by.chosen_nll :]) if way.returned else ()
+    held = tuple([each for each in held if each not in saved])
+    logits: Tensors = ()
+    if by.reference != "none":
+        step.operation(REFERENCE, borrows=held)
+        like = _Logits(step, x, step.tensor("logits of the reference", *made.shape), way)
+        borrows = highest(*like.without_gradients(nll=way.always_nll)).beside(*held, *like.hidden())
+        step.operation("reference_log_probabilities", borrows=borrows)
+        logits = like.returned if way.returned else ()
+    if way.entropy:
+        step.operation("entropy", borrows=(*held, *logits, *policy.entropy()))
+
+
+class _Logits:
+    """Logits of one model, and what is made of them."""
+
+    def __init__(self, step: Modules, x: Tensor, made: Tensor, way: Way) -> None:
+        sizes = step.sizes
+        self._step, self._x, self._made, self._way = step, x, made, way
+        wide = sizes.autocast or way.wide or step.way.step.shifted == "fp32_logits"
+        self._width = FP32 if wide else made.width
+        self._shape = made.shape
+        widens = self._width > made.width
+        self._logits = self._whole("logits in fp32") if widens else made
+        self._copy = self._whole("logits without the last token's") if way.copied else self._logits
+        self._wide = self._width == FP32
+        as_read = self._wide and not way.at_once
+        self.kept = self._copy if as_read else self._whole("log-probabilities")
+
+    @property
+    def returned(self) -> Tensors:
+        """The logits, and the copy of them, each once."""
+        return tuple(dict.fromkeys((self._logits, self._copy)))
+
+    def hidden(self) -> Tensors:
+        """What every layer has read [n', h], and the head, where the model returns it."""
+        layers, (rows, h) = self._step.way.num_layers, self._x.shape
+        if not self._way.all_hidden:
+            return ()
+        name = "hidden states of all layers"
+        return (self._step.several(name, layers + 1, rows, h, width=self._x.width),)
+
+    def half(self, name: str) -> Tensor:
+        """Of the chosen samples [n / 2, V]."""
+        rows, features = self._shape
+        return self._step.tensor(name, rows // 2, features, width=self._width)
+
+    def forward(self, of_nll: Tensors) -> list[Tensors]:
+        """Its moments where the policy runs, which keeps what backward reads."""
+        made, there = self._made, self.returned
+        moments: list[Tensors] = [(made, self._logits)] if self._logits is not made else [(made,)]
+        temporaries = self._row("exponentials of a sample") if self._wide else ()
+        if self._way.at_once:
+            temporaries = ()
+        moments.append((*there, *temporaries, *(() if self.kept in there else (self.kept,))))
+        beside = tuple(dict.fromkeys((*there, self.kept)))
+        if self._way.averaged:
+            moments.append((*beside, self.half("logits of chosen tokens with a loss")))
+        if of_nll:
+            moments.append((*beside, self.half("logits of chosen samples"), *of_nll))
+        return moments
+
+    def without_gradients(self, *, nll: bool) -> list[Tensors]:
+        """Its moments where nothing is kept."""
+        made, there = self._made, self.returned
+        moments: list[Tensors] = [(made, self._logits)] if self._logits is not made else [(made,)]
+        if self._way.at_once:
+            moments.append((*there, self._whole("log-probabilities")))
+        elif self._wide:
+            moments.append((*there, *self._row("exponentials of a sample")))
+        else:
+            name = "log-probabilities of two samples"
+            moments.append((*there, *self._row(name), *self._row(name)))
+        if self._way.averaged:
+            moments.append((*there, self.half("logits of chosen tokens with a loss")))
+        if nll:
+            names = "logits of chosen samples", "log-probabilities of chosen samples"
+            moments.append((*there, *map(self.half, names)))
+        return moments
+
+    def entropy(self) -> Tensors:
+        """A copy of the logits without the last token's, unless there is one, and three tensors of
+        128 tokens: log-probabilities, probabilities, their product.
+        """
+        copy = () if self._way.copied else (self._whole("logits without the last token's"),)
+        name, features = "log-probabilities, probabilities and product", self._shape[1]
+        part = self._step.several(name, 3, ENTROPY_TOKENS, features, width=self._width)
+        return (*copy, part)
+
+    def backward(self) -> Highest:
+        """Gradients of the picked log-probabilities and of the logits they came of, those of
+        single samples joined, put where no last token is cut off, and narrowed.
+        """
+        way, kept = self._way, self.kept
+        joined, whole = map(self._whole, ("gradient of the logits", "gradient of all logits"))
+        names = "zeros", "gradient of what is picked"
+        last = self._step.passed_back(self._made, "output gradient")
+        narrows = self._logits is not self._made
+        if way.at_once:
+            zeros, picked = map(self._whole, names)
+            moments: list[Tensors] = [(kept, zeros, picked), (kept, picked, joined)]
+        elif self._wide:
+            temporaries = self._row("exponentials of a sample") * 2
+            of_rows = self._whole("gradients of the samples")
+            moments = [(kept, of_rows, *temporaries), (kept, of_rows, joined)]
+            moments.append((kept, joined, *map(self._whole, names)))
+        else:
+            of_rows = self._whole("gradients of the samples")
+            of_picked = [row for name in names for row in self._row(name)]
+            moments = [(kept, of_rows, *of_picked), (of_rows, joined)]
+        ends = (joined, whole) if way.cut or way.copied else (joined,)
+        if narrows:
+            moments += [ends, (ends[-1], last)]
+        else:
+            moments.append((*ends[:-1], last))
+        return highest(*moments, saved=(kept,))
+
+    def _row(self, name: str) -> Tensors:
+        """Of one sample [s, V]."""
+        sizes = self._step.sizes
+        return (self._step.tensor(name, sizes.s, self._shape[1], width=self._width),)
+
+    def _whole(self, name: str) -> Tensor:
+        return self._step.tensor(name, *self._shape, width=self._width)
+
+
+def tiled(step: Modules, x: Tensor, by: Preference) -> None:
+    """No logits but those of a tile [C, C]: backward makes each again, and adds the gradients of
+    the hidden state [n, h] and of the head [V, h] up in fp32.
+    """
+    sizes, h = step.sizes, step.sizes.h
+    n, rows = min(sizes.n, TILE[0]), min(sizes.V, TILE[1])
+    trained = sizes.trains("lm_head")
+
+    def tile() -> Tensor:
+        return step.tensor("logits of a tile", n, rows)
+
+    narrowed = (step.tensor("head of a tile in the narrow type", rows, h),) * sizes.narrows
+    step.receives("norm_output", x)
+    copy = step.tensor("hidden state of tokens with a loss", sizes.n, h, width=x.width)
+    wide = step.tensor("gradient of the hidden state in fp32", sizes.n, h, width=FP32)
+    of_head = step.tensor("gradient of the head in fp32", sizes.V, h, width=FP32)
+    gradient = step.tensor("weight gradient", sizes.V, h, width=sizes.gradient_bytes)
+    adding = (wide, *(of_head,) * trained)
+    of_input = step.tensor("gradient of tokens with a loss", sizes.n, h, width=x.width)
+    step.operation(
+        "log_probabilities",
+        reads=(x,),
+        saves=(copy, step.tensor("log-sum-exp", sizes.n, width=FP32)),
+        borrows=(tile(), *narrowed),
+        backward=highest((*adding, tile(), *narrowed), (*adding, of_input)).beside(
+            step.passed_back(x, "input gradient")
+        ),
+        leaves=(gradient,) * trained,
+        kind=Kind.LOSS,
+        demands=(Product(sizes.n, h, sizes.V, 0, 2 + trained, narrow=False),),
+    )
+    if by.reference != "none":
+        step.operation(REFERENCE)
+        hidden = step.several("hidden state, and that of tokens with a loss", 2, sizes.n, h)
+        step.operation("reference_log_probabilities", borrows=(hidden, tile(), *narrowed))

@@ -1,0 +1,111 @@
+"""Losses of preferences: whose log-probabilities are computed, by whose code, beside what.
+
+Sources: TRL's trainer/dpo_trainer.py and dpo_config.py at every minor release from 0.9 to 1.16,
+LLaMA-Factory's train/dpo/trainer.py and train/trainer_utils.py (create_ref_model), axolotl's
+core/builders/rl.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from trainfit.launch.effects import Effect
+from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.changes import (
+    BY_SAMPLE,
+    COPIES_LOGITS,
+    LETS_GO_OF_LOGITS,
+    LOSS_WIDENS_LOGITS,
+    RETURNS_HIDDEN_STATES,
+    TILES_LOGITS,
+    VIEWS_LOGITS,
+    Change,
+)
+from trainfit.launch.transformers.run import Run
+from trainfit.specs.training import LogProbs
+
+LOSS = "/training/loss"
+Reference = Literal["none", "base", "copy"]
+
+TRLS: Mapping[LogProbs, Change] = {
+    "trl-1.15": TILES_LOGITS,
+    "trl-1.6": VIEWS_LOGITS,
+    "trl-0.29": COPIES_LOGITS,
+    "trl-0.19": RETURNS_HIDDEN_STATES,
+    "trl-0.15": BY_SAMPLE,
+    "trl-0.12": LETS_GO_OF_LOGITS,
+}
+"""The latest first."""
+
+
+def put_preference(
+    run: Run, named: Setting, reference: Reference, by: LogProbs | None = None
+) -> None:
+    """Set a loss over log-probabilities that `by` somebody's code are computed, TRL's as its
+    release has it.
+    """
+    draft = run.draft
+    said = {"objective": "preference", "reference": reference}
+    for field in [field for field, value in said.items() if value != "none"]:
+        if named.value == named.file:
+            draft.recognise(named)
+            draft.default(f"{LOSS}/{field}", said[field], f"the name of {named.file}")
+        else:
+            draft.put(f"{LOSS}/{field}", said[field], named)
+    if by is not None:
+        draft.default(f"{LOSS}/log_probs_by", by, "whose trainer runs")
+        return
+    released = (name for name, change in TRLS.items() if run.releases.has(change))
+    draft.default(f"{LOSS}/log_probs_by", next(released, "trl-0.9"), "TRL")
+    if not run.releases.has(LOSS_WIDENS_LOGITS):
+        draft.default(f"{LOSS}/shifted", "fp32_logits", "transformers")
+
+
+def put_trls(run: Run, named: Setting, *, adapters: bool) -> None:
+    """Set what TRL's DPO computes. The reference is a second model, unless its log-probabilities
+    were computed before, or adapters can be switched off for it.
+    """
+    arguments = run.arguments
+    reference: Reference = "copy"
+    if arguments.get("gamma_beta_ratio") is not None:
+        put_preference(run, named, "none", by="trl-0.12")  # SimPO's own simpo_trainer.py
+        return
+    if arguments.is_on("precompute_ref_log_probs"):
+        reference = "none"
+    elif adapters and not arguments.is_on("force_use_ref_model"):
+        reference = "base"
+    put_preference(run, named, reference)
+    _put_nll(run)
+    _leave_out(run)
+
+
+def _put_nll(run: Run) -> None:
+    """RPO adds the cross entropy of the chosen samples, as the loss called sft does."""
+    alpha, kind = run.arguments.get("rpo_alpha"), run.arguments.get("loss_type")
+    if alpha is not None and alpha.value not in (None, "None", "null"):
+        run.draft.put(f"{LOSS}/chosen_nll", True, alpha)
+    elif kind is not None and "sft" in str(kind.value):
+        run.draft.put(f"{LOSS}/chosen_nll", True, kind)
+
+
+def _leave_out(run: Run) -> None:
+    """What else moves the peak: kernels that make no whole logits, logits of completions alone,
+    and weights of samples.
+    """
+    source = "trl/trainer/dpo_trainer.py: {}"
+    arguments, draft = run.arguments, run.draft
+    tiled = {f"{LOSS}/log_probs_by": "trl-1.15"}
+    for key in ("use_liger_loss", "use_liger_kernel"):
+        if (setting := arguments.get(key)) is not None and arguments.is_on(key):
+            why = "Liger's kernel makes the logits of one sample after the other"
+            effect = Effect(why, "lowers", source.format("_compute_loss_liger"), within=tiled)
+            draft.leave_out(setting, effect)
+    for key in ("use_logits_to_keep", "use_num_logits_to_keep"):
+        if (setting := arguments.get(key)) is not None and arguments.is_on(key):
+            why = "logits are of completions alone, however long those are"
+            effect = Effect(why, "lowers", source.format("concatenated_forward"), within=tiled)
+            draft.leave_out(setting, effect)
+    weighted = arguments.get("use_weighting")
+    if weighted is not None and arguments.is_on("use_weighting"):
+        draft.leave_out(weighted, "what the weights of samples take is not modelled")
