@@ -129,3 +129,8 @@ class Plan:
     """What the caller knows that the time of a step rests on."""
     remarks: tuple[str, ...] = field(default=(), compare=False)
     """What the model's config or the job says that the figures do not follow."""
+
+    @property
+    def runs_reference(self) -> bool:
+        """Whether a forward without gradients follows that of the policy."""
+        return False

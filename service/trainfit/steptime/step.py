@@ -15,7 +15,6 @@ from trainfit.estimator.local_parameters import Local, ParameterTable, parameter
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import placements
 from trainfit.resolve.plan import Pipeline, Plan
-from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.calibration import Ratios
 from trainfit.steptime.bubbles import Passes, bubble
 from trainfit.steptime.calibration import paces_of
@@ -46,7 +45,7 @@ def step_time(
     if on is None:
         name = plan.gpu.name or "no GPU was named"
         return Untimed(f"the links between GPUs are not known: {name}")
-    if isinstance(plan, PytorchPlan) and plan.runs_reference:
+    if plan.runs_reference:
         return Untimed("the forward of a reference model is not timed")
     return _step_time(plan, memo, on)
 

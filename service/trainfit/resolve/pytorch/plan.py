@@ -205,5 +205,4 @@ class PytorchPlan(Plan):
 
     @property
     def runs_reference(self) -> bool:
-        """Whether a forward without gradients follows that of the policy."""
         return self.step.preference is not None and self.step.preference.reference != "none"
