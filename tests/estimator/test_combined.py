@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import zip_longest
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import pytest
@@ -47,54 +47,131 @@ def of(operation: Operation, lifetime: Lifetime) -> int:
     return sum(each.bytes for each in operation.tensors if each.lifetime is lifetime)
 
 
-def at_operations(ledger: MegatronLedger, kinds: tuple[int, ...]) -> Iterator[int]:
-    """Bytes alive at every operation of a chunk's forward beside its own backward, where a
-    layer is cut behind permute or, without experts, before its last block.
-    """
-    act = ledger.sizes.act
-    live = 0
-    ends = [*ledger.embedding(), *ledger.final_norm(), *ledger.head()]
-    layers = [cut(ledger.kinds[kind]) for kind in kinds]
-    live += sum(of(each, Lifetime.SAVED) for group in ends for each in group)
-    live += sum(of(e, Lifetime.SAVED) for layer in layers for h in layer for g in h for e in g)
+BACKWARD_MAKES = {"unpermute": 1, "dispatch": 1, "unsort": -1, "permute": -1}
+"""Gradients of rows that an operation hands to the node before, or was given by the one behind and
+borrows no more: that is there all the time.
+"""
 
-    def forth(groups: list[Group], waiting: int) -> Iterator[int]:
-        nonlocal live
+
+class Chunk:
+    """A chunk's forward beside its own backward, where a layer is cut behind the permutation,
+    behind the exchange and before the exchange back or, without experts, before its last sublayer.
+    """
+
+    def __init__(self, ledger: MegatronLedger, kinds: tuple[int, ...]) -> None:
+        self.ledger, self.kinds, self.act = ledger, kinds, ledger.sizes.act
+        self.live = sum(of(each, Lifetime.SAVED) for group in self.every() for each in group)
+        self.waits = {"forward": self.act, "backward": 0}
+
+    def every(self) -> Iterator[Group]:
+        ledger = self.ledger
+        yield from (*ledger.embedding(), *ledger.final_norm(), *ledger.head())
+        for kind in self.kinds:
+            yield from ledger.kinds[kind]
+
+    def forth(self, groups: Sequence[Group], beside: int, rows: int) -> Iterator[int]:
+        """Rows that come to a node are there until it is through."""
         for group in groups:
             held = 0
             for each in group:
-                live += of(each, Lifetime.SAVED)
-                held += of(each, Lifetime.HELD)
-                yield live + held + of(each, Lifetime.FORWARD) + waiting
+                self.live += of(each, Lifetime.SAVED)
+                held += of(each, Lifetime.HELD) * (each.name != "dispatch")
+                borrowed = of(each, Lifetime.FORWARD)
+                borrowed += rows * ({"dispatch": 1, "unpermute": -1}.get(each.name, 0))
+                yield self.live + held + borrowed + beside + self.waits["backward"]
 
-    def back(groups: list[Group], gradient: int) -> Iterator[int]:
-        nonlocal live
+    def back(self, groups: Sequence[Group], beside: int, rows: int = 0) -> Iterator[int]:
         for group in reversed(groups):
             for each in reversed(group):
-                yield live + of(each, Lifetime.BACKWARD) + gradient
-                live -= of(each, Lifetime.SAVED)
+                borrowed = of(each, Lifetime.BACKWARD) + rows * BACKWARD_MAKES.get(each.name, 0)
+                yield self.live + borrowed + beside + self.waits["forward"]
+                self.live -= of(each, Lifetime.SAVED)
 
-    yield from forth(list(ledger.embedding()), 0)
-    yield from back(list(ledger.head()), 0)
-    yield from back(list(ledger.final_norm()), act)
-    for front, (first, second) in zip_longest(layers, reversed(layers)):
-        *_, last = first[-1]
-        read = of(last, Lifetime.BACKWARD) if last.name == "permute" else 0
-        yield from forth(front[0], act + read)
-        yield from back(second, act)
-        yield from forth(front[1], act + read)
-        yield from back(first, act)
-    yield from forth([*ledger.final_norm(), *ledger.head()], 0)
-    yield from back(list(ledger.embedding()), act)
+    def of_forward(self, kind: int, *, last: bool) -> Iterator[Iterator[int]]:
+        """The slots of a layer's forward."""
+        nodes, rows, _ = cut(self.ledger, kind)
+        first, dispatch, experts, combine = nodes
+        behind = list(self.ledger.final_norm()) if last else []
+        yield self.slot("forward", self.forth(first, 0, rows), rows or self.act)
+        yield self.slot("forward", self.forth(dispatch, rows, rows), rows or self.act)
+        yield self.slot("forward", self.forth(experts, rows, rows), rows or self.act)
+        end = chain(self.forth(combine, rows, rows), self.forth(behind, 0, rows))
+        yield self.slot("forward", end, 0 if last else self.act)
+
+    def of_backward(self, kind: int, *, last: bool) -> Iterator[Iterator[int]]:
+        """With the gradient that came, one behind the final norm, and those that branch off to the
+        residual stream and the shared experts.
+        """
+        act = self.act
+        (first, dispatch, experts, combine), rows, shares = cut(self.ledger, kind)
+        branches = act * (1 + shares) if rows else 0
+        behind, normed = (list(self.ledger.final_norm()), act) if last else ([], 0)
+        all_of_it = act + branches + rows
+        begin = chain(self.back(behind, 0), self.back(combine, act + normed + branches, rows))
+        yield self.slot("backward", begin, all_of_it if rows else act + normed)
+        beside = all_of_it if rows else act + normed
+        yield self.slot(
+            "backward", self.back(experts, beside, rows), all_of_it if rows else 2 * act
+        )
+        yield self.slot("backward", self.back(dispatch, all_of_it, rows), self.waits["backward"])
+        yield self.slot(
+            "backward", self.through(first, all_of_it - act if rows else act, rows), act
+        )
+
+    def through(self, first: Sequence[Group], beside: int, rows: int) -> Iterator[int]:
+        """The gradient of the residual stream is another one once a sublayer has added to it."""
+        if not rows:
+            yield from self.back(first, beside + self.act)
+            return
+        at = next(
+            number for number, group in enumerate(first) if group[0].name == "norm" and number
+        )
+        yield from self.back(first[at:], beside + self.act, rows)
+        yield from self.back(first[:at], beside + 2 * self.act, rows)
+
+    def slot(self, name: str, moments: Iterator[int], waits: int) -> Iterator[int]:
+        yield from moments
+        self.waits[name] = waits
+
+    def at_operations(self) -> Iterator[int]:
+        """Bytes alive at every operation."""
+        ledger, act, last = self.ledger, self.act, len(self.kinds) - 1
+        self.waits["forward"] = 0
+        yield from self.forth(list(ledger.embedding()), 0, 0)
+        self.waits["forward"] = act
+        yield from self.back(list(ledger.head()), 0)
+        self.waits["backward"] = act
+        for number, kind in enumerate(self.kinds):
+            ahead = self.of_forward(kind, last=number == last)
+            behind = self.of_backward(self.kinds[last - number], last=number == 0)
+            for slots in (behind, ahead, behind, ahead, behind, ahead, ahead, behind):
+                yield from next(slots)
+        yield from self.forth(list(ledger.head()), 0, 0)
+        self.waits["forward"] = 0
+        yield from self.back(list(ledger.embedding()), act)
 
 
-def cut(groups: tuple[Group, ...]) -> tuple[list[Group], list[Group]]:
-    for number, group in enumerate(groups):
-        names = [each.name for each in group]
-        if "permute" in names:
-            at = names.index("permute") + 1
-            return [*groups[:number], group[:at]], [group[at:], *groups[number + 1 :]]
-    return list(groups[:-1]), list(groups[-1:])
+def cut(ledger: MegatronLedger, kind: int) -> tuple[list[list[Group]], int, bool]:
+    """The nodes of a layer, the bytes of the rows that it exchanges, and whether it shares."""
+    groups = ledger.kinds[kind]
+    flat = [each for group in groups for each in group]
+    names = [each.name for each in flat]
+    if "permute" not in names:
+        before = len(ledger.sublayer(ledger.run.model.layer_kinds[kind].sublayers[0]))
+        return [list(groups[:before]), [], list(groups[before:]), []], 0, False
+    ends = [names.index(each) for each in ("dispatch", "sort_by_local_expert", "unpermute")]
+
+    def part(first: int, end: int) -> list[Group]:
+        kept, at = [], 0
+        for group in groups:
+            here = tuple(each for index, each in enumerate(group, at) if first <= index < end)
+            at += len(group)
+            if here:
+                kept.append(here)
+        return kept
+
+    nodes = [part(*each) for each in pairwise([0, *ends, len(flat)])]
+    return nodes, of(flat[names.index("permute")], Lifetime.HELD), "shared_fc2" in names
 
 
 @given(
@@ -116,7 +193,7 @@ def test_the_highest_moment_is_that_of_every_operation(spec: dict[str, Any], ker
     ledger = MegatronLedger(run_of(of))
     (placed,) = place(of)[0]
     found = Combined(ledger).of([placed.content])(0, 0)
-    assert found.highest.total == max(at_operations(ledger, placed.content.kinds))
+    assert found.highest.total == max(Chunk(ledger, placed.content.kinds).at_operations())
 
 
 def allocated(overlap: bool, **parts: dict[str, Any]) -> list[int]:
@@ -137,8 +214,17 @@ def test_a_layer_saves_before_another_lets_go() -> None:
 
 
 def test_one_micro_batch_has_none_beside_it() -> None:
+    """Its layers run in parts all the same: while one runs backward, the gradients stay that came
+    to it and that it branched off.
+    """
     single = {"training": {"num_microbatches": 1}}
-    assert allocated(True, **single) == allocated(False, **single)
+    (apart,), (alone,), (beside,) = (
+        allocated(False, **single),
+        allocated(True, **single),
+        allocated(True),
+    )
+    act = 4096 * 256 * 2
+    assert apart < alone <= apart + 3 * act < beside
 
 
 def test_a_stage_without_layers_has_nothing_beside_it() -> None:

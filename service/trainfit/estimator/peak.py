@@ -161,12 +161,12 @@ def stage_peak(
     act: int,
     chunks: Sequence[ChunkActivations],
     first_layers: Sequence[int],
-    beside: Callable[[int, int], Beside] | None = None,
+    beside: Callable[[int | None, int | None], Beside] | None = None,
 ) -> Activations:
     """The highest moment of a rank over one cycle of its schedule of m micro-batches. `act` is the
     bytes of one [n', h] tensor, `first_layers` are the indices in the model of each chunk's first
-    layer. `beside` prices the forward of one chunk while the backward of another runs, where the
-    next turn's forward and a turn's backward run at the same time.
+    layer. `beside` prices the forward of one chunk while the backward of another runs, or either
+    alone, where the next turn's forward and a turn's backward run at the same time.
 
     The schedule keeps a reference to the gradient it received until the next one comes, and to
     the one it sent until the next backward returns (schedules.py), so from its second turn on a
@@ -178,17 +178,18 @@ def stage_peak(
     for turn in order.turns([chunk.saved for chunk in chunks]):
         live, forward, backward, ordinal, first, sent, received = turn
         if beside is None or first:
-            at, between = chunks[forward].forward, act * (sent + received)
+            alone = None if beside is None else beside(forward, None).highest
+            at, between = alone or chunks[forward].forward, act * (sent + received)
             if live + between + at.total > most:
                 most = live + between + at.total
                 best = live, between, forward, ordinal, at
         live += chunks[forward].saved - chunks[backward].saved
-        if beside is None or ordinal + 1 == forwards:
-            at, between, chunk = chunks[backward].backward, act * sent, backward
-        else:
-            ahead, between = chunk_of(ordinal + 1, pipeline), act * (sent + received)
+        at, between, chunk = chunks[backward].backward, act * sent, backward
+        if beside is not None:
+            ahead = None if ordinal + 1 == forwards else chunk_of(ordinal + 1, pipeline)
             at, is_backward = beside(ahead, backward)
-            chunk, ordinal = (backward, ordinal) if is_backward else (ahead, ordinal + 1)
+            if ahead is not None and not is_backward:
+                chunk, ordinal = ahead, ordinal + 1
         if live + between + at.total > most:
             most = live + between + at.total
             best = live, between, chunk, ordinal, at

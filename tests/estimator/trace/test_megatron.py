@@ -119,6 +119,27 @@ def plan(spec: dict[str, Any] | None = None, **parts: Any) -> MegatronPlan:
     return megatron_plan(Job.model_validate(document))
 
 
+WIDE = EXPERTS | {
+    "hidden_size": 1024,
+    "moe_ffn_hidden_size": 2048,
+    "vocab_size": 512,
+}
+"""Layers whose experts take most."""
+INTERLEAVED = {"pp": 2, "vpp": 2}
+BESIDE: tuple[tuple[str, dict[str, Any], dict[str, int], str, dict[str, Any]], ...] = (
+    ("experts", {"moe_layer_freq": 1}, {}, "none", {}),
+    ("one layer in two", {"moe_shared_expert_intermediate_size": None}, INTERLEAVED, "none", {}),
+    ("predictions", LATENT | PREDICTION | {"moe_layer_freq": 1}, INTERLEAVED, "none", {}),
+    ("a graph", {}, INTERLEAVED, "full_iteration", {"precision": narrow("mxfp8", gathered=True)}),
+    (
+        "modules recomputed",
+        {"moe_layer_freq": 1},
+        {"pp": 2, "vpp": 2, "tp": 2},
+        "none",
+        {"recompute": {"granularity": "selective", "modules": ["layernorm", "moe_act"]}},
+    ),
+)
+
 TRACED: dict[str, MegatronPlan] = {
     "alone": plan(),
     "tensor parallel": plan(parallelism={"tp": 2}),
@@ -281,6 +302,16 @@ TRACED: dict[str, MegatronPlan] = {
             training={"moe": flex(backend)},
         )
         for backend in ("deepep", "hybridep")
+    },
+    **{
+        f"{name} beside a backward, through {backend or 'an all-to-all'}": plan(
+            WIDE | spec,
+            parallelism={"ep": 2} | layout,
+            training={"moe": flex(backend) if backend else {}} | training,
+            framework={"overlap_moe_expert_parallel_comm": True} | graphs(impl=impl),
+        )
+        for name, spec, layout, impl, training in BESIDE
+        for backend in ("", "deepep", "hybridep")
     },
     "one graph": plan(EXPERTS, parallelism={"pp": 2}, framework=graphs()),
     "one graph of layers run again": plan(training={"recompute": RERUN}, framework=graphs()),

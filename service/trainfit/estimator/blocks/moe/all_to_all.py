@@ -35,7 +35,12 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
         backward=(step.gradient(permuted),),
     )
     dispatched = step.tensor("dispatched rows", arrived, h, dropped_by=FC1)
-    step.operation("dispatch", holds=(dispatched,), demands=exchanged(step, sent * h, received * h))
+    step.operation(
+        "dispatch",
+        kind=Kind.EXCHANGE,
+        holds=(dispatched,),
+        demands=exchanged(step, sent * h, received * h),
+    )
     if not sorts(block, step):
         return dispatched
     by_expert = step.tensor("rows by expert", received, h, dropped_by=FC1)
@@ -53,18 +58,22 @@ def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor)
     """Rows go back the way they came; the caller still holds those it sends."""
     sizes, h = step.sizes, block.latent or step.sizes.h
     sent, arrived = step.named(T=rows.sent, T_a=rows.arrived)
+    back = output
     if sorts(block, step):
-        unsorted = step.tensor("unsorted rows", *output.shape)
+        back = unsorted = step.tensor("unsorted rows", *output.shape)
         step.operation(
             "unsort",
             borrows=(output, unsorted),
             backward=(step.gradient(output), step.gradient(unsorted)),
         )
+    if sizes.x > 1:
+        back = step.tensor("rows to send", arrived, h)
     combined = step.tensor("combined rows", sent, h)
     step.operation(
         "unpermute",
+        kind=Kind.EXCHANGE,
         borrows=(
-            step.tensor("rows to send", arrived, h),
+            back,
             combined,
             step.tensor("result", sizes.n_shard, h),
         ),

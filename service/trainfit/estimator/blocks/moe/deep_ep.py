@@ -89,6 +89,7 @@ def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor)
     )
     step.operation(
         "combine",
+        kind=Kind.EXCHANGE,
         borrows=(restored, step.tensor("result", step.sizes.n_shard, h)),
         backward=(step.gradient(restored), step.tensor("gradient", step.sizes.n_shard, h)),
         demands=exchanged(step, rows.sent * h, received * h, block.top_k),

@@ -58,6 +58,7 @@ def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor)
     received, h = output.shape
     step.operation(
         "combine",
+        kind=Kind.EXCHANGE,
         borrows=(output, result),
         backward=(step.gradient(output),),
         demands=exchanged(step, rows.sent * h, received * h, block.top_k),

@@ -41,7 +41,9 @@ def mixture_of_experts(step: TransformerEngine, x: Tensor, block: Experts) -> No
     dispatcher = DISPATCHERS[routing.dispatcher]
     with step.module("moe"):
         if block.shared_ffn is not None:
-            _shared_experts(step, x, block, block.shared_ffn)
+            output = _shared_experts(step, x, block, block.shared_ffn)
+            if step.run.framework.overlap_moe_expert_parallel_comm:
+                step.operation("shared_output", saves=(output,))
         _router(step, x, block)
         if block.latent is not None:
             (latent,) = step.named(latent=block.latent)
@@ -86,7 +88,7 @@ def _router(step: TransformerEngine, x: Tensor, block: Experts) -> None:
     )
 
 
-def _shared_experts(step: TransformerEngine, x: Tensor, block: Experts, width: int) -> None:
+def _shared_experts(step: TransformerEngine, x: Tensor, block: Experts, width: int) -> Tensor:
     """Its output is alive during the whole dispatch, until it is added. Overlapped with the
     dispatch it gathers its input itself and keeps it whole. A gate keeps both its factors.
     """
@@ -103,12 +105,14 @@ def _shared_experts(step: TransformerEngine, x: Tensor, block: Experts, width: i
             if block.shared_gate:
                 score = step.tensor("gate score", sizes.n_shard)
                 gated = step.tensor("gated output", sizes.n_shard, sizes.h)
+                ungated, output = output, gated
                 step.operation(
                     "shared_gate",
-                    saves=(inputs, output, score),
+                    saves=(inputs, ungated, score),
                     holds=(gated,),
-                    backward=(step.gradient(output), step.gradient(gated)),
+                    backward=(step.gradient(ungated), step.gradient(gated)),
                 )
+    return output
 
 
 def _experts(step: TransformerEngine, x: Tensor, block: Experts, kept_rows: int) -> Tensor:

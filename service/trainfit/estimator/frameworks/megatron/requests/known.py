@@ -29,7 +29,6 @@ def is_traced(plan: MegatronPlan) -> bool:
         and step.optimizer_offload_ratio == 0
         and not step.recompute.distribute_saved_activations
         and not step.recompute.offloaded
-        and not framework.overlap_moe_expert_parallel_comm
         and not framework.nccl_ub
         and not framework.cpu_offloading_num_layers
         and _captures_known(plan)
@@ -41,11 +40,12 @@ def is_traced(plan: MegatronPlan) -> bool:
 
 def _captures_known(plan: MegatronPlan) -> bool:
     """Whether CUDA graphs, if there are any, are one of all, or TransformerEngine's of layers that
-    do not run again as a whole. Source: megatron/core/transformer/transformer_config.py
-    (cuda_graph_modules).
+    do not run again as a whole, nor in parts beside each other. Source:
+    megatron/core/transformer/transformer_config.py (cuda_graph_modules).
     """
     if plan.framework.cuda_graph_impl == "transformer_engine":
-        return plan.step.recompute.full == "none"
+        beside = plan.framework.overlap_moe_expert_parallel_comm
+        return plan.step.recompute.full == "none" and not beside
     return plan.framework.cuda_graph_impl in ("none", "full_iteration")
 
 

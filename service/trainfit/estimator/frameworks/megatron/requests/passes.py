@@ -60,6 +60,17 @@ class Stretch:
     added: Tensor | None = None
     inputs: tuple[Tensor, ...] = ()
     captured: frozenset[int] = frozenset()
+    nodes: "NodeStretches | None" = None
+
+
+class NodeStretches(NamedTuple):
+    """The nodes of a layer, each a stretch; whether the layer `shares` experts."""
+
+    first: Stretch
+    dispatch: Stretch | None
+    experts: Stretch
+    combine: Stretch | None
+    shares: bool
 
 
 class Stretches:
@@ -140,13 +151,13 @@ class Stretches:
         the projection of a multi-token prediction.
         """
         sizes = self._ledger.sizes
-        made, of_made = self._stream(), self.gradient()
+        made, of_made = self.stream(), self.gradient()
         run = forward(groups)
         apart = sizes.n_gathered or sizes.b > 1 or self.run.step.hidden_dropout
         if not apart:  # It makes the stream itself.
             run = [tuple([each for each in moment if each in saved(groups)]) for moment in run]
         run.append((*run[-1][-1:], made))
-        back = tuple(_reversed(groups))
+        back = tuple(reversed_steps(groups))
         return Stretch(saved(groups), tuple(run), back, None, made, None, of_made, inputs=inputs)
 
     def _depth(self) -> tuple[Stretch, ...]:
@@ -165,11 +176,11 @@ class Stretches:
         """A final norm or a head: what its backward makes last is handed on, a norm is handed the
         gradient before that.
         """
-        back = tuple(_reversed(groups))
+        back = tuple(reversed_steps(groups))
         last, run = back[-1].moment, tuple(forward(groups))
         if not hands:
             return Stretch(saved(groups), run, back, None, None, last[-1], None)
-        read = _block_input(groups)
+        read = block_input(groups)
         inputs = () if read is None else (read,)
         return Stretch(saved(groups), run, back, read, None, last[-1], last[-2], None, inputs)
 
@@ -185,8 +196,8 @@ class Stretches:
         """The residual stream and its gradient pass through."""
         layer = self.run.model.layer_kinds[kind]
         parts = [(each, groups_of(each)) for each in layer.sublayers]
-        made, flow, added = self._stream(), self.gradient(), self.gradient()
-        reads = [_block_input(groups) or self._stream() for _, groups in parts]
+        made, flow, added = self.stream(), self.gradient(), self.gradient()
+        reads = [block_input(groups) or self.stream() for _, groups in parts]
         run: list[Moment] = []
         captured: set[int] = set()
         for (sublayer, groups), read, following in zip(
@@ -199,7 +210,7 @@ class Stretches:
             run += [*moments, (*moments[-1][-1:], read, following)]
         back: list[Step] = []
         for sublayer, groups in reversed(parts):
-            back += self._sublayer_backward(sublayer, groups)
+            back += self.sublayer_backward(sublayer, groups)
             back.append(Step(back[-1].moment[-1:], adds=True, captured=back[-1].captured))
         every = [each for _, groups in parts for each in saved(groups)]
         kept = frozenset([each for each in every if self._dropped.isdisjoint(each.dropped_by)])
@@ -217,15 +228,15 @@ class Stretches:
             frozenset(captured),
         )
 
-    def _sublayer_backward(self, sublayer: Sublayer, groups: tuple[Group, ...]) -> Iterator[Step]:
+    def sublayer_backward(self, sublayer: Sublayer, groups: tuple[Group, ...]) -> Iterator[Step]:
         """A norm in one module with the product behind it has the gradient that this one read
         until it is through.
         """
         inputs, *blocks = groups
-        modules, captured = self._modules(groups), self._captured(sublayer, groups)
-        yield from _reversed(blocks, modules, captured)
+        modules, captured = self.modules(groups), self._captured(sublayer, groups)
+        yield from reversed_steps(blocks, modules, captured)
         incoming = () if norms_stand_apart(sublayer, self.run) else _incoming(blocks[0])
-        for step in _reversed([inputs], modules, captured):
+        for step in reversed_steps([inputs], modules, captured):
             yield step._replace(moment=(*incoming, *step.moment))
 
     def _captured(self, sublayer: Sublayer, groups: Sequence[Group]) -> frozenset[int]:
@@ -234,7 +245,7 @@ class Stretches:
             return frozenset()
         return frozenset(map(id, captured_operations(sublayer, groups, self.run)))
 
-    def _modules(self, groups: tuple[Group, ...]) -> dict[str, list[Operation]]:
+    def modules(self, groups: tuple[Group, ...]) -> dict[str, list[Operation]]:
         """The operations of each module that runs again by itself, which they do before the last of
         them runs backward.
         """
@@ -247,14 +258,14 @@ class Stretches:
                 modules.setdefault(found[0], []).append(operation)
         return modules
 
-    def _stream(self) -> Tensor:
+    def stream(self) -> Tensor:
         return Tensor("residual stream", (self._act,), 1, (), Role.BLOCK_INPUT)
 
     def gradient(self) -> Tensor:
         return Tensor("gradient of the residual stream", (self._act,), 1, ())
 
 
-def _reversed(
+def reversed_steps(
     groups: Sequence[Group],
     modules: Mapping[str, Sequence[Operation]] = NO_MODULES,
     captured: frozenset[int] = frozenset(),
@@ -279,7 +290,7 @@ def _incoming(group: Group) -> Moment:
     return group[0].backward.course[0][:1]
 
 
-def _block_input(groups: Sequence[Group]) -> Tensor | None:
+def block_input(groups: Sequence[Group]) -> Tensor | None:
     """What a stretch reads of the residual stream."""
     for group in groups:
         for operation in group:

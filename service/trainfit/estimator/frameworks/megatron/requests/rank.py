@@ -118,11 +118,7 @@ class Rank:
         """
         heads = any(content.output_layer for content in self._contents)
         waiting = [self._recorder.make(each) for each in self._standing.deferred * heads]
-        for key, is_forward in self._order(1 if step == "first" else self._shown):
-            if is_forward:
-                self._run_forward(key, step)
-            else:
-                self._run_backward(key, step)
+        self._alternate(1 if step == "first" else self._shown, step)
         for key in tuple(self._running):
             if self._is_new(key):
                 self._run_backward(key, step)
@@ -132,6 +128,13 @@ class Rank:
             if held is not None:
                 self._recorder.release(held)
         self._received = self._sent = None
+
+    def _alternate(self, shown: int, step: str) -> None:
+        for key, is_forward in self._order(shown):
+            if is_forward:
+                self._run_forward(key, step)
+            else:
+                self._run_backward(key, step)
 
     def _order(self, shown: int) -> Iterator[tuple[Key, bool]]:
         """Forwards ahead, and up to so many in turn with backwards; which of both each is."""

@@ -18,6 +18,11 @@ from trainfit.estimator.frameworks.megatron.buffers import (
     te_workspaces,
 )
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
+from trainfit.estimator.frameworks.megatron.requests.exchanging import (
+    ExchangingRank,
+    ExchangingRankWithGraphs,
+    ExchangingStretches,
+)
 from trainfit.estimator.frameworks.megatron.requests.graphs import RankWithGraphs
 from trainfit.estimator.frameworks.megatron.requests.model import Chunk, Model
 from trainfit.estimator.frameworks.megatron.requests.parameters import (
@@ -50,7 +55,8 @@ class Traces:
     def __init__(self, plan: MegatronPlan, memo: Memo) -> None:
         self._plan, self._memo = plan, memo
         self._ledger = memo(MegatronLedger, with_least_ep(run_of(plan)))
-        self._stretches = memo(Stretches, self._ledger)
+        self._beside = plan.framework.overlap_moe_expert_parallel_comm
+        self._stretches = memo(ExchangingStretches if self._beside else Stretches, self._ledger)
         apart, tied = plan.layout.pipeline.pp > 1, plan.model.output_layer.tied
         words = apart and (tied or plan.mtp_layers > 0)
         table, frozen = parameters_of(plan, memo), plan.step.adapters is not None
@@ -82,7 +88,10 @@ class Traces:
         layer = None if course is None else uneven_layers(stretches, self._memo, course)
         standing = self._standing(contents)
         graphed = self._plan.framework.cuda_graph_impl != "none"
-        kind = RankWithGraphs if graphed else Rank
+        kinds = (
+            (ExchangingRank, ExchangingRankWithGraphs) if self._beside else (Rank, RankWithGraphs)
+        )
+        kind = kinds[graphed]
         rank = kind(self._plan, self._ledger, stretches, number, contents, standing, layer)
         return rank.steps() if course is None else rank.steps(LATER_STEPS)
 
