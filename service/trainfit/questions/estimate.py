@@ -146,6 +146,10 @@ def plan_of(job: Job, find: Find = from_package) -> Plan:
         raise VersionNotServedError
     model = find(job.model)
     plan = resolve(job, model.spec, model.source, gpu_of(job.gpu))
+    if job.training.peft is not None:
+        from trainfit.questions.targets import check_targets
+
+        check_targets(plan, MEMOS.current())
     if not model.defaults and not model.remarks:
         return plan
     defaults = (*plan.defaults, *model.defaults) if model.defaults else plan.defaults
