@@ -22,7 +22,7 @@ from trainfit.decisions.reconcile.comparison import (
 )
 from trainfit.estimator.overhead import SLACK_PERCENT, SLACK_PERCENT_EXPANDABLE
 from trainfit.estimator.results import Estimate, Interval, Stage
-from trainfit.specs.calibration import Bounds, Cluster, Outside, Paces, Ratios
+from trainfit.specs.calibration import Bounds, Cluster, Outside, Paces, Ratios, Trained
 from trainfit.specs.reconcile import Figure
 from trainfit.steptime.calibration import Carried
 
@@ -38,10 +38,13 @@ class Range(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What of a layout takes room outside PyTorch."""
+    """What of a layout takes room outside PyTorch; and what is trained, which decides by how much
+    a replay is off.
+    """
 
     communicators: int
     exchanges: bool
+    trains: Trained
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,17 +135,19 @@ def _as_printed(figure: ComparedFigure) -> Range:
 
 
 def _replayed(told: Mapping[Quantity, ComparedFigure], stage: Stage) -> Range | None:
-    """What is reserved where only what is allocated was told, and the rest follows from requests:
-    above the peak that was told or above the expected one, as where these differ the cache may have
-    followed either.
+    """What is reserved where only what is allocated was told, and lies within its bounds: these
+    were the requests that are expected, and the rest follows from them. The cache does not follow a
+    peak that is a little lower: runs with kernels that no job names reserved what was expected.
     """
     allocated = told.get("allocated")
-    if allocated is None or stage.reserved_basis != "replayed" or stage.cache_releases != "none":
+    if allocated is None or allocated.verdict != "within":
         return None
-    peak, expected, reserved = _as_printed(allocated), stage.allocated_bytes, stage.reserved_bytes
+    if stage.reserved_basis != "replayed" or stage.cache_releases != "none":
+        return None
+    tensors, reserved = stage.allocated_bytes, stage.reserved_bytes
     return Range(
-        min(peak.low, expected.expected) + reserved.low - expected.low,
-        max(peak.high, expected.expected) + reserved.high - expected.high,
+        tensors.expected + reserved.low - tensors.low,
+        tensors.expected + reserved.high - tensors.high,
         inferred=True,
     )
 
@@ -170,24 +175,29 @@ def _slack(told: Mapping[Quantity, ComparedFigure], stage: Stage) -> float | Non
 
 
 def outside_of(runs: Sequence[MeasuredRun]) -> tuple[Outside, ...]:
-    """What lies outside PyTorch, by layouts that take it alike."""
-    alike: dict[Layout, list[MeasuredRun]] = defaultdict(list)
+    """What lies outside PyTorch, by layouts that take it alike; apart from those that told it, runs
+    of which it was inferred, by what they trained.
+    """
+    alike: dict[tuple[int, bool, Trained | None], list[tuple[Range, Interval]]] = defaultdict(list)
     for run in runs:
-        alike[run.layout].append(run)
-    found = []
-    for layout, same in sorted(alike.items()):
-        told = [range_ for each in same if (range_ := _of_run(each)) is not None]
-        if told:
-            bounds = _fitted(told, same[0].published)
-            found.append(
-                Outside(
-                    communicators=layout.communicators,
-                    exchanges=layout.exchanges,
-                    bytes=bounds,
-                    runs=len(told),
-                )
+        if (told := _of_run(run)) is not None:
+            communicators, exchanges, trains = run.layout
+            key = communicators, exchanges, trains if told.inferred else None
+            alike[key].append((told, run.published))
+    return tuple(
+        [
+            Outside(
+                communicators=communicators,
+                exchanges=exchanges,
+                replayed=replayed,
+                bytes=_fitted([told for told, _ in same], same[0][1]),
+                runs=len(same),
             )
-    return tuple(found)
+            for (communicators, exchanges, replayed), same in sorted(
+                alike.items(), key=lambda each: (*each[0][:2], each[0][2] or "")
+            )
+        ]
+    )
 
 
 def _of_run(run: MeasuredRun) -> Range | None:
@@ -199,19 +209,32 @@ def _of_run(run: MeasuredRun) -> Range | None:
 
 
 def _fitted(told: Sequence[Range], published: Interval) -> Bounds:
-    """The least range that agrees with every run, wider by what makes its ends unbiased for runs
-    that are spread evenly, (greatest - least) / (n - 1) to either side, and no wider than what
-    published runs and these have shown. It is not narrower than that for one run, nor where what
-    one reserved was replayed: how far off that was says little of another run's.
+    """The least range that agrees with every run, or that all lie in where each was inferred and
+    has an error of its own; wider by what makes its ends unbiased for runs that are spread evenly,
+    (greatest - least) / (n - 1) to either side, and no wider than what published runs and these
+    have shown. It is not narrower than that for one run.
     """
+    told = [_agreed(each, published) if each.inferred else each for each in told]
     most, least = max(each.low for each in told), min(each.high for each in told)
     low, high = min(most, least), max(most, least)
-    spread = max(0, most - least)
+    middle, spread = (low + high) // 2, max(0, most - least)
+    if any(each.inferred for each in told):
+        low, high = min(each.low for each in told), max(each.high for each in told)
+        middles = [(each.low + each.high) // 2 for each in told]
+        spread = max(middles) - min(middles)
     lowest, highest = min(published.low, low), max(published.high, high)
-    if len(told) > 1 and not any(each.inferred for each in told):
+    if len(told) > 1:
         wider = spread // (len(told) - 1)
         lowest, highest = max(lowest, low - wider), min(highest, high + wider)
-    return Bounds(low=lowest, expected=(low + high) // 2, high=highest)
+    return Bounds(low=lowest, expected=middle, high=highest)
+
+
+def _agreed(told: Range, published: Interval) -> Range:
+    """The part of what a run leaves open that published ones have shown; its nearest end where they
+    have shown none of it. How far a replay may be off is in the bounds of its job already.
+    """
+    low = max(told.low, min(published.low, told.high))
+    return Range(low, max(low, min(told.high, published.high)), told.inferred)
 
 
 def slack_of(runs: Iterable[MeasuredRun], cluster: Cluster) -> Ratios | None:

@@ -88,7 +88,9 @@ def stages_of(ranks: Ranks, plan: Plan, memo: Memo, *, replay: bool) -> list[Sta
 
 def outside_of(plan: Plan) -> Interval:
     """What lies outside PyTorch on each card of a plan."""
-    return overhead.context_and_communicators(plan, *links_of(plan))
+    return overhead.context_and_communicators(
+        plan, *links_of(plan), trains=framework_of(plan).trains(plan)
+    )
 
 
 def links_of(plan: Plan) -> tuple[int, Interval]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from trainfit.estimator.results import Interval
 from trainfit.resolve.plan import Plan
-from trainfit.specs.calibration import Calibration, Outside
+from trainfit.specs.calibration import Calibration, Outside, Trained
 
 MIB = 2**20
 
@@ -76,38 +76,57 @@ def communicators(plan: Plan, expert_groups: Iterable[int]) -> int:
     return sum(size > 1 for size in groups)
 
 
-def context_and_communicators(plan: Plan, used: int, exchange: Interval) -> Interval:
+def context_and_communicators(
+    plan: Plan, used: int, exchange: Interval, trains: Trained
+) -> Interval:
     """The context, so many communicators, and what moves tokens to experts on other ranks; as runs
     of the cluster have told it, where they have.
     """
     calibration = calibration_of(plan)
     if calibration is not None:
-        measured = _measured(calibration.outside, used, exchange)
+        measured = _measured(calibration.outside, used, exchange, trains)
         if measured is not None:
             return measured
+    return _published(used, exchange)
+
+
+def _published(used: int, exchange: Interval) -> Interval:
     return added(added(CONTEXT, times(used, COMMUNICATOR)), exchange)
 
 
-def _measured(seen: Sequence[Outside], used: int, exchange: Interval) -> Interval | None:
+def _measured(
+    seen: Sequence[Outside], used: int, exchange: Interval, trains: Trained
+) -> Interval | None:
     """What runs with the nearest number of communicators have shown, and what published ones show
     of each that is more or fewer, and of an exchange that was not seen. None where none is alike.
     """
     exchanges = exchange.high > 0
     alike = [each for each in seen if each.exchanges == exchanges]
-    missing = NOTHING
+    has, missing = exchange, NOTHING
     if not alike:
-        alike, missing = [each for each in seen if exchanges], exchange
+        alike, has, missing = [each for each in seen if exchanges], NOTHING, exchange
     if not alike:
         return None
-    nearest = min(alike, key=lambda each: abs(each.communicators - used))
-    shown = nearest.bytes
-    more = times(used - nearest.communicators, COMMUNICATOR)
-    low, expected, high = (
-        shown.low + more.low,
-        shown.expected + more.expected,
-        shown.high + more.high,
-    )
-    return added(Interval(max(0, low), max(0, expected), max(0, high)), missing)
+    nearest = min([each.communicators for each in alike], key=lambda number: abs(number - used))
+    same = [each for each in alike if each.communicators == nearest]
+    more = times(used - nearest, COMMUNICATOR)
+    found = added(_shown(same, _published(nearest, has), trains), more)
+    least = Interval(max(0, found.low), max(0, found.expected), max(0, found.high))
+    return added(least, missing)
+
+
+def _shown(seen: Sequence[Outside], published: Interval, trains: Trained) -> Interval:
+    """What runs with one number of communicators have shown: those whose reserved memory was
+    measured, else those that trained the same. What others' replays were off by is their own, so
+    that they move what is expected and narrow nothing.
+    """
+    for carried in (None, trains):
+        for each in seen:
+            if each.replayed == carried:
+                return Interval(each.bytes.low, each.bytes.expected, each.bytes.high)
+    middles = [each.bytes.expected for each in seen]
+    least, most = min(middles), max(middles)
+    return Interval(min(published.low, least), (least + most) // 2, max(published.high, most))
 
 
 def added(a: Interval, b: Interval) -> Interval:

@@ -17,6 +17,7 @@ from trainfit.decisions.calibration import (
     seen,
     slack_of,
 )
+from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.needs import links_of
 from trainfit.estimator.needs import outside_of as published
 from trainfit.measurements.measurement import Speed
@@ -104,7 +105,7 @@ def _told(
         nccl=beside.nccl,
         torch=beside.torch,
     )
-    layout = Layout(communicators, exchange.high > 0)
+    layout = Layout(communicators, exchange.high > 0, framework_of(plan).trains(plan))
     figures, _, _ = said(request.run)
     ranks = seen(figures, pricing.estimate(job))
     return MeasuredRun(layout, published(plan), ranks, _pace(request.run, job, plan)), cluster

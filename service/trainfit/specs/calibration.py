@@ -60,6 +60,10 @@ class Cluster(Part):
     torch: Named | None = None
 
 
+Trained = Literal["all", "adapters", "adapters_on_quantized"]
+"""What a step trains, which decides what requests it makes beside its tensors."""
+
+
 class Outside(Part):
     """What lay outside PyTorch on the cards of runs with so many communicators: they and the CUDA
     context are one sum. `exchanges` says whether tokens went to experts of other ranks.
@@ -67,6 +71,12 @@ class Outside(Part):
 
     communicators: Annotated[int, Field(ge=0, le=64)]
     exchanges: bool
+    replayed: Trained | None = Field(
+        None,
+        description="What the runs trained whose reserved memory was not measured but replayed: "
+        "how far off that was is in the bounds, which are narrower for jobs that train the same. "
+        "Null: it was measured.",
+    )
     bytes: Bounds
     runs: Count
 

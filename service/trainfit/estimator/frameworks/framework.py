@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from trainfit.estimator.peak import Segments
 from trainfit.resolve.plan import Plan
+from trainfit.specs.calibration import Trained
 from trainfit.specs.precision import Fp8Recipe
 
 if TYPE_CHECKING:
@@ -155,6 +156,9 @@ class Framework(Protocol[PlanOf]):
 
     def trained_parameters(self, plan: PlanOf, table: ParameterTable, memo: Memo) -> int | None:
         """How many parameters are trained, None where all are that the model would train."""
+
+    def trains(self, plan: PlanOf) -> Trained:
+        """What a step trains, and of what storage the rest is."""
 
     def stray_permille(self, plan: PlanOf) -> int:
         """How far a peak may stray from the ledger's sum, in thousandths."""

@@ -30,6 +30,7 @@ from trainfit.estimator.run import run_of
 from trainfit.estimator.timeline import Timeline
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.blocks import Experts, Recurrence
+from trainfit.specs.calibration import Trained
 
 ASSUMPTIONS = {
     "interval-basis": f"Low and high are engineering bounds on the ledger's sum. All "
@@ -110,6 +111,11 @@ def trained_parameters(plan: MegatronPlan, table: ParameterTable, memo: Memo) ->
     """The parameters of the adapters, if there are any."""
     adapters = adapters_of(run_of(plan), memo)
     return sum([adapters[kind].whole for kind in plan.model.pattern]) if adapters else None
+
+
+def trains(plan: MegatronPlan) -> Trained:
+    """All, or low-rank adapters."""
+    return "all" if plan.step.adapters is None else "adapters"
 
 
 def stray_permille(plan: MegatronPlan) -> int:

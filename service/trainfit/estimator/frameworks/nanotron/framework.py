@@ -16,6 +16,7 @@ from trainfit.estimator.overhead import NOTHING, UNMEASURED_PERMILLE
 from trainfit.estimator.results import Interval
 from trainfit.estimator.timeline import Timeline
 from trainfit.resolve.nanotron.plan import NanotronPlan
+from trainfit.specs.calibration import Trained
 
 MEASURED_PEAKS, HELD_PEAKS = 17, 15
 """Reserved peaks of first stages in nanotron's benchmark, of revisions that it does not name, and
@@ -78,6 +79,11 @@ def traces(plan: NanotronPlan, memo: Memo) -> Sequence[Alike]:  # noqa: ARG001
 
 def trained_parameters(plan: NanotronPlan, table: ParameterTable, memo: Memo) -> None:
     """All are trained."""
+
+
+def trains(plan: NanotronPlan) -> Trained:  # noqa: ARG001
+    """It knows no adapters."""
+    return "all"
 
 
 def stray_permille(plan: NanotronPlan) -> int:  # noqa: ARG001

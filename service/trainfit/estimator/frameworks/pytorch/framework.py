@@ -33,6 +33,7 @@ from trainfit.estimator.timeline import Timeline
 from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import Recurrence
+from trainfit.specs.calibration import Trained
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 
 ENCODER_BOUNDED = "encoder-bounded"
@@ -129,11 +130,19 @@ def trained_parameters(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> 
     return _trained(plan, table, memo) if partly else None
 
 
+def trains(plan: PytorchPlan) -> Trained:
+    """Adapters of any kind, on matrices that are stored in less than what they are read in."""
+    adapters = plan.step.adapters
+    if adapters is None:
+        return "all"
+    quantized = adapters.matrix_bytes < plan.step.states.parameters
+    return "adapters_on_quantized" if quantized else "adapters"
+
+
 def stray_permille(plan: PytorchPlan) -> int:
     """No run was measured with a pipeline, expert parallelism, DeepSpeed or quantised weights."""
     mixers = any(isinstance(block, Recurrence) for block in plan.model.blocks)
-    adapters = plan.step.adapters
-    quantised = adapters is not None and adapters.matrix_bytes < plan.step.states.parameters
+    quantised = trains(plan) == "adapters_on_quantized"
     deepspeed = plan.step.data_parallelism.engine == "deepspeed"
     split = plan.layout.pipeline.pp > 1 or plan.layout.ep > 1
     unmeasured = mixers or quantised or deepspeed or split
