@@ -31,5 +31,5 @@ def check_targets(plan: Plan, memo: Memo) -> None:
         return
     named, known = ", ".join(sorted(adapters.targets)), ", ".join(linears)
     message = f"no linear of the model is called {named}, and PEFT refuses that; it has {known}"
-    finding = Finding(TARGETS, "conflict", message, put(TARGETS, "all-linear"))
+    finding = Finding(TARGETS, "conflict", message, (put(TARGETS, "all-linear"),))
     raise RefusedError((finding,))

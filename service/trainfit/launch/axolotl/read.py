@@ -42,6 +42,7 @@ from trainfit.launch.transformers.step import (
     reentrant_is_said,
     reentrant_matters,
 )
+from trainfit.launch.transformers.targets import put_linears
 from trainfit.launch.transformers.trainers import OTHER, PREFERENCES, refuse_offloaded_copy
 
 WHOSE = "axolotl"
@@ -290,7 +291,7 @@ def _put_targets(run: Run) -> None:
     if linear is not None and arguments.is_on("lora_target_linear"):
         run.draft.put(pointer, "all-linear", linear)
     elif listed is not None:
-        run.draft.put(pointer, arguments.words("lora_target_modules"), listed)
+        put_linears(run.draft, pointer, arguments.words("lora_target_modules"), listed)
     else:
         run.draft.require(pointer, f"nothing says what is adapted; give {pointer} in overrides")
 

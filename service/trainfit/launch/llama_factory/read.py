@@ -41,6 +41,7 @@ from trainfit.launch.transformers.step import (
     reentrant_is_said,
     reentrant_matters,
 )
+from trainfit.launch.transformers.targets import put_linears
 from trainfit.launch.transformers.trainers import (
     OTHER,
     PREFERENCES,
@@ -227,20 +228,18 @@ def _put_tuning(run: Run, engine: Engine) -> bool:
     if not arguments.copy("lora_r", f"{PEFT}/r"):
         draft.default(f"{PEFT}/r", RANK_BY_DEFAULT, WHOSE)
     arguments.copy("lora_dropout", f"{PEFT}/dropout")
-    _put_names(run, "lora_target_modules", "target_modules")
-    if arguments.get("lora_target_modules") is None:
+    targets, words = arguments.get("lora_target_modules"), arguments.words("lora_target_modules")
+    if targets is None:
         draft.default(f"{PEFT}/target_modules", "all-linear", WHOSE)
-    _put_names(run, "lora_modules_to_save", "modules_to_save")
+    elif words == ["all"]:
+        draft.put(f"{PEFT}/target_modules", "all-linear", targets)
+    else:
+        put_linears(draft, f"{PEFT}/target_modules", words, targets)
+    if (saved := arguments.get("lora_modules_to_save")) is not None:
+        draft.put(f"{PEFT}/modules_to_save", arguments.words("lora_modules_to_save"), saved)
     put_decomposed(run, "use_dora")
     _put_quantised(run, adapters=True)
     return True
-
-
-def _put_names(run: Run, key: str, field: str) -> None:
-    setting = run.arguments.get(key)
-    if setting is not None:
-        words = run.arguments.words(key)
-        run.draft.put(f"{PEFT}/{field}", "all-linear" if words == ["all"] else words, setting)
 
 
 def _put_quantised(run: Run, *, adapters: bool) -> None:

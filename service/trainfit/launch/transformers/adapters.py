@@ -14,6 +14,7 @@ from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.changes import NARROW_ADAPTERS, STACKS_EXPERTS
 from trainfit.launch.transformers.engine import Engine
 from trainfit.launch.transformers.run import Run, need
+from trainfit.launch.transformers.targets import put_linears
 
 PEFT = "/training/peft"
 QUANTISED_EXPERTS = f"{PEFT}/quantize_experts"
@@ -148,7 +149,10 @@ def _put_targets(run: Run, switch: Setting, *, trls: bool) -> None:
         return
     names = run.arguments.words("lora_target_modules")
     all_linear = [each for each in names if each in ("all-linear", "all", "all_linear")]
-    run.draft.put(pointer, "all-linear" if all_linear else names, setting)
+    if all_linear:
+        run.draft.put(pointer, "all-linear", setting)
+    else:
+        put_linears(run.draft, pointer, names, setting)
 
 
 def _put_quantised(run: Run, engine: Engine) -> bool:
