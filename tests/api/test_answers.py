@@ -30,7 +30,7 @@ from tests.hub.fake_hub import (
     says,
 )
 from trainfit.api import compression, replies
-from trainfit.api.answers import Answer, Answers, Sent
+from trainfit.api.answers import Answer, Answers, RequestKey
 from trainfit.api.app import create_app
 from trainfit.api.connection import ARRIVED
 from trainfit.api.examples import LLAMA_8B
@@ -272,7 +272,7 @@ def test_memory_is_bounded_and_what_was_asked_last_is_kept(
     source = Source("gpt2", None, "bundled")
     expected: dict[int, int] = {}
     for body, document in asked:
-        sent = Sent("estimate", b"", b"x" * body)
+        sent = RequestKey("estimate", b"", b"x" * body)
         given = Answer(fastapi.Response(b" " * document), named, source, lambda: None)
         if remembered.get(sent) is not None:
             expected[body] = expected.pop(body)
@@ -285,5 +285,5 @@ def test_memory_is_bounded_and_what_was_asked_last_is_kept(
     assert {
         body: len(each.response.body)
         for body in range(10)
-        if (each := remembered.get(Sent("estimate", b"", b"x" * body)))
+        if (each := remembered.get(RequestKey("estimate", b"", b"x" * body)))
     } == expected

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.estimator.jobs import plans
-from trainfit.estimator.arithmetic import Course, Number, Written, course
+from trainfit.estimator.arithmetic import Course, Number, RecordedArithmetic, course
 from trainfit.estimator.compiled import Compiled, compiled
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.layers import sublayer_groups
@@ -26,12 +26,12 @@ from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.job import Job
 
 
-def written(a: int, b: int) -> tuple[Written, Number, Number]:
-    found = Written()
+def written(a: int, b: int) -> tuple[RecordedArithmetic, Number, Number]:
+    found = RecordedArithmetic()
     return found, found.input(a), found.input(b)
 
 
-def followed(found: Written, *results: Number) -> Course:
+def followed(found: RecordedArithmetic, *results: Number) -> Course:
     return course(found, 2, results)[0]
 
 

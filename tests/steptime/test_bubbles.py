@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trainfit.estimator.frameworks.pytorch.schedules import BACKWARD, FOR_WEIGHTS, FORWARD, order
 from trainfit.resolve.plan import Pipeline
 from trainfit.specs.parallelism import PipelineSchedule
-from trainfit.steptime.bubbles import Passes, bubble
+from trainfit.steptime.bubbles import PassSeconds, bubble
 
 V_SHAPED = ("zb-v", "dualpipe-v")
 CHUNKS: dict[PipelineSchedule, Sequence[int]] = {
@@ -43,7 +43,7 @@ def stage_of(pipeline: Pipeline, rank: int, chunk: int) -> int:
     return chunk * pipeline.pp + rank
 
 
-def run_through(pipeline: Pipeline, ranks: Sequence[Passes], m: int) -> float:
+def run_through(pipeline: Pipeline, ranks: Sequence[PassSeconds], m: int) -> float:
     """Seconds of a step in which every rank runs its passes in its order, each as soon as the
     neighbour's that it needs is done.
     """
@@ -76,7 +76,7 @@ def run_through(pipeline: Pipeline, ranks: Sequence[Passes], m: int) -> float:
     return max(clocks)
 
 
-def told(pipeline: Pipeline, ranks: Sequence[Passes], m: int) -> float:
+def told(pipeline: Pipeline, ranks: Sequence[PassSeconds], m: int) -> float:
     slowest = max(each.forward + each.backward for each in ranks)
     return m * slowest + bubble(pipeline, ranks, m)
 
@@ -85,7 +85,7 @@ def told(pipeline: Pipeline, ranks: Sequence[Passes], m: int) -> float:
 def test_equal_stages_idle_as_their_order_has_it(
     schedule: PipelineSchedule, v: int, pp: int, m: int
 ) -> None:
-    pipeline, ranks = pipeline_of(schedule, v, pp), [Passes(1.0, 2.0, 1.0)] * pp
+    pipeline, ranks = pipeline_of(schedule, v, pp), [PassSeconds(1.0, 2.0, 1.0)] * pp
     assert told(pipeline, ranks, m) == pytest.approx(run_through(pipeline, ranks, m))
 
 
@@ -95,8 +95,8 @@ def test_a_slow_end_idles_as_its_order_has_it(
     schedule: PipelineSchedule, v: int, pp: int, m: int, slow: str
 ) -> None:
     """A head is most of what is not a layer."""
-    ranks = [Passes(1.0, 2.0, 1.0)] * pp
-    ranks[0 if slow == "first" else -1] = Passes(1.2, 2.3, 1.1)
+    ranks = [PassSeconds(1.0, 2.0, 1.0)] * pp
+    ranks[0 if slow == "first" else -1] = PassSeconds(1.2, 2.3, 1.1)
     pipeline = pipeline_of(schedule, v, pp)
     assert told(pipeline, ranks, m) == pytest.approx(run_through(pipeline, ranks, m), rel=0.06)
 
@@ -108,7 +108,7 @@ SECONDS = st.floats(0.7, 1.3)
 def test_uneven_stages_of_one_forward_one_backward_idle_to_the_second(
     stages: list[tuple[float, float]], m: int
 ) -> None:
-    ranks = [Passes(forward, 2 * backward, backward) for forward, backward in stages]
+    ranks = [PassSeconds(forward, 2 * backward, backward) for forward, backward in stages]
     pipeline = pipeline_of("1f1b", 1, 4)
     assert told(pipeline, ranks, m) == pytest.approx(run_through(pipeline, ranks, m), rel=0.02)
 
@@ -117,8 +117,8 @@ def test_uneven_stages_of_other_schedules_idle_about_as_their_order_has_it() -> 
     ratios = []
     for schedule, v, pp, m in LAYOUTS:
         for turn in range(pp):
-            ranks = [Passes(1.0, 2.0, 0.9)] * pp
-            ranks[turn], ranks[-1] = Passes(1.3, 2.2, 1.1), Passes(0.8, 1.7, 0.8)
+            ranks = [PassSeconds(1.0, 2.0, 0.9)] * pp
+            ranks[turn], ranks[-1] = PassSeconds(1.3, 2.2, 1.1), PassSeconds(0.8, 1.7, 0.8)
             pipeline = pipeline_of(schedule, v, pp)
             ratios.append(told(pipeline, ranks, m) / run_through(pipeline, ranks, m))
     assert median(ratios) == pytest.approx(1.0, abs=0.005)

@@ -11,7 +11,7 @@ from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.steptime import StepTime, step_time, surroundings
 from trainfit.steptime.calibration import carried
 from trainfit.steptime.kernels import rates, tiled_seconds
-from trainfit.steptime.measured import Measured, Measurement
+from trainfit.steptime.measured import Measured, MeasuredRatio
 
 MOE = {"hf_id": "Qwen/Qwen3-30B-A3B"}
 FOUR_NODES: dict[str, Any] = {"parallelism": {"num_gpus": 32, "ep": 32}}
@@ -116,7 +116,7 @@ def test_products_in_bf16_say_nothing_of_those_in_fp8() -> None:
 
 
 def test_what_is_nearest_counts_most() -> None:
-    table = Measured([Measurement(1024, 1024, 1024, 1.0), Measurement(8192, 8192, 8192, 4.0)])
+    table = Measured([MeasuredRatio(1024, 1024, 1024, 1.0), MeasuredRatio(8192, 8192, 8192, 4.0)])
     assert table.ratio(1024, 1024, 1024) == 1.0
     assert table.ratio(8192, 8192, 8192) == pytest.approx(4.0)
     assert 1.0 < table.ratio(2048, 1024, 1024) < 1.2

@@ -9,7 +9,7 @@ from trainfit.api.examples import RECONCILE_EXAMPLES
 from trainfit.decisions.quantities import gib, gib_range, plain
 from trainfit.measurements.documents import TIMELINE
 from trainfit.measurements.formats.trainers import unit_of_torchtune
-from trainfit.measurements.line_format import DECIMAL, GB, GIB, MIB, Bytes, Figure, Pace
+from trainfit.measurements.line_format import DECIMAL, GB, GIB, MIB, Bytes, Figure, SpeedPattern
 from trainfit.measurements.read import COMPILED
 from trainfit.questions.reconcile import reconciled
 from trainfit.specs.reconcile import ReconcileRequest
@@ -41,7 +41,7 @@ def _told(figure: Figure) -> tuple[str, str, str]:
     match figure:
         case Bytes():
             return code(figure.counter), _unit(figure), SINCE[figure.window]
-        case Pace():
+        case SpeedPattern():
             return code(figure.what), "", ""
         case _:
             return code(figure.event), "times", ""

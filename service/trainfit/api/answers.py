@@ -35,7 +35,7 @@ BODY_BYTES_PER_GZIP_BYTE = 3
 """Or more."""
 
 
-class Sent(NamedTuple):
+class RequestKey(NamedTuple):
     """The bytes of a request that decide what is asked, and as what it is answered."""
 
     operation: str
@@ -73,20 +73,20 @@ class Answers:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._answers: OrderedDict[Sent, Answer] = OrderedDict()
+        self._answers: OrderedDict[RequestKey, Answer] = OrderedDict()
 
     def size_bytes(self) -> int:
         """What is remembered takes about so many."""
         return self._bytes
 
-    def get(self, sent: Sent) -> Answer | None:
+    def get(self, sent: RequestKey) -> Answer | None:
         """What was answered to these bytes, if it is remembered."""
         answer = self._answers.get(sent)
         if answer is not None:
             self._answers.move_to_end(sent)
         return answer
 
-    def add(self, sent: Sent, answer: Answer) -> None:
+    def add(self, sent: RequestKey, answer: Answer) -> None:
         """Remember an answer, in the place of any other to these bytes, and forget as many of those
         that were not asked for longest as that takes.
         """
@@ -164,12 +164,12 @@ def _still_holds(scope: Scope, answer: Answer) -> bool:
     return isinstance(now, ResolvedModel) and now.source == answer.source
 
 
-def _sent(scope: Scope, body: bytes) -> Sent:
+def _sent(scope: Scope, body: bytes) -> RequestKey:
     accepted = b",".join([value for name, value in scope["headers"] if name == b"accept"])
-    return Sent(scope["route"].operation_id, scope["query_string"], body, accepted)
+    return RequestKey(scope["route"].operation_id, scope["query_string"], body, accepted)
 
 
-def _size(sent: Sent, answer: Answer) -> int:
+def _size(sent: RequestKey, answer: Answer) -> int:
     question = QUESTION_BYTES + QUESTION_BYTES_PER_BYTE * len(sent.body)
     body = len(answer.response.body)
     said = len(sent.query) + len(sent.accept)

@@ -26,7 +26,7 @@ RANK_BYTES = 1_000
 """What a pipeline rank takes in an answer, at least."""
 
 
-class Size(NamedTuple):
+class JobSize(NamedTuple):
     """The work to price jobs once, in the units of `trainfit.estimator.work`, and how many pipeline
     ranks they have in all.
     """
@@ -35,7 +35,7 @@ class Size(NamedTuple):
     ranks: int
 
 
-def size_of(jobs: Iterable[Job], find: Find, *, replay: bool = True) -> Size:
+def size_of(jobs: Iterable[Job], find: Find, *, replay: bool = True) -> JobSize:
     """The size of what is asked about these jobs, whose allocators are replayed or not. One that is
     refused takes nothing.
     """
@@ -47,20 +47,20 @@ def size_of(jobs: Iterable[Job], find: Find, *, replay: bool = True) -> Size:
             continue
         units += work(plan, replay=replay)
         ranks += plan.layout.pipeline.pp
-    return Size(units, ranks)
+    return JobSize(units, ranks)
 
 
-def lane_of(size: Size) -> Lane:
+def lane_of(size: JobSize) -> Lane:
     """Where jobs of this size are estimated."""
     return "quick" if size.work <= QUICK else "pricing"
 
 
-def lane_of_check(size: Size, asked: FitCheckOptions) -> Lane:
+def lane_of_check(size: JobSize, asked: FitCheckOptions) -> Lane:
     """Where a job of this size is estimated, and changes to it are tried as asked."""
     return "quick" if (CHECK if _tries(asked) else 1) * size.work <= QUICK else "pricing"
 
 
-def is_checked_at_once(size: Size, asked: FitCheckOptions) -> bool:
+def is_checked_at_once(size: JobSize, asked: FitCheckOptions) -> bool:
     """Whether a job of this size is checked in less than 10 ms."""
     return size.work <= CHEAP and not _tries(asked)
 
@@ -70,7 +70,7 @@ def _tries(asked: FitCheckOptions) -> bool:
     return asked.suggest or asked.limits.micro_batch_size or asked.limits.seq_length
 
 
-def too_long(size: Size, max_bytes: int) -> Problem | None:
+def too_long(size: JobSize, max_bytes: int) -> Problem | None:
     """The problem that the answer would be, where it is longer than is sent."""
     if size.ranks * RANK_BYTES <= max_bytes:
         return None

@@ -88,10 +88,10 @@ def check_events(text: str) -> None:
         elif isinstance(event, CollectionEndEvent):
             levels -= 1
         values += isinstance(event, NodeEvent)
-        _check_size(Size(values, 0, levels), _line(event))
+        _check_size(NodeSize(values, 0, levels), _line(event))
 
 
-class Size(NamedTuple):
+class NodeSize(NamedTuple):
     """How much a node stands for, with all that aliases in it mean."""
 
     values: int
@@ -103,9 +103,9 @@ class _Measured:
     """The sizes of nodes. What an alias means counts wherever the alias stands."""
 
     def __init__(self) -> None:
-        self._sizes: dict[int, Size | None] = {}
+        self._sizes: dict[int, NodeSize | None] = {}
 
-    def size_of(self, node: Node) -> Size:
+    def size_of(self, node: Node) -> NodeSize:
         """The size of a node. Raises TooLargeError.
 
         An anchor stands before its aliases, so what they mean is measured already, unless they
@@ -122,18 +122,18 @@ class _Measured:
         _check_size(size, line)
         return size
 
-    def _measured(self, node: Node) -> Size:
+    def _measured(self, node: Node) -> NodeSize:
         if isinstance(node, ScalarNode):
-            return Size(1, len(node.value), 0)
+            return NodeSize(1, len(node.value), 0)
         inner = [self.size_of(each) for each in _inner(node)]
-        return Size(
+        return NodeSize(
             values=1 + sum(each.values for each in inner),
             characters=sum(each.characters for each in inner),
             levels=1 + max((each.levels for each in inner), default=0),
         )
 
 
-def _check_size(size: Size, line: int) -> None:
+def _check_size(size: NodeSize, line: int) -> None:
     if size.levels > MAX_DEPTH:
         raise too_deep(line)
     if size.values > MAX_VALUES:

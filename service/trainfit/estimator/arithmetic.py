@@ -25,7 +25,7 @@ def _bit_length(a: Any, _: Any) -> Any:
     return a.bit_length()
 
 
-class Written:
+class RecordedArithmetic:
     """Steps of arithmetic over some inputs, each once, and what was decided by them."""
 
     def __init__(self) -> None:
@@ -82,7 +82,9 @@ class Number:
 
     __slots__ = ("place", "positive", "value", "written")
 
-    def __init__(self, written: Written, place: int, value: Any, *, positive: bool) -> None:
+    def __init__(
+        self, written: RecordedArithmetic, place: int, value: Any, *, positive: bool
+    ) -> None:
         self.written, self.place, self.value, self.positive = written, place, value, positive
 
     def __add__(self, other: Number | Plain) -> Number:
@@ -189,7 +191,7 @@ class Course(NamedTuple):
 
 
 def course(
-    written: Written, inputs: int, results: Iterable[Number | Hashable]
+    written: RecordedArithmetic, inputs: int, results: Iterable[Number | Hashable]
 ) -> tuple[Course, list[int]]:
     """What leads to these results, and where each of them then stands."""
     wanted = [written.place(each) for each in results]

@@ -6,7 +6,7 @@ from functools import lru_cache
 from operator import attrgetter, itemgetter
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
-from trainfit.estimator.arithmetic import Course, Written, course
+from trainfit.estimator.arithmetic import Course, RecordedArithmetic, course
 from trainfit.estimator.legend import Legend
 
 Sizes = TypeVar("Sizes", bound=Legend)
@@ -53,7 +53,7 @@ class Compiled(Generic[Sizes, Made]):
 
     def _written(self, sizes: Sizes, inputs: tuple[int, ...]) -> tuple[Course, Filler]:
         """The course that the work takes for these sizes."""
-        written = Written()
+        written = RecordedArithmetic()
         given: dict[str, Any] = dict(zip(sizes.NUMBERS, map(written.input, inputs), strict=True))
         gathered = given["n"] if sizes.n_gathered else 0
         made = self._work(replace(sizes, **given, n_gathered=gathered))

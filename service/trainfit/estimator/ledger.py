@@ -95,7 +95,7 @@ class Row(NamedTuple):
         return self.tensor.dropped_by if self.lifetime is Lifetime.SAVED else ()
 
 
-class Highest(NamedTuple):
+class OperationPeak(NamedTuple):
     """The highest of the moments that an operation has in one direction: what it borrows then, and
     the bytes that it saves and that are not there, not yet or no more. All `moments` are given in
     their order where there are several, and of the tensors in `saved`, which it saves, each names
@@ -112,7 +112,7 @@ class Highest(NamedTuple):
         """The moments in their order, each by what is borrowed then."""
         return self.moments or (self.borrowed,)
 
-    def beside(self, *others: Tensor) -> "Highest":
+    def beside(self, *others: Tensor) -> "OperationPeak":
         """The highest moment with what is borrowed throughout."""
         if not others:
             return self
@@ -139,8 +139,8 @@ class Operation(NamedTuple):
     kind: Kind | None
     adapted: bool
     reads: Tensors
-    forward: Highest
-    backward: Highest
+    forward: OperationPeak
+    backward: OperationPeak
     output: Tensor | None
     makes: Tensors
     demands: tuple[Demand, ...]

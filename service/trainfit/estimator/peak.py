@@ -47,7 +47,7 @@ class Segments(Protocol):
         """What of the micro-batch's data is alive while the chunk runs forward."""
 
 
-class Highest(NamedTuple):
+class PassPeak(NamedTuple):
     """The highest moment of a chunk's forward or backward, from the chunk's start. `layer` is the
     position of a layer in the chunk.
     """
@@ -60,7 +60,7 @@ class Highest(NamedTuple):
 
     total: int
 
-    def with_(self, more: int) -> "Highest":
+    def with_(self, more: int) -> "PassPeak":
         """The moment beside so many bytes more."""
         return self._replace(borrowed=self.borrowed + more, total=self.total + more)
 
@@ -70,22 +70,22 @@ class Beside(NamedTuple):
     start, and which of the two it is of.
     """
 
-    highest: Highest
+    highest: PassPeak
     of_backward: bool
 
 
-NOTHING = Highest("optimizer_step", "", None, 0, 0, 0)
+NOTHING = PassPeak("optimizer_step", "", None, 0, 0, 0)
 
 
 class ChunkActivations(NamedTuple):
     """A chunk's saved bytes for one micro-batch, and its highest moments."""
 
     saved: int
-    forward: Highest
-    backward: Highest
+    forward: PassPeak
+    backward: PassPeak
 
 
-class Activations(NamedTuple):
+class ActivationPeak(NamedTuple):
     """What a rank's activations take at its peak, and when that is."""
 
     kept: int
@@ -99,9 +99,9 @@ class Activations(NamedTuple):
         return self.kept + self.borrowed + self.pipeline
 
 
-def optimizer_step(borrowed: int) -> Activations:
+def optimizer_step(borrowed: int) -> ActivationPeak:
     """The optimizer step: no activations, and what the step borrows."""
-    return Activations(0, borrowed, 0, Peak("optimizer_step", "optimizer", None, None))
+    return ActivationPeak(0, borrowed, 0, Peak("optimizer_step", "optimizer", None, None))
 
 
 def chunk_activations(ledger: Segments, content: Content) -> ChunkActivations:
@@ -135,7 +135,7 @@ def chunk_activations(ledger: Segments, content: Content) -> ChunkActivations:
 
 def highest_of(
     placed: PlacedSegment, live: int, *, backward: bool, received: bool = False
-) -> Highest:
+) -> PassPeak:
     """The highest moment of a segment, with `live` bytes kept by those before it; whether who has
     `received` its gradient holds it meanwhile.
     """
@@ -144,7 +144,7 @@ def highest_of(
     if received and segment.received is not None:
         moment = segment.received
     direction = "backward" if backward else "forward"
-    return Highest(
+    return PassPeak(
         f"{segment.name}_{direction}",
         moment.operation,
         placed.layer,
@@ -162,7 +162,7 @@ def stage_peak(
     chunks: Sequence[ChunkActivations],
     first_layers: Sequence[int],
     beside: Callable[[int | None, int | None], Beside] | None = None,
-) -> Activations:
+) -> ActivationPeak:
     """The highest moment of a rank over one cycle of its schedule of m micro-batches. `act` is the
     bytes of one [n', h] tensor, `first_layers` are the indices in the model of each chunk's first
     layer. `beside` prices the forward of one chunk while the backward of another runs, or either
@@ -196,4 +196,4 @@ def stage_peak(
     others, between, chunk, ordinal, at = best
     layer = None if at.layer is None else first_layers[chunk] + at.layer
     peak = Peak(at.moment, at.operation, layer, microbatch_of(ordinal, pipeline))
-    return Activations(others + at.kept, at.borrowed, between, peak)
+    return ActivationPeak(others + at.kept, at.borrowed, between, peak)

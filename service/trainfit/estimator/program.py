@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from trainfit.estimator.demands import Demand, Exchange
-from trainfit.estimator.ledger import Group, Highest, Kind, Lifetime, Operation, Row, Tensors
+from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, OperationPeak, Row, Tensors
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.tensors import Role, Size, Tensor
 
@@ -20,19 +20,19 @@ GRADIENT = Lifetime.GRADIENT
 INPUT, WEIGHT = Role.FOR_INPUT_GRADIENT, Role.FOR_WEIGHT_GRADIENT
 
 
-def highest(*moments: Tensors, saved: Tensors = ()) -> Highest:
+def highest(*moments: Tensors, saved: Tensors = ()) -> OperationPeak:
     """The highest of the moments within an operation, in their order, each given by all of its own
     tensors that are alive then. `saved` are those that the operation saves.
     """
     if len(moments) == 1 and not saved:
-        return Highest(moments[0])
+        return OperationPeak(moments[0])
     most = max(moments, key=lambda alive: sum([each.bytes for each in alive]))
     absent = sum([each.bytes for each in saved if each not in most])
     borrowed = tuple([each for each in most if each not in saved])
-    return Highest(borrowed, absent, moments, saved)
+    return OperationPeak(borrowed, absent, moments, saved)
 
 
-class Written(NamedTuple):
+class RecordedOperation(NamedTuple):
     """How to `make` an operation of all its rows, those that are known, and those of its tensors
     whose fate is known when all operations have run.
     """
@@ -49,8 +49,8 @@ class Program:
 
     def __init__(self, sizes: Legend) -> None:
         self.sizes = sizes
-        self._written: list[Written] = []
-        self._ended: list[list[Written]] = []
+        self._written: list[RecordedOperation] = []
+        self._ended: list[list[RecordedOperation]] = []
         self._saved: set[Tensor] = set()
         self._offered: set[Tensor] = set()
         self._modules: tuple[str, ...] = ()
@@ -113,8 +113,8 @@ class Program:
         for_weight: Tensors = (),
         offers: Tensors = (),
         holds: Tensors = (),
-        borrows: Tensors | Highest = (),
-        backward: Tensors | Highest = (),
+        borrows: Tensors | OperationPeak = (),
+        backward: Tensors | OperationPeak = (),
         leaves: Tensors = (),
         reads: Tensors = (),
         weight: tuple[int, int] | None = None,
@@ -159,7 +159,7 @@ class Program:
                 *(before, behind, output, makes + holds, demands, modules + again),
             )
 
-        self._written.append(Written(make, rows, makes, holds, offers))
+        self._written.append(RecordedOperation(make, rows, makes, holds, offers))
 
     def into_columns(self, inputs: int) -> tuple[Exchange, ...]:
         """What ranks exchange for a matrix whose rows they share out: its input, where they share
@@ -219,7 +219,7 @@ class Program:
         """Whether an operation before saves it, or will if any does."""
         return tensor in self._saved or tensor in self._offered
 
-    def _settled(self, written: Written) -> Operation:
+    def _settled(self, written: RecordedOperation) -> Operation:
         """The operation with those of its outputs that nobody saves."""
         make, rows, makes, holds, offers = written
         saved = self._saved
@@ -229,5 +229,5 @@ class Program:
         return make(tuple(rows))
 
 
-def _highest(borrowed: Tensors | Highest) -> Highest:
-    return borrowed if isinstance(borrowed, Highest) else Highest(borrowed)
+def _highest(borrowed: Tensors | OperationPeak) -> OperationPeak:
+    return borrowed if isinstance(borrowed, OperationPeak) else OperationPeak(borrowed)

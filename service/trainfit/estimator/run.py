@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from trainfit.resolve.megatron.plan import MegatronPlan, Routing, Step
+from trainfit.resolve.megatron.plan import MegatronPlan, Routing, StepArithmetic
 from trainfit.specs.architecture import Implementation, ModelSpec, OutputLayer, Traits
 from trainfit.specs.framework import Megatron
 
@@ -19,7 +19,7 @@ class Way(NamedTuple):
 
     cp_comm_type: Literal["p2p", "all_gather", "a2a", "a2a+p2p"]
     cp_ring: int
-    step: Step
+    step: StepArithmetic
     routing: Routing
     framework: Megatron
 
@@ -39,7 +39,7 @@ class MegatronRun(NamedTuple):
     etp: int
     micro_batch_size: int
     seq_length: int
-    step: Step
+    step: StepArithmetic
     routing: Routing
     framework: Megatron
 

@@ -123,7 +123,7 @@ class Alternating(NamedTuple):
         return found
 
 
-class Bounded(NamedTuple):
+class BoundedSchedule(NamedTuple):
     """A schedule that is known by the `most` chunk-forwards in flight by chunk."""
 
     most: tuple[int, ...]
@@ -141,7 +141,7 @@ class Bounded(NamedTuple):
         ]
 
 
-Order = Alternating | Bounded
+Order = Alternating | BoundedSchedule
 """Its `turns` are those after the warm-up at which memory can peak, where a forward of chunk c
 keeps `saved[c]`.
 """
@@ -150,7 +150,7 @@ keeps `saved[c]`.
 def order_of(pipeline: Pipeline, m: int, rank: int) -> Order:
     """What a rank runs."""
     if pipeline.schedule not in ("1f1b", "interleaved"):
-        return Bounded(bounds(pipeline, m, rank), rank > 0, rank < pipeline.pp - 1)
+        return BoundedSchedule(bounds(pipeline, m, rank), rank > 0, rank < pipeline.pp - 1)
     v = pipeline.vpp
     total = m * v
     group = pipeline.microbatch_group_size if v > 1 else 1

@@ -14,7 +14,7 @@ Result = TypeVar("Result", Estimate, Needs)
 
 
 @dataclass(frozen=True, slots=True)
-class Reach(Generic[Result]):
+class UnmodelledRange(Generic[Result]):
     """How far options that are not modelled can move a peak: down to the least of what is `below`,
     less so many bytes, and up to the most of what is `above`, and so many bytes more.
     """
@@ -72,7 +72,9 @@ def spanned_needs(meant: Needs, others: Sequence[Needs]) -> Needs:
     return meant._replace(stages=stages, binding=replace(meant.binding, device_bytes=device))
 
 
-def reaching_estimate(meant: Estimate, reach: Reach[Estimate], options: Sequence[str]) -> Estimate:
+def reaching_estimate(
+    meant: Estimate, reach: UnmodelledRange[Estimate], options: Sequence[str]
+) -> Estimate:
     """What is meant, within what these options can make of it."""
     stages = [replace(stage, **reach.sizes(stage, rank)) for rank, stage in enumerate(meant.stages)]
     binding = replace(meant.binding, device_bytes=stages[meant.binding.pp_rank].device_bytes)
@@ -81,7 +83,7 @@ def reaching_estimate(meant: Estimate, reach: Reach[Estimate], options: Sequence
     return replace(meant, stages=stages, binding=binding, assumptions=assumptions)
 
 
-def reaching_needs(meant: Needs, reach: Reach[Needs]) -> Needs:
+def reaching_needs(meant: Needs, reach: UnmodelledRange[Needs]) -> Needs:
     """The part of an estimate that decides, with bounds that reach as far as these."""
     stages = [stage._replace(**reach.sizes(stage, rank)) for rank, stage in enumerate(meant.stages)]
     binding = replace(meant.binding, device_bytes=stages[meant.binding.pp_rank].device_bytes)

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 import trainfit
-from trainfit.mcp.tools import INSTRUCTIONS, Listed, listed
+from trainfit.mcp.tools import INSTRUCTIONS, ListedTool, listed
 from trainfit.mcp.words import in_words
 
 MAX_TEXT_BYTES = 1_048_576
@@ -111,7 +111,7 @@ def replayed(body: bytes, receive: Receive) -> Receive:
     return receive_again
 
 
-def _described(tool: Listed) -> types.Tool:
+def _described(tool: ListedTool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title,

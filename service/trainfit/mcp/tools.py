@@ -53,7 +53,7 @@ TOOLS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedTool:
     """A tool as it is listed. Arguments that `query` names go into the query of its operation, all
     others are its body.
     """
@@ -66,7 +66,7 @@ class Listed:
     query: frozenset[str]
 
 
-def listed(document: Mapping[str, Any]) -> Iterator[Listed]:
+def listed(document: Mapping[str, Any]) -> Iterator[ListedTool]:
     """The tools, from the OpenAPI document of their operations."""
     schemas = document["components"]["schemas"]
     told: dict[str, tuple[Any, str]] = {}
@@ -84,7 +84,7 @@ def listed(document: Mapping[str, Any]) -> Iterator[Listed]:
         }
         (content,) = operation["requestBody"]["content"].values()
         fields, required = _body(content["schema"], schemas)
-        yield Listed(
+        yield ListedTool(
             tool.name,
             tool.operation_id,
             operation["summary"],

@@ -61,7 +61,7 @@ class Bytes(NamedTuple):
                 return told(match[1])
 
 
-class Pace(NamedTuple):
+class SpeedPattern(NamedTuple):
     """A figure of speed behind `words`, in so many of its unit. Of `units` the text behind the
     number names one.
     """
@@ -87,7 +87,7 @@ class Times(NamedTuple):
         return self.words + r"(\d+)"
 
 
-Figure = Bytes | Pace | Times
+Figure = Bytes | SpeedPattern | Times
 
 
 class LineFormat(NamedTuple):

@@ -17,7 +17,7 @@ from trainfit.measurements.line_format import (
     MOST_BYTES,
     Bytes,
     Compiled,
-    Pace,
+    SpeedPattern,
     Times,
     compiled,
     number_of,
@@ -169,7 +169,7 @@ def _take(record: Record, read: Measurements) -> None:
             case Bytes():
                 measured = _measured(figure, match, record, step, moment, found)
                 found += [] if measured is None else [measured]
-            case Pace(_, what, unit, units):
+            case SpeedPattern(_, what, unit, units):
                 paces[what] = number_of(match[1]) * unit * (1 if units is None else units[match[2]])
             case Times(_, event):
                 count = int(match[1])

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from trainfit.estimator.results import Estimate, Needs
-from trainfit.estimator.span import Reach, reaching_estimate, reaching_needs
+from trainfit.estimator.span import UnmodelledRange, reaching_estimate, reaching_needs
 from trainfit.launch.account import Bounded
 from trainfit.launch.overriding import merged, overridden
 from trainfit.resolve.findings import Finding, RefusedError
@@ -41,7 +41,9 @@ def bounded_needs(job: Job, options: Sequence[Bounded], needs: Callable[[Job], N
     return reaching_needs(result, _reach(job, options, needs)) if options else result
 
 
-def _reach(job: Job, options: Sequence[Bounded], price: Callable[[Job], Result]) -> Reach[Result]:
+def _reach(
+    job: Job, options: Sequence[Bounded], price: Callable[[Job], Result]
+) -> UnmodelledRange[Result]:
     """All that moves a step one way goes together, since what one makes larger another may
     multiply; a phase apart from it has that, and over it what it is.
     """
@@ -54,7 +56,7 @@ def _reach(job: Job, options: Sequence[Bounded], price: Callable[[Job], Result])
 
     lowering = [each for each in options if each.direction != "raises"]
     raising = [each for each in options if each.direction != "lowers"]
-    return Reach(
+    return UnmodelledRange(
         ends(lowering),
         ends(raising),
         sum(each.bytes for each in lowering),

@@ -51,7 +51,7 @@ class Choice(NamedTuple):
     moments: Literal["fp32"] | None = None
 
 
-class Called(NamedTuple):
+class OptimizerWord(NamedTuple):
     """What a launch format calls an optimizer, and what else the word says."""
 
     word: str
@@ -82,7 +82,7 @@ class Optimizer:
     of_bitsandbytes: bool = False
     """Whether Trainer can have it keep the moments of embeddings in fp32."""
     temporaries: Mapping[Implementation, Temporaries] = field(default_factory=dict)
-    called: Mapping[LaunchFormat, tuple[Called, ...]] = field(default_factory=dict)
+    called: Mapping[LaunchFormat, tuple[OptimizerWord, ...]] = field(default_factory=dict)
 
 
 OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
@@ -99,26 +99,26 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
         },
         called={
             "transformers": (
-                Called("adamw_torch", "foreach"),
-                Called("adamw_torch_fused", "fused"),
-                Called("adamw_apex_fused", "fused"),
-                Called("adamw_hf", "for-loop"),
-                Called("paged_adamw_32bit", "fused", paged=True, moments="fp32"),
-                Called("paged_adamw", "fused", paged=True, moments="fp32"),
+                OptimizerWord("adamw_torch", "foreach"),
+                OptimizerWord("adamw_torch_fused", "fused"),
+                OptimizerWord("adamw_apex_fused", "fused"),
+                OptimizerWord("adamw_hf", "for-loop"),
+                OptimizerWord("paged_adamw_32bit", "fused", paged=True, moments="fp32"),
+                OptimizerWord("paged_adamw", "fused", paged=True, moments="fp32"),
             ),
             "deepspeed": (
-                Called("adam", "fused"),
-                Called("adamw", "fused"),
-                Called("fusedadam", "fused"),
+                OptimizerWord("adam", "fused"),
+                OptimizerWord("adamw", "fused"),
+                OptimizerWord("fusedadam", "fused"),
             ),
             "torchtune": (
-                Called("torch.optim.AdamW"),
-                Called("torch.optim.Adam"),
-                Called("bitsandbytes.optim.AdamW"),
-                Called("bitsandbytes.optim.PagedAdamW", paged=True),
+                OptimizerWord("torch.optim.AdamW"),
+                OptimizerWord("torch.optim.Adam"),
+                OptimizerWord("bitsandbytes.optim.AdamW"),
+                OptimizerWord("bitsandbytes.optim.PagedAdamW", paged=True),
             ),
-            "torchtitan": (Called("Adam"), Called("AdamW")),
-            "megatron": (Called("adam"),),
+            "torchtitan": (OptimizerWord("Adam"), OptimizerWord("AdamW")),
+            "megatron": (OptimizerWord("adam"),),
         },
     ),
     "adamw8bit": Optimizer(
@@ -130,13 +130,13 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
         of_bitsandbytes=True,
         called={
             "transformers": (
-                Called("adamw_bnb_8bit", "fused"),
-                Called("adamw_8bit", "fused"),
-                Called("paged_adamw_8bit", "fused", paged=True),
+                OptimizerWord("adamw_bnb_8bit", "fused"),
+                OptimizerWord("adamw_8bit", "fused"),
+                OptimizerWord("paged_adamw_8bit", "fused", paged=True),
             ),
             "torchtune": (
-                Called("bitsandbytes.optim.AdamW8bit"),
-                Called("bitsandbytes.optim.PagedAdamW8bit", paged=True),
+                OptimizerWord("bitsandbytes.optim.AdamW8bit"),
+                OptimizerWord("bitsandbytes.optim.PagedAdamW8bit", paged=True),
             ),
         },
     ),
@@ -149,15 +149,15 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
         megatron=False,
         called={
             "transformers": (
-                Called("adamw_torch_8bit", "fused"),
-                Called("ao_adamw_8bit", "fused"),
-                Called("ao_adamw_fp8", "fused"),
+                OptimizerWord("adamw_torch_8bit", "fused"),
+                OptimizerWord("ao_adamw_8bit", "fused"),
+                OptimizerWord("ao_adamw_fp8", "fused"),
             ),
             "torchtune": (
-                Called("torchao.optim.AdamW8bit"),
-                Called("torchao.optim.AdamWFp8"),
-                Called("torchao.prototype.low_bit_optim.AdamW8bit"),
-                Called("torchao.prototype.low_bit_optim.AdamWFp8"),
+                OptimizerWord("torchao.optim.AdamW8bit"),
+                OptimizerWord("torchao.optim.AdamWFp8"),
+                OptimizerWord("torchao.prototype.low_bit_optim.AdamW8bit"),
+                OptimizerWord("torchao.prototype.low_bit_optim.AdamWFp8"),
             ),
         },
     ),
@@ -169,12 +169,12 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
         megatron=False,
         called={
             "transformers": (
-                Called("adamw_torch_4bit", "fused"),
-                Called("ao_adamw_4bit", "fused"),
+                OptimizerWord("adamw_torch_4bit", "fused"),
+                OptimizerWord("ao_adamw_4bit", "fused"),
             ),
             "torchtune": (
-                Called("torchao.optim.AdamW4bit"),
-                Called("torchao.prototype.low_bit_optim.AdamW4bit"),
+                OptimizerWord("torchao.optim.AdamW4bit"),
+                OptimizerWord("torchao.prototype.low_bit_optim.AdamW4bit"),
             ),
         },
     ),
@@ -189,7 +189,7 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
             "for-loop": Temporaries(2, "parameter", "largest"),
             "fused": Temporaries(2, "parameter", "largest"),
         },
-        called={"transformers": (Called("adafactor", "for-loop"),)},
+        called={"transformers": (OptimizerWord("adafactor", "for-loop"),)},
     ),
     "lion": Optimizer(
         "one",
@@ -201,13 +201,13 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
         ),
         called={
             "transformers": (
-                Called("lion_32bit", "fused", moments="fp32"),
-                Called("lion", "fused", moments="fp32"),
-                Called("paged_lion_32bit", "fused", paged=True, moments="fp32"),
-                Called("paged_lion", "fused", paged=True, moments="fp32"),
+                OptimizerWord("lion_32bit", "fused", moments="fp32"),
+                OptimizerWord("lion", "fused", moments="fp32"),
+                OptimizerWord("paged_lion_32bit", "fused", paged=True, moments="fp32"),
+                OptimizerWord("paged_lion", "fused", paged=True, moments="fp32"),
             ),
-            "deepspeed": (Called("lion", "fused"),),
-            "megatron": (Called("lion"),),
+            "deepspeed": (OptimizerWord("lion", "fused"),),
+            "megatron": (OptimizerWord("lion"),),
         },
     ),
     "lion8bit": Optimizer(
@@ -219,8 +219,8 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
         of_bitsandbytes=True,
         called={
             "transformers": (
-                Called("lion_8bit", "fused"),
-                Called("paged_lion_8bit", "fused", paged=True),
+                OptimizerWord("lion_8bit", "fused"),
+                OptimizerWord("paged_lion_8bit", "fused", paged=True),
             ),
         },
     ),
@@ -232,7 +232,7 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
         temporaries=dict.fromkeys(
             ("fused", "foreach", "for-loop"), Temporaries(5, "bf16", "largest")
         ),
-        called={"megatron": (Called("dist_muon"),)},
+        called={"megatron": (OptimizerWord("dist_muon"),)},
     ),
     "sgd": Optimizer(
         "one where there is momentum",
@@ -240,10 +240,10 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
         matrix_moments=1,
         keeps_momentum=True,
         called={
-            "transformers": (Called("sgd", "foreach"),),
-            "deepspeed": (Called("sgd", "foreach"),),
-            "torchtune": (Called("torch.optim.SGD"),),
-            "megatron": (Called("sgd"),),
+            "transformers": (OptimizerWord("sgd", "foreach"),),
+            "deepspeed": (OptimizerWord("sgd", "foreach"),),
+            "torchtune": (OptimizerWord("torch.optim.SGD"),),
+            "megatron": (OptimizerWord("sgd"),),
         },
     ),
 }

@@ -14,7 +14,7 @@ from trainfit.estimator.schedule import warm_up
 from trainfit.resolve.plan import Pipeline
 
 
-class Passes(NamedTuple):
+class PassSeconds(NamedTuple):
     """Seconds of one micro-batch through all chunks of a rank: forward, backward, and of the latter
     the gradients of weights.
     """
@@ -24,18 +24,18 @@ class Passes(NamedTuple):
     weights: float
 
 
-def bubble(pipeline: Pipeline, ranks: Sequence[Passes], microbatches: int) -> float:
+def bubble(pipeline: Pipeline, ranks: Sequence[PassSeconds], microbatches: int) -> float:
     """Seconds of a step for which the rank that is busiest waits for the others."""
     if pipeline.pp == 1:
         return 0.0
     slowest = max(ranks, key=_both)
     if pipeline.schedule in ("1f1b", "interleaved"):
         return _one_by_one(pipeline, ranks, microbatches, _both(slowest))
-    others = Passes(*[sum(all_) - own for *all_, own in zip(*ranks, slowest, strict=True)])
+    others = PassSeconds(*[sum(all_) - own for *all_, own in zip(*ranks, slowest, strict=True)])
     return max(0.0, _idle(pipeline, others))
 
 
-def _one_by_one(pipeline: Pipeline, ranks: Sequence[Passes], m: int, slowest: float) -> float:
+def _one_by_one(pipeline: Pipeline, ranks: Sequence[PassSeconds], m: int, slowest: float) -> float:
     """Beyond the passes of the slowest rank, the longest way through the order of any: its first
     forward waits for the ranks before it, which come again behind its last backward. Between its
     first forward and its first backward the ranks behind it pass a micro-batch on and back, while
@@ -53,11 +53,11 @@ def _one_by_one(pipeline: Pipeline, ranks: Sequence[Passes], m: int, slowest: fl
     return longest
 
 
-def _both(passes: Passes) -> float:
+def _both(passes: PassSeconds) -> float:
     return passes.forward + passes.backward
 
 
-def _idle(pipeline: Pipeline, others: Passes) -> float:
+def _idle(pipeline: Pipeline, others: PassSeconds) -> float:
     """The part of the passes of all other ranks, added up, that lies between the first forward and
     the last backward of the slowest and that it cannot fill.
     """

@@ -13,7 +13,7 @@ from trainfit.estimator.demands import Attention, Product
 from trainfit.estimator.frameworks.framework import Execution
 from trainfit.specs.precision import Fp8Recipe
 from trainfit.specs.speed import MeasuredProduct
-from trainfit.steptime.measured import Measured, Measurement
+from trainfit.steptime.measured import Measured, MeasuredRatio
 
 TILES = ((256, 128, 1.0), (128, 256, 1.0), (128, 128, 1.0), (128, 64, 0.75), (64, 64, 0.55))
 """Tiles of an output that a multiprocessor makes at once, and what each reaches of the best. The
@@ -89,7 +89,7 @@ def rates(
             moved = (width * (m + n) * k + BF16 * m * n) / memory
             expected = max(tiled_seconds(m, n, k, unit, units), moved)
             if each.precision == precision:
-                ratios.append(Measurement(m, n, k, each.seconds / expected))
+                ratios.append(MeasuredRatio(m, n, k, each.seconds / expected))
         return Measured(ratios)
 
     return Rates(

@@ -7,7 +7,7 @@ from math import exp, log, log2
 from typing import NamedTuple
 
 
-class Measurement(NamedTuple):
+class MeasuredRatio(NamedTuple):
     """A product of [m, k] and [k, n]: how many times as long it took as the formula says."""
 
     m: int
@@ -19,7 +19,7 @@ class Measurement(NamedTuple):
 class Measured:
     """How many times as long products of one precision take as a formula says."""
 
-    def __init__(self, products: Iterable[Measurement]) -> None:
+    def __init__(self, products: Iterable[MeasuredRatio]) -> None:
         self._points = [(log2(m), log2(n), log2(k), log(ratio)) for m, n, k, ratio in products]
 
     def ratio(self, m: float, n: float, k: float) -> float:

@@ -8,7 +8,7 @@ from trainfit.estimator.frameworks.framework import Ledger
 from trainfit.estimator.ledger import Operation
 from trainfit.estimator.placement import Content
 from trainfit.specs.architecture import ModelSpec
-from trainfit.steptime.bubbles import Passes
+from trainfit.steptime.bubbles import PassSeconds
 from trainfit.steptime.stretches import NOTHING, Cost, Stretch, Timer
 
 RESIDUAL_PASSES = 3
@@ -20,7 +20,7 @@ class Stage(NamedTuple):
     arithmetic of the model in them, the bytes that are fetched from host memory.
     """
 
-    passes: Passes = Passes(0.0, 0.0, 0.0)
+    passes: PassSeconds = PassSeconds(0.0, 0.0, 0.0)
     cost: Cost = NOTHING
     waits: float = 0.0
     flops: float = 0.0
@@ -28,7 +28,7 @@ class Stage(NamedTuple):
 
     def plus(self, other: "Stage") -> "Stage":
         return Stage(
-            Passes(*[a + b for a, b in zip(self.passes, other.passes, strict=True)]),
+            PassSeconds(*[a + b for a, b in zip(self.passes, other.passes, strict=True)]),
             self.cost.plus(other.cost),
             self.waits + other.waits,
             self.flops + other.flops,
@@ -37,7 +37,7 @@ class Stage(NamedTuple):
 
     def times(self, count: int) -> "Stage":
         return Stage(
-            Passes(*[count * each for each in self.passes]),
+            PassSeconds(*[count * each for each in self.passes]),
             Cost(*[count * each for each in self.cost]),
             count * self.waits,
             count * self.flops,
@@ -114,7 +114,7 @@ def _as_stage(stretch: Stretch) -> Stage:
     """What is run again waits for the host by itself."""
     forward, backward, again = stretch.forward, stretch.backward, stretch.again
     return Stage(
-        Passes(forward.total, backward.total + again.total, stretch.weights),
+        PassSeconds(forward.total, backward.total + again.total, stretch.weights),
         forward.plus(backward).plus(again),
         forward.waits + backward.waits + again.waits,
         stretch.flops,

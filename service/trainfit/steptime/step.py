@@ -16,7 +16,7 @@ from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import placements
 from trainfit.resolve.plan import Pipeline, Plan
 from trainfit.specs.calibration import Ratios
-from trainfit.steptime.bubbles import Passes, bubble
+from trainfit.steptime.bubbles import PassSeconds, bubble
 from trainfit.steptime.calibration import paces_of
 from trainfit.steptime.links import Links, sizes_of
 from trainfit.steptime.results import Basis, Seconds, StepParts, StepTime, Untimed
@@ -168,9 +168,9 @@ def _passes(stage: Stage) -> float:
     return stage.passes.forward + stage.passes.backward
 
 
-def _with_sends(passes: Passes, sends: float) -> Passes:
+def _with_sends(passes: PassSeconds, sends: float) -> PassSeconds:
     forward, backward, weights = passes
-    return Passes(forward + sends / 2, backward + sends / 2, weights)
+    return PassSeconds(forward + sends / 2, backward + sends / 2, weights)
 
 
 def _answer(

@@ -19,9 +19,9 @@ from trainfit.estimator.allocator import (
     Reach,
     RecordStream,
     ReleasePool,
+    RepeatedSteps,
     Request,
     Settings,
-    Steps,
     fragmentation,
     repeat,
     replay,
@@ -507,7 +507,7 @@ def test_steps_are_run_until_nothing_changes_any_more() -> None:
     logits: list[Request] = [Allocate("logits", 40 * MIB), Free("logits")]
     replay(held, [*logits, Allocate("state", 30 * MIB)])
     assert held.reserved_bytes == 40 * MIB
-    assert repeat(held, logits, most=9) == Steps(2, periodic=True)
+    assert repeat(held, logits, most=9) == RepeatedSteps(2, periodic=True)
     assert held.reserved_bytes == 80 * MIB
 
 
@@ -515,7 +515,7 @@ def test_a_step_that_keeps_more_each_time_is_never_periodic() -> None:
     held = allocator()
     for number in range(3):
         steps = repeat(held, [Allocate(number, 40 * MIB)], most=1)
-        assert steps == Steps(1, periodic=False)
+        assert steps == RepeatedSteps(1, periodic=False)
 
 
 def test_a_step_that_gives_its_cache_back_each_time_is_periodic_too() -> None:

@@ -46,7 +46,7 @@ class Seen(IntEnum):
     """Its tensors fit, and on no lower rung."""
 
 
-class Step(NamedTuple):
+class SearchStep(NamedTuple):
     """A layout, a size of its micro-batch, and a rung of the ladder; its plan once it is timed."""
 
     sizes: Sizes
@@ -55,9 +55,9 @@ class Step(NamedTuple):
     rung: int = 0
     plan: Plan | None = None
 
-    def on(self, rung: int) -> Step:
+    def on(self, rung: int) -> SearchStep:
         """This step on another rung, which nobody has looked at."""
-        return Step(self.sizes, self.micro_batch, Seen.TIMED, rung)
+        return SearchStep(self.sizes, self.micro_batch, Seen.TIMED, rung)
 
 
 class Rivals(NamedTuple):
@@ -130,18 +130,18 @@ class _Line:
         ]
         heapify(self._waiting)
 
-    def next(self, longest: float) -> tuple[float, Step] | None:
+    def next(self, longest: float) -> tuple[float, SearchStep] | None:
         """The first, None where it takes longer than so much or there is none."""
         if not self._waiting or self._waiting[0][0] > longest:
             return None
         least, _, step = heappop(self._waiting)
         return least, step
 
-    def job(self, step: Step) -> Job:
+    def job(self, step: SearchStep) -> Job:
         changes = {"micro_batch_size": step.micro_batch, **self._ground.ladder[step.rung]}
         return stepped(step.sizes.of(self._on), changes)
 
-    def look_closer(self, step: Step, pace: float, *, roomiest: int | None) -> None:
+    def look_closer(self, step: SearchStep, pace: float, *, roomiest: int | None) -> None:
         """Have it wait anew with a longer time, unless it cannot fit, or leave more free than so
         much where that is asked.
         """
@@ -158,7 +158,7 @@ class _Line:
             case _:
                 self._look_whether_it_fits(step, pace, roomiest)
 
-    def _look_whether_it_fits(self, step: Step, pace: float, roomiest: int | None) -> None:
+    def _look_whether_it_fits(self, step: SearchStep, pace: float, roomiest: int | None) -> None:
         """A step whose time is known, and that fits on no lower rung. What came before fitted on
         the rung to try: where the one below keeps too much, so do all before it.
         """
@@ -178,12 +178,12 @@ class _Line:
         else:
             self.climb(step)
 
-    def climb(self, step: Step) -> None:
+    def climb(self, step: SearchStep) -> None:
         """Have what keeps too much wait on the next rung, if there is one."""
         if step.rung + 1 < len(self._ground.ladder):
             self._join_timed(step.on(step.rung + 1))
 
-    def _join_timed(self, step: Step) -> None:
+    def _join_timed(self, step: SearchStep) -> None:
         try:
             plan = self._ground.plan_of(self.job(step))
         except RefusedError as error:
@@ -198,15 +198,15 @@ class _Line:
         waiting = {step.sizes for _, _, step in self._waiting} - self._prospects.keys()
         self._tally.fell("behind", count=len(waiting))
 
-    def _join(self, least: float, step: Step) -> None:
+    def _join(self, least: float, step: SearchStep) -> None:
         heappush(self._waiting, (least, next(self._order), step))
 
-    def _steps(self, sizes: Iterator[Sizes]) -> Iterator[tuple[float, Step]]:
+    def _steps(self, sizes: Iterator[Sizes]) -> Iterator[tuple[float, SearchStep]]:
         for each in sizes:
             counts = micro_batches(self._on, each.dp(self._num_gpus))
             whole = _whole(self._ground, each, counts[-1])
             for size in counts:
-                step = Step(each, size)
+                step = SearchStep(each, size)
                 yield self._at_least(step, whole), step
 
     def _prospect(self, sizes: Sizes) -> Prospect | None:
@@ -216,18 +216,18 @@ class _Line:
             )
         return self._prospects[sizes]
 
-    def _can_fit(self, step: Step) -> bool:
+    def _can_fit(self, step: SearchStep) -> bool:
         least = self._least(step)
         return least is not None and self._ground.fits(least)
 
-    def _least(self, step: Step) -> Interval | None:
+    def _least(self, step: SearchStep) -> Interval | None:
         """What a step needs at least; None where it is refused."""
         try:
             return self._ground.least(step.plan or self._ground.plan_of(self.job(step)))
         except RefusedError:
             return None
 
-    def _at_least(self, step: Step, whole: float) -> float:
+    def _at_least(self, step: SearchStep, whole: float) -> float:
         """Seconds for a token that a layout takes at least: the slowest stage has no less than its
         share of the model for every micro-batch, and waits for the others once, between chunks.
         """

@@ -7,7 +7,7 @@ library.
 from trainfit.estimator.allocator.caching import CachingAllocator, OutOfMemoryError
 from trainfit.estimator.allocator.device import Addresses, Device
 from trainfit.estimator.allocator.history import Entry, History
-from trainfit.estimator.allocator.replay import Steps, repeat, replay
+from trainfit.estimator.allocator.replay import RepeatedSteps, repeat, replay
 from trainfit.estimator.allocator.requests import (
     Allocate,
     BeginPool,
@@ -43,12 +43,12 @@ __all__ = [
     "Reach",
     "RecordStream",
     "ReleasePool",
+    "RepeatedSteps",
     "Request",
     "Segment",
     "SegmentBlock",
     "Settings",
     "SettingsError",
-    "Steps",
     "fragmentation",
     "parse_settings",
     "repeat",

@@ -19,14 +19,14 @@ def replay(
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class RepeatedSteps:
     """How many steps were run; `periodic` where the last one changed nothing any more."""
 
     count: int
     periodic: bool
 
 
-def repeat(allocator: CachingAllocator, step: Sequence[Request], most: int) -> Steps:
+def repeat(allocator: CachingAllocator, step: Sequence[Request], most: int) -> RepeatedSteps:
     """Run a step until it leaves the allocator as it found it, as every later one then does, at
     most so many times.
 
@@ -37,5 +37,5 @@ def repeat(allocator: CachingAllocator, step: Sequence[Request], most: int) -> S
         replay(allocator, step)
         before, state = state, allocator.state()
         if state == before:
-            return Steps(count, periodic=True)
-    return Steps(most, periodic=False)
+            return RepeatedSteps(count, periodic=True)
+    return RepeatedSteps(most, periodic=False)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from trainfit.estimator.demands import Product
-from trainfit.estimator.ledger import Highest, Tensors
+from trainfit.estimator.ledger import OperationPeak, Tensors
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.program import Program, highest
 from trainfit.estimator.tensors import Tensor
@@ -169,7 +169,7 @@ def _once(moment: Tensors) -> Tensors:
 
 def _backward(
     step: Program, base: Tensor, low: Tensor, wide: Width, gradients: Gradients, saves: Tensors
-) -> Highest:
+) -> OperationPeak:
     """The gradient of y is widened, handed to W x as it was, and multiplied once for each factor
     of the adapter's part, then of the other. What a product has kept goes with it.
     """

@@ -8,7 +8,7 @@ transformers' eager_attention_forward, aten/src/ATen/native (SoftMax.cpp, Dropou
 """
 
 from trainfit.estimator.demands import Attention, Demand, Exchange
-from trainfit.estimator.ledger import Highest, Kind, Tensors
+from trainfit.estimator.ledger import Kind, OperationPeak, Tensors
 from trainfit.estimator.operations import rotary
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.operations.widths import BYTE, FP32
@@ -138,7 +138,7 @@ def _attends(
     return kernel, Exchange("cp", "ring", whole, 2 * whole)
 
 
-Scores = tuple[Tensors, Highest, Highest]
+Scores = tuple[Tensors, OperationPeak, OperationPeak]
 """What is kept of them, and borrowed forward and backward."""
 
 

@@ -14,7 +14,7 @@ from trainfit.estimator.tensors import Tensor
 Moment = tuple[Tensor, ...]
 
 
-class Turn(NamedTuple):
+class TensorEvent(NamedTuple):
     """A tensor comes, or goes."""
 
     tensor: Tensor
@@ -64,22 +64,22 @@ def turns(
     moments: Sequence[Moment],
     given: Iterable[Tensor] = (),
     kept: Iterable[Tensor] = (),
-) -> tuple[Turn, ...]:
+) -> tuple[TensorEvent, ...]:
     """What comes and goes from moment to moment. What is `given` is there before the first, what is
     `kept` stays behind the last.
     """
     last = {each: index for index, moment in enumerate(moments) for each in moment}
     here, stays = dict.fromkeys(given), frozenset(kept)
-    made: list[Turn] = []
+    made: list[TensorEvent] = []
     for index, moment in enumerate(moments):
         for tensor in [each for each in here if last.get(each, -1) < index and each not in stays]:
             del here[tensor]
-            made.append(Turn(tensor, comes=False))
+            made.append(TensorEvent(tensor, comes=False))
         for tensor in moment:
             if tensor not in here:
                 here[tensor] = None
-                made.append(Turn(tensor, comes=True))
-    made.extend([Turn(each, comes=False) for each in here if each not in stays])
+                made.append(TensorEvent(tensor, comes=True))
+    made.extend([TensorEvent(each, comes=False) for each in here if each not in stays])
     return tuple(made)
 
 

@@ -16,10 +16,10 @@ from trainfit.estimator.allocator import (
     Request,
 )
 from trainfit.estimator.tensors import Tensor
-from trainfit.estimator.trace.moments import Turn
+from trainfit.estimator.trace.moments import TensorEvent
 
 
-class Held(NamedTuple):
+class HeldTensor(NamedTuple):
     """A tensor that is there: the names of its blocks, the bytes of each, and their stream."""
 
     names: Sequence[Hashable]
@@ -88,15 +88,15 @@ class Passage:
     ones; what is there before or stays behind has a place in them for a name of its own.
     """
 
-    def __init__(self, turns: Iterable[Turn]) -> None:
+    def __init__(self, turns: Iterable[TensorEvent]) -> None:
         turns = tuple(turns)
         gone = {tensor for tensor, comes in turns if not comes}
         self.requests: list[Request] = []
-        self.outlasting: list[tuple[int, Turn]] = []
+        self.outlasting: list[tuple[int, TensorEvent]] = []
         """Where requests for such tensors belong."""
         self.bytes = self.peak_bytes = 0
         """How much more there is behind it, and at its highest."""
-        within: dict[Tensor, Held] = {}
+        within: dict[Tensor, HeldTensor] = {}
         for turn in turns:
             tensor, comes = turn
             if comes and tensor in gone:
@@ -132,7 +132,7 @@ class Recorder:
         self._moment = name
         self.requests.moments.append((len(self.requests), name))
 
-    def make(self, nbytes: int, blocks: int = 1, stream: Hashable = 0) -> Held:
+    def make(self, nbytes: int, blocks: int = 1, stream: Hashable = 0) -> HeldTensor:
         """So many blocks, of so many bytes each, on a stream."""
         held = self._named(nbytes, blocks, stream)
         _allocate(held, self.requests)
@@ -141,12 +141,12 @@ class Recorder:
             self._note(self.bytes)
         return held
 
-    def release(self, *tensors: Held) -> None:
+    def release(self, *tensors: HeldTensor) -> None:
         for held in tensors:
             _free(held, self.requests)
             self.bytes -= held.nbytes * len(held.names)
 
-    def release_behind(self, stream: Hashable, *tensors: Held) -> None:
+    def release_behind(self, stream: Hashable, *tensors: HeldTensor) -> None:
         """Release what another stream reads, when that one is past it."""
         for held in tensors:
             self.requests.extend([RecordStream(name, stream) for name in held.names])
@@ -156,7 +156,7 @@ class Recorder:
         """A stream is past so many more of what waits for it, None for all."""
         self.requests.append(Reach(stream, frees))
 
-    def run(self, passage: Passage, here: dict[Tensor, Held]) -> None:
+    def run(self, passage: Passage, here: dict[Tensor, HeldTensor]) -> None:
         """What comes and goes; `here` are the tensors that are there, which it changes."""
         requests, written, done = self.requests, passage.requests, 0
         for index, (tensor, comes) in passage.outlasting:
@@ -199,29 +199,29 @@ class Recorder:
         """All of it, of which a later step is what was written down since the last cut."""
         return Trace(loaded, first, self.cut(), self.peak_bytes, self.peak_moment, self.tensors)
 
-    def _named(self, nbytes: int, blocks: int, stream: Hashable) -> Held:
+    def _named(self, nbytes: int, blocks: int, stream: Hashable) -> HeldTensor:
         first = self._names
         self._names = first + blocks
         names = (first,) if blocks == 1 else range(first, first + blocks)
-        return Held(names, nbytes, stream)
+        return HeldTensor(names, nbytes, stream)
 
     def _note(self, nbytes: int) -> None:
         self.peak_bytes, self.peak_moment = nbytes, self._moment
 
 
-def _held(tensor: Tensor) -> Held:
+def _held(tensor: Tensor) -> HeldTensor:
     """A tensor under its own name."""
     blocks = tensor.storages
     names = [tensor] if blocks == 1 else [(tensor, number) for number in range(blocks)]
-    return Held(names, tensor.bytes // blocks, tensor.stream)
+    return HeldTensor(names, tensor.bytes // blocks, tensor.stream)
 
 
-def _allocate(held: Held, requests: list[Request]) -> None:
+def _allocate(held: HeldTensor, requests: list[Request]) -> None:
     names, nbytes, stream = held
     for name in names:
         requests.append(Allocate(name, nbytes, stream))
 
 
-def _free(held: Held, requests: list[Request]) -> None:
+def _free(held: HeldTensor, requests: list[Request]) -> None:
     for name in held[0]:
         requests.append(Free(name))

@@ -78,7 +78,7 @@ def megatron_arguments(job: Job) -> list[str]:
     return words
 
 
-class Said(NamedTuple):
+class Argument(NamedTuple):
     """An argument by its name in Megatron-LM's namespace, and the field of the job behind it."""
 
     dest: str
@@ -86,7 +86,7 @@ class Said(NamedTuple):
     pointer: str
 
 
-def _words(said: Said, findings: Findings) -> list[str]:
+def _words(said: Argument, findings: Findings) -> list[str]:
     """The option that sets an argument; none where the release sets it so by itself."""
     value = list(said.value) if isinstance(said.value, tuple) else said.value
     if value is None or value == Parser(None).defaults().get(said.dest):
@@ -119,37 +119,37 @@ def _options() -> Mapping[str, Sequence[Option]]:
     return options
 
 
-def _fields(part: Part, names: Mapping[str, str], prefix: str) -> Iterator[Said]:
+def _fields(part: Part, names: Mapping[str, str], prefix: str) -> Iterator[Argument]:
     for dest, field in names.items():
-        yield Said(dest, getattr(part, field), f"{prefix}/{field}")
+        yield Argument(dest, getattr(part, field), f"{prefix}/{field}")
 
 
-def _model(job: Job, spec: TransformerConfig, findings: Findings) -> Iterator[Said]:
+def _model(job: Job, spec: TransformerConfig, findings: Findings) -> Iterator[Argument]:
     prefix = "/model/spec"
     activation = _activation(spec, findings)
     for said in _fields(spec, MODEL, prefix):
         if said.dest not in ("swiglu", "ffn_hidden_size", "mtp_num_layers"):
             yield said
     depths = spec.mtp_num_layers if job.training.mtp is None else job.training.mtp.num_layers
-    yield Said("mtp_num_layers", depths or None, f"{prefix}/mtp_num_layers")
+    yield Argument("mtp_num_layers", depths or None, f"{prefix}/mtp_num_layers")
     if activation is not None:
-        yield Said(activation, True, f"{prefix}/activation_func")
+        yield Argument(activation, True, f"{prefix}/activation_func")
     ffn = spec.ffn_hidden_size
     by_swiglu = spec.swiglu or activation != "swiglu"
-    yield Said(
+    yield Argument(
         "ffn_hidden_size",
         ffn if ffn or by_swiglu else 4 * spec.hidden_size,
         f"{prefix}/ffn_hidden_size",
     )
-    yield Said("vocab_size", spec.vocab_size, f"{prefix}/vocab_size")
+    yield Argument("vocab_size", spec.vocab_size, f"{prefix}/vocab_size")
     if spec.max_position_embeddings is None:
         message = "Megatron-LM needs --max-position-embeddings, whatever the positions are"
         findings.add(f"{prefix}/max_position_embeddings", "not_expressible", message)
     if spec.num_query_groups is not None:
-        yield Said("group_query_attention", True, f"{prefix}/num_query_groups")
-        yield Said("num_query_groups", spec.num_query_groups, f"{prefix}/num_query_groups")
+        yield Argument("group_query_attention", True, f"{prefix}/num_query_groups")
+        yield Argument("num_query_groups", spec.num_query_groups, f"{prefix}/num_query_groups")
     if spec.window_size is not None:
-        yield Said("window_size", f"({spec.window_size},0)", f"{prefix}/window_size")
+        yield Argument("window_size", f"({spec.window_size},0)", f"{prefix}/window_size")
     if spec.multi_latent_attention:
         yield from _fields(spec, LATENT_ATTENTION, prefix)
 
@@ -178,22 +178,22 @@ ACTIVATIONS = {
 """Activation and whether there is a gate -> the argument that says so."""
 
 
-def _experts(job: Job, spec: TransformerConfig) -> Iterator[Said]:
+def _experts(job: Job, spec: TransformerConfig) -> Iterator[Argument]:
     prefix = "/model/spec"
     if spec.num_moe_experts is None:
         return
-    yield Said("num_experts", spec.num_moe_experts, f"{prefix}/num_moe_experts")
+    yield Argument("num_experts", spec.num_moe_experts, f"{prefix}/num_moe_experts")
     yield from _fields(spec, EXPERTS, prefix)
     yield from _fields(job.training.moe, MOE, "/training/moe")
     frequency = spec.moe_layer_freq
     if not isinstance(frequency, int):
         runs = (f"[{flag}]*{len(list(run))}" for flag, run in groupby(frequency))
-        yield Said("moe_layer_freq", f"({'+'.join(runs)})", f"{prefix}/moe_layer_freq")
+        yield Argument("moe_layer_freq", f"({'+'.join(runs)})", f"{prefix}/moe_layer_freq")
     else:
-        yield Said("moe_layer_freq", frequency, f"{prefix}/moe_layer_freq")
+        yield Argument("moe_layer_freq", frequency, f"{prefix}/moe_layer_freq")
 
 
-def _hybrid(job: Job, spec: TransformerConfig, findings: Findings) -> Iterator[Said]:
+def _hybrid(job: Job, spec: TransformerConfig, findings: Findings) -> Iterator[Argument]:
     """The pattern tells of the layers of stages, and of multi-token prediction."""
     if spec.hybrid_layer_pattern is None:
         return
@@ -206,7 +206,7 @@ def _hybrid(job: Job, spec: TransformerConfig, findings: Findings) -> Iterator[S
         message = "beside a pattern of layers Megatron-LM takes what is predicted in it"
         findings.add("/training/mtp", "not_expressible", message)
     pointer = "/model/spec/hybrid_layer_pattern"
-    yield Said("hybrid_layer_pattern", spec.hybrid_layer_pattern, pointer)
+    yield Argument("hybrid_layer_pattern", spec.hybrid_layer_pattern, pointer)
     yield from _fields(spec, MAMBA, "/model/spec")
 
 
@@ -220,7 +220,7 @@ SPLITS = (
 """Fields that split layers over stages and do not go with a pattern of layers."""
 
 
-def _parallelism(job: Job, spec: TransformerConfig, findings: Findings) -> Iterator[Said]:
+def _parallelism(job: Job, spec: TransformerConfig, findings: Findings) -> Iterator[Argument]:
     given, prefix = job.parallelism, "/parallelism"
     chunks = virtual_pipeline_size(given, spec.num_layers, findings)
     usual = "interleaved" if chunks > 1 else "1f1b"
@@ -229,26 +229,26 @@ def _parallelism(job: Job, spec: TransformerConfig, findings: Findings) -> Itera
         findings.add(f"{prefix}/pipeline_schedule", "not_expressible", message)
     yield from _fields(given, {"tensor_model_parallel_size": "tp"} | PARALLELISM, prefix)
     sequence = given.tp > 1 if given.sequence_parallel is None else given.sequence_parallel
-    yield Said("sequence_parallel", sequence and given.tp > 1, f"{prefix}/sequence_parallel")
-    yield Said("cp_comm_type", [given.cp_comm_type], f"{prefix}/cp_comm_type")
+    yield Argument("sequence_parallel", sequence and given.tp > 1, f"{prefix}/sequence_parallel")
+    yield Argument("cp_comm_type", [given.cp_comm_type], f"{prefix}/cp_comm_type")
     strategy = sharding_strategy(job.parallelism, conventions_of(job), findings)
     pointer = f"{prefix}/data_parallel_sharding_strategy"
     if strategy in ("optim_grads", "optim_grads_params"):
-        yield Said("use_megatron_fsdp", True, pointer)
-        yield Said("ckpt_format", "fsdp_dtensor", pointer)
-        yield Said("data_parallel_sharding_strategy", strategy, pointer)
+        yield Argument("use_megatron_fsdp", True, pointer)
+        yield Argument("ckpt_format", "fsdp_dtensor", pointer)
+        yield Argument("data_parallel_sharding_strategy", strategy, pointer)
         precision = job.training.precision
         told = precision if isinstance(precision, Precision) else PRESETS.get(precision)
         gradients = None if told is None else told.gradients
-        yield Said("megatron_fsdp_main_grads_dtype", gradients, "/training/precision/gradients")
-    yield Said("use_distributed_optimizer", strategy != "no_shard", pointer)
+        yield Argument("megatron_fsdp_main_grads_dtype", gradients, "/training/precision/gradients")
+    yield Argument("use_distributed_optimizer", strategy != "no_shard", pointer)
 
 
-def _batch(job: Job, findings: Findings) -> Iterator[Said]:
+def _batch(job: Job, findings: Findings) -> Iterator[Argument]:
     """A step is told by its samples, for which the data-parallel size has to be known."""
     training, layout = job.training, job.parallelism
-    yield Said("micro_batch_size", training.micro_batch_size, "/training/micro_batch_size")
-    yield Said("seq_length", training.seq_length, "/training/seq_length")
+    yield Argument("micro_batch_size", training.micro_batch_size, "/training/micro_batch_size")
+    yield Argument("seq_length", training.seq_length, "/training/seq_length")
     samples = training.global_batch_size
     if samples is None and training.num_microbatches and layout.num_gpus:
         ranks = layout.num_gpus // (layout.tp * layout.pp * layout.cp)
@@ -256,10 +256,10 @@ def _batch(job: Job, findings: Findings) -> Iterator[Said]:
     if samples is None:
         message = "Megatron-LM takes the samples of a step; give global_batch_size"
         findings.add("/training/global_batch_size", "not_expressible", message)
-    yield Said("global_batch_size", samples, "/training/global_batch_size")
+    yield Argument("global_batch_size", samples, "/training/global_batch_size")
 
 
-def _precision(job: Job, findings: Findings) -> Iterator[Said]:
+def _precision(job: Job, findings: Findings) -> Iterator[Argument]:
     told, pointer = job.training.precision, "/training/precision"
     precision = told if isinstance(told, Precision) else PRESETS.get(told)
     if precision is None or precision.params != precision.compute:
@@ -271,43 +271,43 @@ def _precision(job: Job, findings: Findings) -> Iterator[Said]:
         message = f"no argument of Megatron-LM has {gradients} gradients of {held} weights"
         findings.add(pointer, "not_expressible", message)
     if held != "fp32":
-        yield Said(held, True, pointer)
-    yield Said("grad_reduce_in_bf16", gradients == "bf16", pointer)
+        yield Argument(held, True, pointer)
+    yield Argument("grad_reduce_in_bf16", gradients == "bf16", pointer)
     accumulates = (held, gradients) == ("fp16", "fp32")
-    yield Said("accumulate_allreduce_grads_in_fp32", accumulates, pointer)
-    yield Said("main_params_dtype", precision.main_params, f"{pointer}/main_params")
+    yield Argument("accumulate_allreduce_grads_in_fp32", accumulates, pointer)
+    yield Argument("main_params_dtype", precision.main_params, f"{pointer}/main_params")
     if precision.fp8_recipe is not None:
-        yield Said("fp8", "hybrid", pointer)
-        yield Said("fp8_recipe", precision.fp8_recipe, f"{pointer}/fp8_recipe")
-    yield Said("fp8_param_gather", precision.fp8_param_gather, f"{pointer}/fp8_param_gather")
+        yield Argument("fp8", "hybrid", pointer)
+        yield Argument("fp8_recipe", precision.fp8_recipe, f"{pointer}/fp8_recipe")
+    yield Argument("fp8_param_gather", precision.fp8_param_gather, f"{pointer}/fp8_param_gather")
     if any(getattr(precision, name) for name in WIDE_LAYERS):
-        yield Said("first_last_layers_bf16", True, pointer)
+        yield Argument("first_last_layers_bf16", True, pointer)
         for name in WIDE_LAYERS:
-            yield Said(name, getattr(precision, name), f"{pointer}/{name}")
+            yield Argument(name, getattr(precision, name), f"{pointer}/{name}")
 
 
-def _training(job: Job) -> Iterator[Said]:
+def _training(job: Job) -> Iterator[Argument]:
     training, prefix = job.training, "/training"
     optimizer = training.optimizer
     yield from _fields(optimizer, OPTIMIZER, f"{prefix}/optimizer")
     if share := optimizer.cpu_offload_fraction:
         pointer = f"{prefix}/optimizer/cpu_offload_fraction"
-        yield Said("optimizer_cpu_offload", True, pointer)
-        yield Said("optimizer_offload_fraction", share, pointer)
+        yield Argument("optimizer_cpu_offload", True, pointer)
+        yield Argument("optimizer_offload_fraction", share, pointer)
     yield from _fields(training.recompute, RECOMPUTE, f"{prefix}/recompute")
-    yield Said("recompute_modules", training.recompute.modules, f"{prefix}/recompute/modules")
+    yield Argument("recompute_modules", training.recompute.modules, f"{prefix}/recompute/modules")
     if training.offload_modules:
-        yield Said("fine_grained_activation_offloading", True, f"{prefix}/offload_modules")
-        yield Said("offload_modules", training.offload_modules, f"{prefix}/offload_modules")
+        yield Argument("fine_grained_activation_offloading", True, f"{prefix}/offload_modules")
+        yield Argument("offload_modules", training.offload_modules, f"{prefix}/offload_modules")
     attention = training.attention
-    yield Said("attention_backend", attention.backend, f"{prefix}/attention/backend")
-    yield Said("attention_dropout", attention.dropout or 0.0, f"{prefix}/attention/dropout")
-    yield Said("hidden_dropout", training.hidden_dropout or 0.0, f"{prefix}/hidden_dropout")
+    yield Argument("attention_backend", attention.backend, f"{prefix}/attention/backend")
+    yield Argument("attention_dropout", attention.dropout or 0.0, f"{prefix}/attention/dropout")
+    yield Argument("hidden_dropout", training.hidden_dropout or 0.0, f"{prefix}/hidden_dropout")
     loss = training.loss.cross_entropy
     if loss != "unfused":
         pointer = f"{prefix}/loss/cross_entropy"
-        yield Said("cross_entropy_loss_fusion", True, pointer)
-        yield Said("cross_entropy_fusion_impl", loss.removesuffix("_fused"), pointer)
+        yield Argument("cross_entropy_loss_fusion", True, pointer)
+        yield Argument("cross_entropy_fusion_impl", loss.removesuffix("_fused"), pointer)
 
 
 OPTIMIZER = {
@@ -319,7 +319,9 @@ OPTIMIZER = {
 }
 
 
-def _framework(framework: Megatron, spec: TransformerConfig, findings: Findings) -> Iterator[Said]:
+def _framework(
+    framework: Megatron, spec: TransformerConfig, findings: Findings
+) -> Iterator[Argument]:
     mask = {"create_attention_mask_in_dataloader": "create_attention_mask_in_dataloader"}
     yield from _fields(framework, FRAMEWORK | mask, "/framework")
     fused, pointer = framework.bias_activation_fusion, "/framework/bias_activation_fusion"
@@ -327,7 +329,7 @@ def _framework(framework: Megatron, spec: TransformerConfig, findings: Findings)
     if other and fused and not spec.add_bias_linear:
         message = "Megatron-LM fuses this gate only where linears have a bias"
         findings.add(pointer, "not_expressible", message, put(pointer, False))
-    yield Said(FUSIONS[other], fused, pointer)
+    yield Argument(FUSIONS[other], fused, pointer)
 
 
 def _at(job: Job, pointer: str) -> Any:

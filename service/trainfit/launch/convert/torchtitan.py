@@ -165,7 +165,7 @@ def torchtitan_toml(job: Job) -> str:
     )
 
 
-class Named(NamedTuple):
+class RegisteredModel(NamedTuple):
     """A model of torchtitan's registries, and what it is called there."""
 
     name: str
@@ -173,12 +173,12 @@ class Named(NamedTuple):
     model: Flavor
 
 
-def _named(model: Model) -> Named | None:
+def _named(model: Model) -> RegisteredModel | None:
     for name, flavors in FLAVORS.items():
         for flavor in flavors:
             found = flavor_of(name, flavor, RELEASE)
             if found is not None and Model.model_validate(found.model(RELEASE)) == model:
-                return Named(name, flavor, found)
+                return RegisteredModel(name, flavor, found)
     return None
 
 

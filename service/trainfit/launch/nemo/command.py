@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.nemo.recipes import FINETUNE, PRETRAIN, Called
+from trainfit.launch.nemo.recipes import FINETUNE, PRETRAIN, RecipeCall
 from trainfit.launch.program import Program, Word
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import scalar
@@ -68,18 +68,18 @@ def _override(name: str, value: Word) -> Setting:
     return replace(setting, value=None if text == "None" else scalar(text))
 
 
-def called_by(kind: str, factory: Setting) -> Called:
+def called_by(kind: str, factory: Setting) -> RecipeCall:
     """A recipe as text calls it: its name, and arguments behind it. Raises LaunchError."""
     text = str(factory.value)
     if "(" not in text or factory.unknown is not None:
-        return Called(kind, text, factory, {})
+        return RecipeCall(kind, text, factory, {})
     try:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError):
         tree = None
     if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or tree.args:
         raise LaunchError(Complaint.at(factory, f"{text} is no call of a recipe"))
-    return Called(kind, tree.func.id, factory, dict(_arguments(tree, factory)))
+    return RecipeCall(kind, tree.func.id, factory, dict(_arguments(tree, factory)))
 
 
 def _arguments(call: ast.Call, factory: Setting) -> Iterator[tuple[str, Setting]]:

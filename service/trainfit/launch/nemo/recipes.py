@@ -47,7 +47,7 @@ IRRELEVANT = words(
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class RecipeCall:
     """A recipe as a launch calls it: with which arguments, and where."""
 
     kind: str
@@ -70,7 +70,7 @@ class Recipe(NamedTuple):
     packs: bool | str
 
 
-def settings_of(called: Called, version: str | None, draft: Draft) -> dict[str, Setting]:
+def settings_of(called: RecipeCall, version: str | None, draft: Draft) -> dict[str, Setting]:
     """The settings of a recipe with its arguments, as the release that is named has it, else as
     each that differs may. Raises LaunchError where no recipe of this name is known.
     """
@@ -104,7 +104,7 @@ def _is_release(name: str, given: str) -> bool:
     return name.split(".")[:2] == given.split(".")[:2]
 
 
-def _with_variants(called: Called, recipe: Recipe) -> dict[str, Any]:
+def _with_variants(called: RecipeCall, recipe: Recipe) -> dict[str, Any]:
     """What it sets where arguments switch something on."""
     fast = called.value("performance_mode") is True
     scheme = called.value("peft_scheme", "lora")
@@ -125,7 +125,7 @@ def _with_variants(called: Called, recipe: Recipe) -> dict[str, Any]:
 
 
 def _said_by_arguments(
-    called: Called, recipe: Recipe, draft: Draft
+    called: RecipeCall, recipe: Recipe, draft: Draft
 ) -> Iterator[tuple[str, Setting]]:
     """The settings that arguments are, and the account of the others."""
     for name, setting in called.arguments.items():
@@ -146,7 +146,7 @@ def _said_by_arguments(
             draft.recognise(setting)
 
 
-def _is_known(name: str, called: Called, recipe: Recipe) -> bool:
+def _is_known(name: str, called: RecipeCall, recipe: Recipe) -> bool:
     """Whether what this argument changes is in the data."""
     value = called.value(name)
     scheme = str(called.value("peft_scheme", "lora")).lower()

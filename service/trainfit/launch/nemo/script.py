@@ -14,7 +14,7 @@ from typing import Any
 
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.nemo.performance import HELPER, ORDER, configured
-from trainfit.launch.nemo.recipes import FINETUNE, PRETRAIN, Called
+from trainfit.launch.nemo.recipes import FINETUNE, PRETRAIN, RecipeCall
 from trainfit.launch.nemo.syntax import (
     UNKNOWN,
     Body,
@@ -75,7 +75,7 @@ class Script:
     do something else with it, `environment` variables that it sets.
     """
 
-    called: Called
+    called: RecipeCall
     overrides: list[Setting] = field(default_factory=list)
     left: list[Setting] = field(default_factory=list)
     environment: Mapping[str, Setting] = field(default_factory=dict)
@@ -239,14 +239,14 @@ class _Reader:
         calls = (each for each in ast.walk(value) if isinstance(each, ast.Call))
         return any(last(each.func) == self._made_by for each in calls)
 
-    def _called(self, call: ast.Call) -> Called:
+    def _called(self, call: ast.Call) -> RecipeCall:
         kind = RECIPES[last(call.func)]
         function = call.func
         owner = self._imported.get(last(function), "")
         if isinstance(function, ast.Attribute):
             owner = last(function.value)
         setting = self._setting(f"{owner}.{kind}_recipe", owner, call)
-        return Called(kind, owner, setting, self._arguments(call, PARAMETERS))
+        return RecipeCall(kind, owner, setting, self._arguments(call, PARAMETERS))
 
     def _arguments(self, call: ast.Call, order: Sequence[str]) -> dict[str, Setting]:
         """What a function is given, by its parameters; what has none that is known, by its text."""

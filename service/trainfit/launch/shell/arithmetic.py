@@ -29,7 +29,7 @@ class TooDeepError(NotKnownError):
     """An expression that is nested deeper than is followed."""
 
 
-class RefusedError(Exception):
+class BadExpressionError(Exception):
     """An expression that bash refuses: a syntax error, a division by zero."""
 
 
@@ -93,14 +93,14 @@ def wrapped(value: int) -> int:
 def _divided(one: int, two: int) -> int:
     """Towards zero, as C divides."""
     if two == 0:
-        raise RefusedError("it divides by zero")
+        raise BadExpressionError("it divides by zero")
     quotient = abs(one) // abs(two)
     return quotient if (one < 0) == (two < 0) else -quotient
 
 
 def _power(one: int, two: int) -> int:
     if two < 0:
-        raise RefusedError("it raises to a negative power")
+        raise BadExpressionError("it raises to a negative power")
     return pow(one, two, 1 << 64)
 
 
@@ -181,7 +181,7 @@ class _Evaluation:
         return self._tokens[self._at][1]
 
     def _refuse(self) -> NoReturn:
-        raise RefusedError("it is no expression")
+        raise BadExpressionError("it is no expression")
 
     def _take(self, *signs: str) -> str | None:
         kind, text = self._tokens[self._at]
@@ -293,7 +293,7 @@ class _Evaluation:
                 _BINARY[operator](1, two)
             elif operator in ("/", "%", "**"):
                 self._variables.may_be_refused(self.why)
-        except RefusedError as why:
+        except BadExpressionError as why:
             if self._perhaps is None:
                 raise
             self._variables.may_be_refused(str(why))
@@ -357,7 +357,7 @@ class _Evaluation:
         except NotKnownError as why:
             self.why = self.why or str(why)
             return None
-        except RefusedError as why:
+        except BadExpressionError as why:
             if self._perhaps is None:
                 raise
             self._variables.may_be_refused(str(why))
@@ -400,7 +400,7 @@ def _number(text: str) -> int:
     """A constant: decimal, octal behind 0, hexadecimal behind 0x, or base#digits."""
     found = _NUMBER.fullmatch(text)
     if found is None or len(text) > 80:
-        raise RefusedError(f"{text} is not a number")
+        raise BadExpressionError(f"{text} is not a number")
     if found["hex"] is not None:
         return wrapped(int(found["hex"] or "0", 16))
     if found["base"] is None:
@@ -408,12 +408,12 @@ def _number(text: str) -> int:
     else:
         base, digits = int(found["base"]), found["digits"]
         if not 2 <= base <= 64:
-            raise RefusedError(f"{base} is no base")
+            raise BadExpressionError(f"{base} is no base")
     value = 0
     for sign in digits:
         digit = _digit(sign, base)
         if digit >= base:
-            raise RefusedError(f"{text} has a digit too great for its base")
+            raise BadExpressionError(f"{text} has a digit too great for its base")
         value = value * base + digit
     return wrapped(value)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from trainfit.launch.shell import arithmetic, conditions, formatting, functions, reading
-from trainfit.launch.shell.arithmetic import RefusedError
-from trainfit.launch.shell.flow import Status, Way
+from trainfit.launch.shell.arithmetic import BadExpressionError
+from trainfit.launch.shell.flow import Jump, Status
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.source import Source
 from trainfit.launch.shell.state import Variable
@@ -95,12 +95,12 @@ def _exit(script: Script, words: Words, place: Piece) -> Status:
         script.passed.append(place)
         return 0
     script.note_end(place, ENDS)
-    script.leave(Way.EXIT, place, _given_status(script, words))
+    script.leave(Jump.EXIT, place, _given_status(script, words))
     return 0
 
 
 def _return(script: Script, words: Words, place: Piece) -> Status:
-    script.leave(Way.RETURN, place, _given_status(script, words))
+    script.leave(Jump.RETURN, place, _given_status(script, words))
     return 2
 
 
@@ -114,14 +114,14 @@ def _given_status(script: Script, words: Words) -> Status:
 
 
 def _break(script: Script, words: Words, place: Piece) -> Status:
-    return _left(script, words, place, Way.BREAK)
+    return _left(script, words, place, Jump.BREAK)
 
 
 def _continue(script: Script, words: Words, place: Piece) -> Status:
-    return _left(script, words, place, Way.CONTINUE)
+    return _left(script, words, place, Jump.CONTINUE)
 
 
-def _left(script: Script, words: Words, place: Piece, way: Way) -> Status:
+def _left(script: Script, words: Words, place: Piece, way: Jump) -> Status:
     levels = 1 if not words else arithmetic.integer(words[0].known())
     if levels is None or (levels < 1 and not script.loosely):
         script.not_followed(place, "how many loops are left here")
@@ -235,7 +235,7 @@ def _let(script: Script, words: Words, place: Piece) -> Status:
     for index, text in enumerate(words, 1):
         try:
             value = script.expander().answered(text, place)
-        except RefusedError:
+        except BadExpressionError:
             return 1
         except NotKnownError as why:
             for each in words[index:]:
@@ -351,7 +351,7 @@ def _exec(script: Script, words: Words, place: Piece) -> Status:
         script.state.traps.pop("EXIT", None)
     status = script.start(words, place)
     script.note_end(place, "the script ends here with what it starts")
-    script.leave(Way.EXIT, place, status)
+    script.leave(Jump.EXIT, place, status)
     return status
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NoReturn, Protocol
 
 from trainfit.launch.shell import arithmetic, braces, parameters, patterns
-from trainfit.launch.shell.arithmetic import RefusedError
+from trainfit.launch.shell.arithmetic import BadExpressionError
 from trainfit.launch.shell.fields import BLANKS, Fields, Stretch, text_of
 from trainfit.launch.shell.patterns import Pattern, Quotable
 from trainfit.launch.shell.piece import Piece
@@ -184,7 +184,7 @@ class Expander:
         self._place = place
         try:
             return self._evaluated(expression)
-        except RefusedError as why:
+        except BadExpressionError as why:
             self.shell.refused(place, str(why))
 
     def answered(self, expression: Text, place: Piece) -> int:

@@ -12,7 +12,7 @@ Status = int | str
 """The exit status of a command; a text says why it is not known."""
 
 
-class Way(Enum):
+class Jump(Enum):
     """Where a statement sends the shell, other than to the next one."""
 
     EXIT = auto()
@@ -26,7 +26,7 @@ class Way(Enum):
 class LeftError(Exception):
     """A statement leaves those around it; not a failure."""
 
-    def __init__(self, way: Way, status: Status = 0, levels: int = 1) -> None:
+    def __init__(self, way: Jump, status: Status = 0, levels: int = 1) -> None:
         self.way = way
         self.status = status
         self.levels = levels

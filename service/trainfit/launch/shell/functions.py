@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainfit.launch.shell import refusals, unclear
 from trainfit.launch.shell.errors import ShellError
-from trainfit.launch.shell.flow import LeftError, Status, Way
+from trainfit.launch.shell.flow import Jump, LeftError, Status
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.source import Source
 from trainfit.launch.shell.state import (
@@ -75,7 +75,7 @@ def call(script: Script, name: str, arguments: Sequence[Text], place: Piece) -> 
     try:
         return _until_returned(script, place, lambda: script.run(body))
     except LeftError as left:
-        if left.way is Way.EXIT and left.state is None:
+        if left.way is Jump.EXIT and left.state is None:
             left.state = script.state.copy()
         raise
     finally:
@@ -93,7 +93,7 @@ def _until_returned(script: Script, place: Piece, follow: Callable[[], Status]) 
         with _called(script, place):
             return unclear.until_clear(script, place, follow, within=Around(returns=1))
     except LeftError as left:
-        if left.way is not Way.RETURN:
+        if left.way is not Jump.RETURN:
             raise
         return left.status
     finally:

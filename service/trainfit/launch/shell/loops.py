@@ -8,8 +8,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from trainfit.launch.shell import arithmetic, unclear
-from trainfit.launch.shell.arithmetic import RefusedError
-from trainfit.launch.shell.flow import LeftError, Status, UnclearError, Way
+from trainfit.launch.shell.arithmetic import BadExpressionError
+from trainfit.launch.shell.flow import Jump, LeftError, Status, UnclearError
 from trainfit.launch.shell.state import (
     Variable,
     unknown,
@@ -83,7 +83,7 @@ def follow_counting_for(script: Script, node: CountingFor) -> Status:
                 if not goes_on:
                     break
                 calculated(node.step, 0)
-        except RefusedError:
+        except BadExpressionError:
             return 1
         return status
 
@@ -105,11 +105,11 @@ def follow_while(script: Script, node: While) -> Status:
                 with script.guard():
                     status = script.run(node.condition)
             except LeftError as left:
-                if left.way not in (Way.BREAK, Way.CONTINUE):
+                if left.way not in (Jump.BREAK, Jump.CONTINUE):
                     raise
                 if left.levels > 1:
                     raise LeftError(left.way, levels=left.levels - 1) from None
-                if left.way is Way.BREAK:
+                if left.way is Jump.BREAK:
                     return 0
                 continue
             finally:
@@ -154,11 +154,11 @@ def _round(script: Script, body: Node, number: int) -> tuple[Status, bool]:
             raise UnclearError("the script ends in it, unless what it checks is there")
         return status, True
     except LeftError as left:
-        if left.way not in (Way.BREAK, Way.CONTINUE):
+        if left.way not in (Jump.BREAK, Jump.CONTINUE):
             raise
         if left.levels > 1:
             raise LeftError(left.way, levels=left.levels - 1) from None
-        return 0, left.way is Way.CONTINUE
+        return 0, left.way is Jump.CONTINUE
     finally:
         script.loops -= 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from trainfit.launch.shell.flow import LeftError, UnclearError, Way, root
+from trainfit.launch.shell.flow import Jump, LeftError, UnclearError, root
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.state import (
     State,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trainfit.launch.shell.script import Script
 
 
-class Refusal(NamedTuple):
+class PossibleRefusal(NamedTuple):
     """Where an expansion may be refused, why, and the shell as it is then."""
 
     place: Piece
@@ -37,13 +37,13 @@ def to_its_end(script: Script, command: Node) -> None:
         script.run(command)
         ended.append(script.state)
     except LeftError as left:
-        if left.way is Way.DISCARD:
+        if left.way is Jump.DISCARD:
             script.status = left.status
             _may_end_with(script, command)
             ended.append(script.state)
         elif len(script.refusals) == since:
             raise
-        elif left.way is not Way.EXIT:
+        elif left.way is not Jump.EXIT:
             raise UnclearError(script.refusals[since].why) from None
         else:
             script.supposed(script.refusals[since].place)
@@ -71,14 +71,14 @@ def refused(script: Script, place: Piece, why: str) -> NoReturn:
         script.may_be_refused(place, why)
         raise NotKnownError(why)
     script.ends_early.append((place, f"bash stops here: {why}"))
-    raise LeftError(Way.DISCARD, 1)
+    raise LeftError(Jump.DISCARD, 1)
 
 
 def may_be_refused(script: Script, place: Piece, why: str) -> None:
     """Bash may refuse an expansion here, and go on behind the command that it stands in."""
     why = root(f"{script.where(place)} may be refused, which is not known", why)
     script.budget.spend(script.state.size)
-    script.refusals.append(Refusal(place, why, script.state.copy()))
+    script.refusals.append(PossibleRefusal(place, why, script.state.copy()))
 
 
 def reached(script: Script, since: int) -> Sequence[State]:

@@ -18,13 +18,13 @@ from trainfit.launch.shell import (
     subshells,
     unclear,
 )
-from trainfit.launch.shell.arithmetic import RefusedError
+from trainfit.launch.shell.arithmetic import BadExpressionError
 from trainfit.launch.shell.errors import ShellError
 from trainfit.launch.shell.expansion import Expander
-from trainfit.launch.shell.flow import LeftError, Status, UnclearError, Way
+from trainfit.launch.shell.flow import Jump, LeftError, Status, UnclearError
 from trainfit.launch.shell.parser import Parser
 from trainfit.launch.shell.piece import Piece
-from trainfit.launch.shell.refusals import Refusal
+from trainfit.launch.shell.refusals import PossibleRefusal
 from trainfit.launch.shell.source import Source
 from trainfit.launch.shell.started import Command
 from trainfit.launch.shell.state import (
@@ -59,7 +59,7 @@ MAX_DEPTH = 80
 """Statements within each other, through all calls."""
 
 
-class Sent(Protocol):
+class ScriptFile(Protocol):
     """A file that was sent with a script."""
 
     @property
@@ -76,7 +76,7 @@ class Script:
         self,
         state: State,
         budget: Budget,
-        file: Callable[[str], Sent | None],
+        file: Callable[[str], ScriptFile | None],
         prints: Callable[[Sequence[str]], tuple[str, int] | None] = lambda _: None,
     ) -> None:
         """`prints` says what a program with these words prints, and its status, if it is known."""
@@ -93,7 +93,7 @@ class Script:
         """Such exits that were passed."""
         self.assumed: list[Piece] = []
         """Where a script may end, and is taken to go on."""
-        self.refusals: list[Refusal] = []
+        self.refusals: list[PossibleRefusal] = []
         """Where what is followed may be refused: bash goes on behind it then."""
         self.printed: list[Text] | None = None
         """What is printed where that is taken up; None where it goes to the terminal."""
@@ -169,23 +169,23 @@ class Script:
         if self.calls or self.subshells:
             raise ShellError(message, place)
         self.ends_early.append((place, f"does not read as bash: it {message}"))
-        raise LeftError(Way.EXIT, 2)
+        raise LeftError(Jump.EXIT, 2)
 
-    def leave(self, way: Way, place: Piece, status: Status = 0, levels: int = 1) -> None:
+    def leave(self, way: Jump, place: Piece, status: Status = 0, levels: int = 1) -> None:
         """Leave loops, the function or the script, unless all of it is to be seen. Where there
         is none to leave bash says so, and goes on.
         """
-        around = {Way.BREAK: self.loops, Way.CONTINUE: self.loops, Way.RETURN: self.returns}
+        around = {Jump.BREAK: self.loops, Jump.CONTINUE: self.loops, Jump.RETURN: self.returns}
         levels = min(levels, self.loops or 1)
         if not around.get(way, 1):
             return
         if not self.loosely:
             raise LeftError(way, status, levels)
-        if way is Way.EXIT:
+        if way is Jump.EXIT:
             self.supposed(place)
         elif self.subshells == self.seen.subshells:
             within = self.returns - self.seen.returns
-            if way is not Way.RETURN:
+            if way is not Jump.RETURN:
                 within = self.loops - self.seen.loops - levels + 1
             if within < 1:
                 raise UnclearError(f"{self.where(place)} may leave what is around it")
@@ -196,7 +196,7 @@ class Script:
             self.supposed(place)
             raise NotKnownError(why)
         self.ends_early.append((place, f"the script ends here: {why}"))
-        raise LeftError(Way.EXIT, f"which status it ends with is known only when it runs: {why}")
+        raise LeftError(Jump.EXIT, f"which status it ends with is known only when it runs: {why}")
 
     def supposed(self, place: Piece) -> None:
         """The script may end here, and is taken to go on."""
@@ -279,7 +279,7 @@ class Script:
             self._trapped(trap, status, place)
         if isinstance(status, int) and status != 0 and self.state.on("errexit"):
             self.note_end(place, "the script ends here, as set -e says")
-            raise LeftError(Way.EXIT, status)
+            raise LeftError(Jump.EXIT, status)
         if isinstance(status, str) and self.state.on("errexit"):
             self.assumed.append(place)
             return 0
@@ -329,7 +329,7 @@ class Script:
         text = expander.value(node.expression, quoted=True)
         try:
             status: Status = int(expander.answered(text, node.place) == 0)
-        except RefusedError:
+        except BadExpressionError:
             status = 1
         except NotKnownError as why:
             status = str(why)
@@ -338,7 +338,7 @@ class Script:
     def _condition(self, node: Condition) -> Status:
         try:
             status: Status = int(not conditions.holds(node, self.expander()))
-        except RefusedError:
+        except BadExpressionError:
             status = 1
         except NotKnownError as why:
             status = str(why)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainfit.launch.shell.expansion import UNNAMED
-from trainfit.launch.shell.flow import LeftError, Status, UnclearError, Way, root
+from trainfit.launch.shell.flow import Jump, LeftError, Status, UnclearError, root
 from trainfit.launch.shell.piece import Piece
-from trainfit.launch.shell.refusals import Refusal
+from trainfit.launch.shell.refusals import PossibleRefusal
 from trainfit.launch.shell.state import (
     State,
     merged,
@@ -98,7 +98,7 @@ def either(script: Script, ways: Sequence[Callable[[], Status]], place: Piece, w
     why = root(f"{script.where(place)} depends on what is not known", why)
     before, outer, status_before = script.state, script.doubt, script.status
     states: list[State] = []
-    refused: list[Refusal] = []
+    refused: list[PossibleRefusal] = []
     statuses: list[Status] = []
     unclear = False
     printed = None if script.printed is None else list(script.printed)
@@ -112,10 +112,10 @@ def either(script: Script, ways: Sequence[Callable[[], Status]], place: Piece, w
         try:
             statuses.append(way())
         except LeftError as left:
-            if left.way is Way.DISCARD:
-                refused.append(Refusal(place, why, script.state))
+            if left.way is Jump.DISCARD:
+                refused.append(PossibleRefusal(place, why, script.state))
             else:
-                unclear = unclear or left.way is not Way.EXIT or script.subshells > 0
+                unclear = unclear or left.way is not Jump.EXIT or script.subshells > 0
                 script.assumed.append(place)
         else:
             states.append(script.state)
@@ -125,10 +125,10 @@ def either(script: Script, ways: Sequence[Callable[[], Status]], place: Piece, w
     if unclear:
         raise UnclearError(why)
     if not states and not refused:
-        raise LeftError(Way.EXIT, why)
+        raise LeftError(Jump.EXIT, why)
     if not states:
         script.state = merged([each.state for each in refused], place, why)
-        raise LeftError(Way.DISCARD, why)
+        raise LeftError(Jump.DISCARD, why)
     script.refusals += refused
     if printed is not None:
         if len(set(outputs)) > 1 or len(script.printed or ()) > len(printed):

@@ -34,7 +34,7 @@ SUBCOMMANDS = {
 """Commands of tools that train."""
 
 
-class Flag(NamedTuple):
+class FlagWords(NamedTuple):
     """One flag with the words behind it."""
 
     name: str
@@ -92,7 +92,7 @@ def _leave_out(word: Word, draft: Draft) -> None:
         draft.leave_out(setting, "what the program makes of this word is not known")
 
 
-def flags_of(words: Sequence[Word]) -> tuple[list[Flag], list[Word]]:
+def flags_of(words: Sequence[Word]) -> tuple[list[FlagWords], list[Word]]:
     """The flags, and the words before the first of them."""
     starts = [index for index, word in enumerate(words) if word.text.startswith("--")]
     flags = []
@@ -101,7 +101,7 @@ def flags_of(words: Sequence[Word]) -> tuple[list[Flag], list[Word]]:
         values = tuple(words[start + 1 : end])
         if equals:
             values = (Word(value, words[start].file, words[start].line), *values)
-        flags.append(Flag(name.replace("-", "_"), words[start], values))
+        flags.append(FlagWords(name.replace("-", "_"), words[start], values))
     return flags, list(words[: starts[0]] if starts else words)
 
 
@@ -134,7 +134,7 @@ def keys_of(file: LaunchFile) -> Document:
     return document
 
 
-def _setting(flag: Flag) -> Setting:
+def _setting(flag: FlagWords) -> Setting:
     """A flag without a value switches something on; several words are a list."""
     texts = [word.text for word in flag.values]
     value: Any = True if not texts else texts[0] if len(texts) == 1 else texts

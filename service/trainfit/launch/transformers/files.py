@@ -20,7 +20,7 @@ NAMING = ("deepspeed", "deepspeed_config", "fsdp_config", "deepspeed_config_file
 """Keys whose value may be the path of another file."""
 
 
-class Sent(NamedTuple):
+class FileSettings(NamedTuple):
     """What the files of a launch without a command say: the arguments, accelerate's config, and
     the paths of DeepSpeed's and of models' configs.
     """
@@ -31,11 +31,11 @@ class Sent(NamedTuple):
     models: list[str]
 
 
-def sent_files(program: Program) -> Sent:
+def sent_files(program: Program) -> FileSettings:
     """Sort files by what they are. Raises LaunchError for one that is none, and where two say the
     same argument.
     """
-    found = Sent({}, {}, [], [])
+    found = FileSettings({}, {}, [], [])
     beside: list[str] = []
     for path, keys in _documents(program):
         if any(mark in keys for mark in ACCELERATES):

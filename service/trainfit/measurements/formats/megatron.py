@@ -6,7 +6,7 @@ patches/training_log/print_rank_last_patches.py; NeMo's lightning/pytorch/callba
 (progress_printer.py) and lightning/megatron_parallel.py.
 """
 
-from trainfit.measurements.line_format import GB, GIB, MIB, Bytes, LineFormat, Pace, Times
+from trainfit.measurements.line_format import GB, GIB, MIB, Bytes, LineFormat, SpeedPattern, Times
 from trainfit.specs.artifacts import Counter, PeakWindow
 
 AFTER = r"(?:\[Rank (?P<rank>\d+)\] *)?\((?P<moment>(?:after|before)[^()|]{1,60}?)\) *"
@@ -82,8 +82,8 @@ STEP = LineFormat(
     "iteration ",
     r"\biteration +(?P<step>\d+)/ *\d+ \|",
     (
-        Pace(r"elapsed time per iteration \(ms\): *", "seconds", 1e-3),
-        Pace(r"throughput per GPU \(TFLOP/s/GPU\): *", "tflops_per_gpu"),
+        SpeedPattern(r"elapsed time per iteration \(ms\): *", "seconds", 1e-3),
+        SpeedPattern(r"throughput per GPU \(TFLOP/s/GPU\): *", "tflops_per_gpu"),
     ),
 )
 
@@ -113,8 +113,8 @@ NEMO = LineFormat(
     (
         Bytes(r"max_memory_allocated: *", "allocated_bytes.all.peak", 1, "run"),
         Bytes(r"max_memory_reserved: *", "reserved_bytes.all.peak", 1, "run"),
-        Pace(r"train_step_timing in s: *", "seconds"),
-        Pace(r"TFLOPS_per_GPU: *", "tflops_per_gpu"),
+        SpeedPattern(r"train_step_timing in s: *", "seconds"),
+        SpeedPattern(r"TFLOPS_per_GPU: *", "tflops_per_gpu"),
     ),
 )
 """Of NeMo 2, whose steps are counted from 0."""

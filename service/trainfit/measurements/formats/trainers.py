@@ -12,11 +12,20 @@ examples/huggingface/callback.py (EfficiencyCallback, which resets the peaks at 
 from decimal import Decimal
 from typing import NamedTuple
 
-from trainfit.measurements.line_format import DECIMAL, GB, GIB, MIB, Bytes, LineFormat, Pace, Times
+from trainfit.measurements.line_format import (
+    DECIMAL,
+    GB,
+    GIB,
+    MIB,
+    Bytes,
+    LineFormat,
+    SpeedPattern,
+    Times,
+)
 from trainfit.specs.artifacts import Counter, PeakWindow
 
 
-class Named(NamedTuple):
+class NamedCounter(NamedTuple):
     """What a program calls a counter."""
 
     name: str
@@ -31,8 +40,8 @@ TORCHTITAN = (
         r"\bstep: *(?P<step>\d+)(?= +loss:)",
         (
             Bytes(r"memory: *", "reserved_bytes.all.peak", GIB, "log"),
-            Pace(r"\b(?:tps|wps): *", "tokens_per_second_per_gpu"),
-            Pace(r"tflops: *", "tflops_per_gpu"),
+            SpeedPattern(r"\b(?:tps|wps): *", "tokens_per_second_per_gpu"),
+            SpeedPattern(r"tflops: *", "tflops_per_gpu"),
         ),
     ),
     LineFormat(
@@ -76,13 +85,13 @@ TORCHTUNE = (
         "peak_memory_active",
         r"(?:\bStep (?P<step>\d+) \|.{0,2000}?)?\bpeak_memory_active['\"]?[:=]",
         (
-            Pace(r"tokens_per_second_per_gpu[:=] *", "tokens_per_second_per_gpu"),
+            SpeedPattern(r"tokens_per_second_per_gpu[:=] *", "tokens_per_second_per_gpu"),
             *(
                 Bytes(rf"peak_memory_{name}['\"]?[:=] *", counter, unit_of_torchtune, "log")
                 for name, counter, _ in (
-                    Named("active", "active_bytes.all.peak"),
-                    Named("alloc", "allocated_bytes.all.peak"),
-                    Named("reserved", "reserved_bytes.all.peak"),
+                    NamedCounter("active", "active_bytes.all.peak"),
+                    NamedCounter("alloc", "allocated_bytes.all.peak"),
+                    NamedCounter("reserved", "reserved_bytes.all.peak"),
                 )
             ),
         ),
@@ -108,9 +117,9 @@ TORCHTUNE = (
             moment="before training",
         )
         for name, counter, window in (
-            Named("active", "active_bytes.all.peak", "phase"),
-            Named("alloc(?:ation)?", "allocated_bytes.all.peak", "phase"),
-            Named("reserved", "reserved_bytes.all.peak", "phase"),
+            NamedCounter("active", "active_bytes.all.peak", "phase"),
+            NamedCounter("alloc(?:ation)?", "allocated_bytes.all.peak", "phase"),
+            NamedCounter("reserved", "reserved_bytes.all.peak", "phase"),
         )
     ),
 )
@@ -129,9 +138,9 @@ AXOLOTL = (
             moment="a step",
         )
         for name, counter, window in (
-            Named("max_active", "active_bytes.all.peak"),
-            Named("max_allocated", "allocated_bytes.all.peak"),
-            Named("device_reserved", "reserved_bytes.all.current", None),
+            NamedCounter("max_active", "active_bytes.all.peak"),
+            NamedCounter("max_allocated", "allocated_bytes.all.peak"),
+            NamedCounter("device_reserved", "reserved_bytes.all.current", None),
         )
     ),
     LineFormat(
@@ -168,9 +177,9 @@ NANOTRON_STEP = LineFormat(
     "elapsed_time_per_iteration_ms",
     r"\biteration: (?P<step>\d+) / \d+ \|",
     (
-        Pace(r"elapsed_time_per_iteration_ms: ", "seconds", 1e-3, DECIMAL),
-        Pace(r"tokens_per_sec_per_gpu: ", "tokens_per_second_per_gpu", units=DECIMAL),
-        Pace(r"hardware_tflops_per_gpu: ", "tflops_per_gpu", units=DECIMAL),
+        SpeedPattern(r"elapsed_time_per_iteration_ms: ", "seconds", 1e-3, DECIMAL),
+        SpeedPattern(r"tokens_per_sec_per_gpu: ", "tokens_per_second_per_gpu", units=DECIMAL),
+        SpeedPattern(r"hardware_tflops_per_gpu: ", "tflops_per_gpu", units=DECIMAL),
         Bytes(r"cuda_memory_allocated: ", "allocated_bytes.all.current", DECIMAL),
         Bytes(r"cuda_max_memory_reserved: ", "reserved_bytes.all.peak", DECIMAL, "phase"),
     ),
@@ -234,8 +243,8 @@ VERL = (
             moment="a step",
         )
         for name, counter, window in (
-            Named("allocated", "allocated_bytes.all.peak"),
-            Named("reserved", "reserved_bytes.all.peak"),
+            NamedCounter("allocated", "allocated_bytes.all.peak"),
+            NamedCounter("reserved", "reserved_bytes.all.peak"),
         )
     ),
 )
@@ -252,7 +261,7 @@ LIGER = LineFormat(
     "step_peak_memory_",
     r"\{['\"]loss['\"]: (?:.{0,2000}?['\"]step['\"]: (?P<step>\d+))?",
     (
-        Pace(r"['\"]step_time_sec['\"]: ", "seconds"),
+        SpeedPattern(r"['\"]step_time_sec['\"]: ", "seconds"),
         Bytes(r"step_peak_memory_allocated_MB['\"]: ", "allocated_bytes.all.peak", MIB, "log"),
         Bytes(r"step_peak_memory_reserved_MB['\"]: ", "reserved_bytes.all.peak", MIB, "log"),
     ),

@@ -101,7 +101,7 @@ class LinearAdapters:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepArithmetic:
     """How the arithmetic of one step is done."""
 
     activation_bytes: int
@@ -153,5 +153,5 @@ class MegatronPlan(Plan):
     """A plan for Megatron-LM or Megatron-Bridge."""
 
     framework: Megatron
-    step: Step
+    step: StepArithmetic
     routing: Routing

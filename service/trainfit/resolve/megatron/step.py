@@ -6,7 +6,7 @@ from typing import Literal
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.megatron.adapters import adapters_of
-from trainfit.resolve.megatron.plan import Step
+from trainfit.resolve.megatron.plan import StepArithmetic
 from trainfit.resolve.megatron.precision import (
     BYTES,
     FP8_ATTENTION,
@@ -198,7 +198,7 @@ def resolve_step(
     layers: int,
     gpu: TargetGpu,
     findings: Findings,
-) -> Step:
+) -> StepArithmetic:
     training = job.training
     _check_implementation(job, framework, layout, findings)
     _check_narrow_states(job, layout, findings)
@@ -207,7 +207,7 @@ def resolve_step(
     recipe, states = narrow_recipe(precision), states_of(training, gpu)
     cross_entropy = training.loss.cross_entropy
     assert cross_entropy in ("unfused", "native_fused", "te_fused")
-    return Step(
+    return StepArithmetic(
         activation_bytes=BYTES[precision.compute],
         linear_input_bytes=Fraction(BYTES[precision.compute])
         if recipe is None

@@ -12,7 +12,7 @@ entropy_from_logits), kernels/chunked_logprob.py; accelerate's utils/operations.
 from typing import NamedTuple
 
 from trainfit.estimator.demands import Product
-from trainfit.estimator.ledger import Highest, Kind, Tensors
+from trainfit.estimator.ledger import Kind, OperationPeak, Tensors
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.operations.widths import FP32, INT64
 from trainfit.estimator.program import highest
@@ -168,7 +168,7 @@ class _Logits:
         part = self._step.several(name, 3, ENTROPY_TOKENS, features, width=self._width)
         return (*copy, part)
 
-    def backward(self) -> Highest:
+    def backward(self) -> OperationPeak:
         """Gradients of the picked log-probabilities and of the logits they came of, those of
         single samples joined, put where no last token is cut off, and narrowed.
         """

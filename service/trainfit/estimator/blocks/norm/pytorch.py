@@ -7,7 +7,7 @@ its input and statistics. Sources: transformers' modeling_llama.py, modeling_gem
 torch/csrc/autograd (derivatives.yaml: native_layer_norm).
 """
 
-from trainfit.estimator.ledger import Highest, Kind, Tensors
+from trainfit.estimator.ledger import Kind, OperationPeak, Tensors
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.operations.widths import FP32
 from trainfit.estimator.program import highest
@@ -53,7 +53,7 @@ def norm(
     return y
 
 
-Kept = tuple[Tensors, Tensors, Tensors | Highest, Highest]
+Kept = tuple[Tensors, Tensors, Tensors | OperationPeak, OperationPeak]
 """What is saved, saved for the gradient of the input alone, and borrowed forward and backward."""
 
 
@@ -97,7 +97,9 @@ def _written_out(step: Modules, x: Tensor, y: Tensor, norm: Norm, *, trained: bo
     return scaled, (in_fp32, statistics), forward, _of_squares(step, x, y, in_fp32, scaled)
 
 
-def _of_squares(step: Modules, x: Tensor, y: Tensor, in_fp32: Tensor, scaled: Tensors) -> Highest:
+def _of_squares(
+    step: Modules, x: Tensor, y: Tensor, in_fp32: Tensor, scaled: Tensors
+) -> OperationPeak:
     """Backward of an RMSNorm. When the normalised input is gone there are at once, in fp32, the
     gradient by way of the product, and, by way of the mean square, that of the mean, the input
     raised to the first power, twice that, and their product (derivatives.yaml: pow_backward).

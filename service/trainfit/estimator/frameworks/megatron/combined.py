@@ -30,7 +30,7 @@ BACKWARD_FIRST = (True, False, True, False, True, False, False, True)
 """In which order so many slots of a layer's backward and of another's forward run."""
 
 
-class Pass(NamedTuple):
+class CombinedPass(NamedTuple):
     """A stretch's forward or backward, with what else there is of its chunk meanwhile."""
 
     placed: PlacedSegment
@@ -41,11 +41,11 @@ class Pass(NamedTuple):
 class Slot(NamedTuple):
     """What of a chunk runs before the other one's turn, and the bytes that wait for the next."""
 
-    passes: tuple[Pass, ...]
+    passes: tuple[CombinedPass, ...]
     waiting: int
 
 
-class Parts(NamedTuple):
+class ChunkParts(NamedTuple):
     """A chunk: what stands before its layers, the layers, what stands behind them."""
 
     before: list[PlacedSegment]
@@ -107,7 +107,9 @@ class Combined:
                 live += placed.segment.saved
         return best
 
-    def _order(self, ahead: Content | None, behind: Content | None) -> Iterator[tuple[Pass, int]]:
+    def _order(
+        self, ahead: Content | None, behind: Content | None
+    ) -> Iterator[tuple[CombinedPass, int]]:
         """The passes as they run, each with what of the other chunk waits meanwhile."""
         received = 0 if behind is None else self._ledger.received_bytes(behind)
         waiting = {False: 0, True: received}
@@ -121,10 +123,12 @@ class Combined:
     def _forward(self, content: Content) -> list[Slot]:
         """What comes before the layers, four slots for each of them, what comes behind."""
         act, parts = self._act, self._parts(content)
-        slots = [Slot(tuple([Pass(each, 0, backward=False) for each in parts.before]), act)]
+        slots = [Slot(tuple([CombinedPass(each, 0, backward=False) for each in parts.before]), act)]
         for layer in parts.layers:
             slots += self._layer_forward(layer)
-        slots.append(Slot(tuple([Pass(each, 0, backward=False) for each in parts.behind]), 0))
+        slots.append(
+            Slot(tuple([CombinedPass(each, 0, backward=False) for each in parts.behind]), 0)
+        )
         return slots
 
     def _layer_forward(self, layer: Placed) -> Iterator[Slot]:
@@ -153,14 +157,14 @@ class Combined:
         act, parts = self._act, self._parts(content)
         received = self._ledger.received_bytes(content)
         came = received or (1 + content.mtp_layers) * act
-        behind = [Pass(each, received, backward=True) for each in reversed(parts.behind)]
+        behind = [CombinedPass(each, received, backward=True) for each in reversed(parts.behind)]
         slots = [Slot(tuple(behind), came)]
         for number, layer in enumerate(reversed(parts.layers)):
             held = received + act if number and received else max(came - number * act, act)
             slots += self._layer_backward(layer, held)
         last = received + act if parts.layers and received else act
         slots[-1] = slots[-1]._replace(waiting=last)
-        before = [Pass(each, last - act, backward=True) for each in reversed(parts.before)]
+        before = [CombinedPass(each, last - act, backward=True) for each in reversed(parts.before)]
         slots.append(Slot(tuple(before), 0))
         return slots
 
@@ -188,11 +192,11 @@ class Combined:
         first = [(layer.first, of_tokens - act), *_some(layer.projects, of_tokens)]
         yield _slot(first, held, backward=True)
 
-    def _divide(self, content: Content) -> Parts:
+    def _divide(self, content: Content) -> ChunkParts:
         """The segments of a chunk, with its layers cut. The final norm belongs to the last layer of
         the decoder.
         """
-        ledger, parts = self._ledger, Parts([], [], [])
+        ledger, parts = self._ledger, ChunkParts([], [], [])
         for placed in ledger.segments(content):
             name, layers = placed.segment.name, parts.layers
             if placed.kind is not None:
@@ -265,7 +269,7 @@ def in_turn(forth: Sequence[Part], back: Sequence[Part]) -> Iterator[tuple[Part,
     yield from [(slots[-1], backward) for slots, backward in both if slots]
 
 
-def _every(parts: Parts) -> Iterator[PlacedSegment]:
+def _every(parts: ChunkParts) -> Iterator[PlacedSegment]:
     yield from parts.before
     for layer in parts.layers:
         yield from [each for each in layer if isinstance(each, PlacedSegment)]
@@ -275,7 +279,9 @@ def _every(parts: Parts) -> Iterator[PlacedSegment]:
 def _slot(
     passes: Iterable[tuple[PlacedSegment, int]], waiting: int, *, backward: bool = False
 ) -> Slot:
-    return Slot(tuple([Pass(placed, beside, backward) for placed, beside in passes]), waiting)
+    return Slot(
+        tuple([CombinedPass(placed, beside, backward) for placed, beside in passes]), waiting
+    )
 
 
 def _some(placed: PlacedSegment | None, beside: int) -> list[tuple[PlacedSegment, int]]:

@@ -12,7 +12,7 @@ megatron/core/models/common/utils.py (should_free_input), megatron/core/pipeline
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from trainfit.estimator.ledger import Group, Highest, Kind, Lifetime, Operation, Row
+from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, OperationPeak, Row
 from trainfit.estimator.tensors import Tensor
 
 FORWARD, BACKWARD, HELD = Lifetime.FORWARD, Lifetime.BACKWARD, Lifetime.HELD
@@ -142,7 +142,7 @@ def _backward_makes(operation: Operation, tensor: Tensor) -> Operation:
     return operation._replace(tensors=(*operation.tensors, row), backward=behind)
 
 
-def _bare(moments: Highest, of: Tensor) -> Highest:
+def _bare(moments: OperationPeak, of: Tensor) -> OperationPeak:
     """The moments within an operation without a tensor that is there all the time."""
     return moments._replace(
         borrowed=tuple([each for each in moments.borrowed if each is not of]),

@@ -24,7 +24,7 @@ from trainfit.estimator.frameworks.megatron.states import (
 from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable, Units
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.overhead import IMBALANCE_PERMILLE
-from trainfit.estimator.peak import Activations, chunk_activations, optimizer_step, stage_peak
+from trainfit.estimator.peak import ActivationPeak, chunk_activations, optimizer_step, stage_peak
 from trainfit.estimator.placement import Content, Placement, placements
 from trainfit.estimator.rank import Rank, Ranks
 from trainfit.estimator.results import Component, ComponentName, Interval
@@ -115,7 +115,7 @@ class Held(NamedTuple):
 
     chunks: tuple[ChunkParameters, ...]
     states: tuple[Component, ...]
-    stepping: Activations
+    stepping: ActivationPeak
     beside_bytes: int
     padding_bytes: int
     experts: bool
@@ -125,7 +125,7 @@ def _rank(
     placements: list[Placement],
     held: Held,
     standing: Buffers,
-    moving: Activations,
+    moving: ActivationPeak,
     received: int,
     in_flight: int,
     strays: int | None,
@@ -257,7 +257,7 @@ class Orders:
 
 def _running(
     placed: Placed, priced: PricedChunks, pipeline: Pipeline, m: int, orders: Orders
-) -> list[Activations]:
+) -> list[ActivationPeak]:
     """The peak of every rank's forwards and backwards."""
     ledger = priced.ledger
     combined = Combined(ledger) if ledger.run.framework.overlap_moe_expert_parallel_comm else None

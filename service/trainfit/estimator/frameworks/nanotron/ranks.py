@@ -17,7 +17,7 @@ from trainfit.estimator.frameworks.nanotron.states import (
 from trainfit.estimator.local_parameters import ChunkParameters, ParameterTable
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.peak import (
-    Activations,
+    ActivationPeak,
     ChunkActivations,
     Segments,
     chunk_activations,
@@ -111,19 +111,19 @@ def activations_of(ledger: Segments, content: Content) -> ChunkActivations:
     return chunk._replace(backward=best)
 
 
-def _passes(chunk: ChunkActivations, flying: int, placement: Placement) -> Activations:
+def _passes(chunk: ChunkActivations, flying: int, placement: Placement) -> ActivationPeak:
     """The higher of forward and backward beside the other micro-batches in flight."""
     at = max(chunk.forward, chunk.backward, key=_total)
     layer = None if at.layer is None else placement.layers.start + at.layer
     peak = Peak(at.moment, at.operation, layer, flying - 1)
-    return Activations((flying - 1) * chunk.saved + at.kept, at.borrowed, 0, peak)
+    return ActivationPeak((flying - 1) * chunk.saved + at.kept, at.borrowed, 0, peak)
 
 
 def _rank(
     placements: list[Placement],
     held: Held,
-    passing: Activations,
-    stepping: Activations,
+    passing: ActivationPeak,
+    stepping: ActivationPeak,
     flying: int,
 ) -> Rank:
     """The flat tensor of all weights that ends the step is longer than anything that the passes

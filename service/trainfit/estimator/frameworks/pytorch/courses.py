@@ -16,7 +16,7 @@ from trainfit.estimator.frameworks.pytorch.ledger import (
 from trainfit.estimator.ledger import Group, Kind, Operation
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.estimator.trace.moments import Moment, backward, forward, left, saved, turns
-from trainfit.estimator.trace.recorder import Held, Passage, Recorder
+from trainfit.estimator.trace.recorder import HeldTensor, Passage, Recorder
 
 NOTHING = Passage(())
 
@@ -151,7 +151,9 @@ class Courses:
         return kept_tensors(groups, compiled=plan.step.compiled)
 
 
-def release_cached(recorder: Recorder, passes: Iterable[tuple[Passes, dict[Tensor, Held]]]) -> None:
+def release_cached(
+    recorder: Recorder, passes: Iterable[tuple[Passes, dict[Tensor, HeldTensor]]]
+) -> None:
     """What autocast keeps goes when the forward of the model is over."""
     for each, here in passes:
         recorder.release(*[here.pop(tensor) for tensor in each.cached])

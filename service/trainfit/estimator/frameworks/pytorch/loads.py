@@ -23,7 +23,7 @@ from trainfit.estimator.frameworks.pytorch.schedules import (
     Action,
     Direction,
     Part,
-    Run,
+    RepeatedActions,
     runs,
     shown_microbatches,
 )
@@ -40,7 +40,7 @@ Whole = tuple[int, ...]
 """The chunks whose weights are whole while an action runs."""
 
 
-class Held(NamedTuple):
+class ChunkLoad(NamedTuple):
     """What a chunk holds, in numbers or in bytes."""
 
     running: int = 0
@@ -63,8 +63,8 @@ class Held(NamedTuple):
     """All layers of such weights, left whole while another chunk runs."""
 
 
-RUNNING, DEFERRED, LEFT, REDUCED, ADDED, FIRST, FRESH, ACTIVE, IDLE = range(len(Held._fields))
-WIDTH = len(Held._fields)
+RUNNING, DEFERRED, LEFT, REDUCED, ADDED, FIRST, FRESH, ACTIVE, IDLE = range(len(ChunkLoad._fields))
+WIDTH = len(ChunkLoad._fields)
 
 COMES_AND_GOES: Mapping[Direction, Change] = {
     FORWARD: ((RUNNING, 1),),
@@ -167,7 +167,7 @@ def loads(pipeline: Pipeline, microbatches: int, rank: int) -> Loads:
     return holding.loads()
 
 
-def _cut_in_half(order: list[Run]) -> tuple[list[Run], int]:
+def _cut_in_half(order: list[RepeatedActions]) -> tuple[list[RepeatedActions], int]:
     """The runs with a cut in the middle of their actions, and how many there are before it."""
     at = sum([len(run.actions) * run.times for run in order]) // 2
     for number, run in enumerate(order):
@@ -187,7 +187,7 @@ class WholeInTurn(NamedTuple):
     last: list[Whole]
 
 
-def _whole(order: list[Run]) -> list[WholeInTurn]:
+def _whole(order: list[RepeatedActions]) -> list[WholeInTurn]:
     found: list[WholeInTurn] = []
     upcoming: Whole = ()
     for run in reversed(order):
@@ -235,7 +235,7 @@ class _Holding:
             if self._counts[place]:
                 self._grow(place, omitted)
 
-    def run(self, run: Run, whole: WholeInTurn) -> None:
+    def run(self, run: RepeatedActions, whole: WholeInTurn) -> None:
         """A run, but for times that are like the one before and the one behind."""
         first = min(FIRST_TIMES + self._is_first_fresh(run), run.times)
         last = max(first, run.times - (1 if whole.again == whole.last else LAST_TIMES))
@@ -246,21 +246,21 @@ class _Holding:
         for number in range(last, run.times):
             self._turn(run, number, whole)
 
-    def _is_first_fresh(self, run: Run) -> bool:
+    def _is_first_fresh(self, run: RepeatedActions) -> bool:
         """Whether nothing is added up yet in a chunk that runs a backward for weights."""
         return any(
             direction == FOR_WEIGHTS and not self._counts[WIDTH * chunk + ADDED]
             for direction, chunk, _ in run.actions
         )
 
-    def _turn(self, run: Run, number: int, whole: WholeInTurn) -> None:
+    def _turn(self, run: RepeatedActions, number: int, whole: WholeInTurn) -> None:
         wholes = whole.again if number + 1 < run.times else whole.last
         for action, chunks in zip(run.turn(number), wholes, strict=True):
             self._act(action, chunks)
             if self._undone[action.chunk] == self._m:
                 self._act(action._replace(direction=REDUCE), chunks)
 
-    def _pass_over(self, run: Run, times: int) -> None:
+    def _pass_over(self, run: RepeatedActions, times: int) -> None:
         for direction, chunk, _ in run.actions:
             for place, by in COMES_AND_GOES[direction]:
                 self._grow(WIDTH * chunk + place, by * times)

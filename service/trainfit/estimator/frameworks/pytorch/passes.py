@@ -18,7 +18,7 @@ from trainfit.estimator.frameworks.pytorch.schedules import (
     FORWARD,
     Direction,
 )
-from trainfit.estimator.frameworks.pytorch.split_backward import Halves, SplitLedger
+from trainfit.estimator.frameworks.pytorch.split_backward import BackwardHalves, SplitLedger
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content, held_by
 from trainfit.resolve.plan import Pipeline
@@ -176,7 +176,7 @@ class _Chunk:
                 yield self._at(placed, BACKWARD, moment.operation, kept, borrowed)
             received = 0
 
-    def _for_inputs(self, halves: list[Halves], direction: Direction) -> Iterator[Reached]:
+    def _for_inputs(self, halves: list[BackwardHalves], direction: Direction) -> Iterator[Reached]:
         """Nothing is let go of; the last layer captures what stands in the pipeline's buffer."""
         live = self._saved + self._output - self._received
         for placed, half in zip(reversed(self._segments), reversed(halves), strict=True):
@@ -185,7 +185,7 @@ class _Chunk:
             yield self._at(placed, direction, moment.operation, kept, moment.borrowed)
             live += half.captured
 
-    def _for_weights(self, halves: list[Halves], deferred: int) -> Iterator[Reached]:
+    def _for_weights(self, halves: list[BackwardHalves], deferred: int) -> Iterator[Reached]:
         """Weights in the order of the chunk's parameters; fresh gradients stay. The graph, and what
         was made again for it, is gone with the product that comes last in forward.
         """

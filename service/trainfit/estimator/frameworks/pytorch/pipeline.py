@@ -12,7 +12,7 @@ from operator import mul
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
-from trainfit.estimator.frameworks.pytorch.loads import WIDTH, Held, Load, Loads, loads
+from trainfit.estimator.frameworks.pytorch.loads import WIDTH, ChunkLoad, Load, Loads, loads
 from trainfit.estimator.frameworks.pytorch.passes import (
     NO_LAYERS,
     ChunkPasses,
@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
     """One chunk of a rank: the bytes of what it holds, and the highest moments of its actions."""
 
     ends: Ends
-    held: Held
+    held: ChunkLoad
     moments: Mapping[Direction, Reached]
 
 
@@ -100,7 +100,7 @@ class PipelinedRanks:
         """What is alive at the highest moment of an action."""
         direction, number, microbatch = load.action
         reached = chunks[number].moments[direction]
-        held = Held(*(_sum(load, chunks, each) for each in range(WIDTH)))
+        held = ChunkLoad(*(_sum(load, chunks, each) for each in range(WIDTH)))
         layer = None
         if reached.layer is not None:
             layer = placements[number].layers.start + reached.layer
@@ -130,7 +130,7 @@ class PipelinedRanks:
         sum_of_fresh = sum(fresh.fresh) + fresh.outside
         whole = ends.begins or ends.handed_from
         split = plan.layout.pipeline.schedule in SPLIT_BACKWARD and not whole
-        held = Held(
+        held = ChunkLoad(
             running=passes.running,
             deferred=passes.deferred,
             left=self._ledger.sizes.act * split,

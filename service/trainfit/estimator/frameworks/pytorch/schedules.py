@@ -39,7 +39,7 @@ class Action(NamedTuple):
     microbatch: int
 
 
-class Run(NamedTuple):
+class RepeatedActions(NamedTuple):
     """Actions that run in turn, again and again: `times` in all. From one time to the next the
     micro-batches of each move on by its step.
     """
@@ -59,13 +59,19 @@ class Run(NamedTuple):
             ]
         )
 
-    def cut(self, at: int) -> tuple[list["Run"], list["Run"]]:
+    def cut(self, at: int) -> tuple[list["RepeatedActions"], list["RepeatedActions"]]:
         """What is run before an action, counted from 0, and from it on."""
         number, within = divmod(at, len(self.actions))
         turn, steps = self.turn(number), self.steps
-        before = [Run(self.actions, steps, number), Run(turn[:within], steps[:within], 1)]
+        before = [
+            RepeatedActions(self.actions, steps, number),
+            RepeatedActions(turn[:within], steps[:within], 1),
+        ]
         later = self.times - number - 1
-        after = [Run(turn[within:], steps[within:], 1), Run(self.turn(number + 1), steps, later)]
+        after = [
+            RepeatedActions(turn[within:], steps[within:], 1),
+            RepeatedActions(self.turn(number + 1), steps, later),
+        ]
         return [run for run in before if run], [run for run in after if run]
 
     def __bool__(self) -> bool:
@@ -119,7 +125,7 @@ def order(pipeline: Pipeline, microbatches: int, rank: int) -> Iterator[Action]:
             yield from run.turn(number)
 
 
-def runs(pipeline: Pipeline, microbatches: int, rank: int) -> Iterator[Run]:
+def runs(pipeline: Pipeline, microbatches: int, rank: int) -> Iterator[RepeatedActions]:
     """Runs are what is run over and over: as many as the rank has chunks, many times."""
     p, m = pipeline.pp, microbatches
     match pipeline.schedule:
@@ -140,16 +146,16 @@ def runs(pipeline: Pipeline, microbatches: int, rank: int) -> Iterator[Run]:
             return _alternating(pipeline.vpp, m, group, ahead=ahead, lag=lag)
 
 
-def _breadth_first(v: int, m: int) -> Iterator[Run]:
+def _breadth_first(v: int, m: int) -> Iterator[RepeatedActions]:
     for chunk in range(v):
-        yield Run((Action(FORWARD, chunk, 0),), (1,), m)
+        yield RepeatedActions((Action(FORWARD, chunk, 0),), (1,), m)
     for chunk in reversed(range(v)):
-        yield Run((Action(BACKWARD, chunk, 0),), (1,), m)
+        yield RepeatedActions((Action(BACKWARD, chunk, 0),), (1,), m)
 
 
 def _alternating(
     v: int, m: int, group: int, *, ahead: int, lag: int | None = None
-) -> Iterator[Run]:
+) -> Iterator[RepeatedActions]:
     """`ahead` forwards, then a forward and a backward in turn, then what backwards are left. With a
     `lag` backward is in two, and the one for weights that many turns behind. Turns are counted from
     the first backward; where a direction begins, ends or comes to its next chunk, so does a run.
@@ -171,16 +177,16 @@ def _alternating(
             [action(each, turn - first) for each, first in begins if 0 <= turn - first < total]
         )
         if actions:
-            yield Run(actions, (1,) * len(actions), stop - turn)
+            yield RepeatedActions(actions, (1,) * len(actions), stop - turn)
 
 
-def _zero_bubble_v(p: int, m: int, rank: int) -> Iterator[Run]:
+def _zero_bubble_v(p: int, m: int, rank: int) -> Iterator[RepeatedActions]:
     """ZB-V is made for 2 p - 1 micro-batches or more; of those that there are not, nothing runs."""
     for run in _whole_zero_bubble_v(p, max(2 * p - 1, m), rank):
         yield from _below(m, run)
 
 
-def _below(m: int, run: Run) -> Iterator[Run]:
+def _below(m: int, run: RepeatedActions) -> Iterator[RepeatedActions]:
     """What a run does with the first m micro-batches."""
     cuts = {0, run.times}
     for action, step in zip(run.actions, run.steps, strict=True):
@@ -190,10 +196,10 @@ def _below(m: int, run: Run) -> Iterator[Run]:
         kept = [(action, step) for action, step in turn if action.microbatch < m]
         if kept:
             actions, steps = zip(*kept, strict=True)
-            yield Run(actions, steps, stop - start)
+            yield RepeatedActions(actions, steps, stop - start)
 
 
-def _whole_zero_bubble_v(p: int, m: int, rank: int) -> Iterator[Run]:
+def _whole_zero_bubble_v(p: int, m: int, rank: int) -> Iterator[RepeatedActions]:
     behind = p - rank
     again = _Microbatches().run
     yield from again(2 * behind - 1, (FORWARD, DOWN))
@@ -208,7 +214,7 @@ def _whole_zero_bubble_v(p: int, m: int, rank: int) -> Iterator[Run]:
     yield from again(rank, (FOR_WEIGHTS, DOWN))
 
 
-def _dual_pipe_v(p: int, m: int, rank: int) -> Iterator[Run]:
+def _dual_pipe_v(p: int, m: int, rank: int) -> Iterator[RepeatedActions]:
     """Its overlapped forward and backward run one after the other unless a model says how they are
     run together. Backwards for weights wait in a queue over both chunks.
     """
@@ -253,7 +259,7 @@ class _Microbatches:
     def __init__(self) -> None:
         self._next: Counter[Part] = Counter()
 
-    def run(self, times: int, *parts: Part) -> Iterator[Run]:
+    def run(self, times: int, *parts: Part) -> Iterator[RepeatedActions]:
         """So many times these, if any."""
         if times < 1:
             return
@@ -262,7 +268,7 @@ class _Microbatches:
         steps = self._next - before
         for part, step in steps.items():
             self._next[part] += (times - 1) * step
-        yield Run(actions, tuple([steps[_first_half(part)] for part in parts]), times)
+        yield RepeatedActions(actions, tuple([steps[_first_half(part)] for part in parts]), times)
 
     def _take(self, part: Part) -> Action:
         """The next one. A whole backward counts as both of its halves."""

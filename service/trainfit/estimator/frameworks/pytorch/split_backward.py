@@ -18,7 +18,7 @@ from trainfit.estimator.segment import Moment, Segment, Sums, add_up, walk
 from trainfit.estimator.tensors import Role
 
 
-class Weight(NamedTuple):
+class WeightGradient(NamedTuple):
     """Bytes around the gradient of one operation's weights: `gradient` is it, `captured` that of
     the operation's output, `read` what forward saved for nothing else.
     """
@@ -29,7 +29,7 @@ class Weight(NamedTuple):
     read: int
 
 
-class Halves(NamedTuple):
+class BackwardHalves(NamedTuple):
     """A segment's backward in two.
 
     `inputs` is the highest moment of the first half besides what forward saved. The second runs the
@@ -38,13 +38,13 @@ class Halves(NamedTuple):
     """
 
     inputs: Moment
-    products: tuple[Weight, ...]
-    norms: tuple[Weight, ...]
+    products: tuple[WeightGradient, ...]
+    norms: tuple[WeightGradient, ...]
     remade: int
     again: int
 
     @property
-    def weights(self) -> tuple[Weight, ...]:
+    def weights(self) -> tuple[WeightGradient, ...]:
         return self.products + self.norms
 
     @property
@@ -57,9 +57,9 @@ class SplitLedger:
 
     def __init__(self, ledger: PytorchLedger) -> None:
         self._ledger = ledger
-        self._known: dict[tuple[str, int | None, bool], Halves] = {}
+        self._known: dict[tuple[str, int | None, bool], BackwardHalves] = {}
 
-    def segments(self, content: Content) -> list[Halves]:
+    def segments(self, content: Content) -> list[BackwardHalves]:
         """A chunk in forward order. The embedding's backward is never in two."""
         return [
             self._halves(placed)
@@ -74,7 +74,7 @@ class SplitLedger:
         (sums,) = add_up((operations,), frozenset())
         return sum([each.saved for each in sums if each.kind is Kind.LOSS])
 
-    def _halves(self, placed: PlacedSegment) -> Halves:
+    def _halves(self, placed: PlacedSegment) -> BackwardHalves:
         name, kind = placed.segment.name, placed.kind
         again = False
         if placed.layer is not None and kind is not None:
@@ -86,7 +86,7 @@ class SplitLedger:
 
     def _new_halves(
         self, name: str, kind: int | None, segment: Segment, *, recomputed: bool
-    ) -> Halves:
+    ) -> BackwardHalves:
         ledger = self._ledger
         if kind is not None:
             plain = ledger.layer_segments[kind]
@@ -95,7 +95,9 @@ class SplitLedger:
         return halves(groups, segment, 0, recomputed=False)
 
 
-def halves(groups: tuple[Group, ...], plain: Segment, gradient: int, *, recomputed: bool) -> Halves:
+def halves(
+    groups: tuple[Group, ...], plain: Segment, gradient: int, *, recomputed: bool
+) -> BackwardHalves:
     """The halves of a segment. `plain` is it without checkpointing, `gradient` the bytes of the one
     that flows along the residual stream.
     """
@@ -104,10 +106,10 @@ def halves(groups: tuple[Group, ...], plain: Segment, gradient: int, *, recomput
     inputs = walk(plain.name, [table], gradient).backward
     products, norms = _weights(operations)
     if not recomputed:
-        return Halves(inputs, products, norms, 0, 0)
+        return BackwardHalves(inputs, products, norms, 0, 0)
     again = plain.forward._replace(kept=0, borrowed=plain.forward.total + gradient)
     inputs = max(inputs, again, key=lambda moment: moment.total)
-    return Halves(inputs, products, norms, plain.saved, plain.forward.total)
+    return BackwardHalves(inputs, products, norms, plain.saved, plain.forward.total)
 
 
 def captured(operation: Operation) -> int:
@@ -131,15 +133,17 @@ def _for_inputs(operation: Operation, *, recomputed: bool) -> Sums:
     )
 
 
-def _weights(operations: list[Operation]) -> tuple[tuple[Weight, ...], tuple[Weight, ...]]:
+def _weights(
+    operations: list[Operation],
+) -> tuple[tuple[WeightGradient, ...], tuple[WeightGradient, ...]]:
     """The weights of products and those of norms. What a norm makes is read by the products up to
     the next one that have no input of their own: the last of them lets go of it.
     """
-    products: list[Weight] = []
-    norms: list[Weight] = []
+    products: list[WeightGradient] = []
+    norms: list[WeightGradient] = []
     normalised = 0
     for operation in operations:
-        weight = Weight(
+        weight = WeightGradient(
             operation.name,
             _gradient(operation),
             captured(operation),
@@ -155,7 +159,7 @@ def _weights(operations: list[Operation]) -> tuple[tuple[Weight, ...], tuple[Wei
     return tuple(products), tuple([each for each in norms if each.gradient])
 
 
-def _let_go(products: list[Weight], normalised: int) -> None:
+def _let_go(products: list[WeightGradient], normalised: int) -> None:
     for index in reversed(range(len(products))):
         if not products[index].read:
             products[index] = products[index]._replace(read=normalised)

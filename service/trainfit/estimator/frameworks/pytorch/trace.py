@@ -20,7 +20,7 @@ from trainfit.estimator.ledger import Operation
 from trainfit.estimator.placement import Content
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import left
-from trainfit.estimator.trace.recorder import Held, Trace
+from trainfit.estimator.trace.recorder import HeldTensor, Trace
 from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import Attention, Block, Experts, LatentAttention, Mlp
 from trainfit.specs.framework import Transformers
@@ -128,11 +128,11 @@ class _Rank(RecordedRank):
 
     def _micro_batch(
         self, number: str, *, workspaces: bool = False, adding: bool = False
-    ) -> list[Held]:
+    ) -> list[HeldTensor]:
         """A forward and a backward. Answers the gradients that they leave."""
-        recorder, here = self._recorder, [dict[Tensor, Held]() for _ in self._placed]
+        recorder, here = self._recorder, [dict[Tensor, HeldTensor]() for _ in self._placed]
         courses = [self._courses.of(placed, passing=adding) for placed in self._placed]
-        stream: Held | None = None
+        stream: HeldTensor | None = None
         for placed, passes, own in zip(self._placed, courses, here, strict=True):
             recorder.moment = f"{number} {placed.name}_forward {placed.layer}"
             if workspaces and placed is self._placed[1]:
@@ -142,8 +142,8 @@ class _Rank(RecordedRank):
             recorder.run(passes.forward, own)
             stream = own.pop(passes.made) if passes.made is not None else None
         release_cached(recorder, zip(courses, here, strict=True))
-        gradient: Held | None = None
-        gradients: list[Held] = []
+        gradient: HeldTensor | None = None
+        gradients: list[HeldTensor] = []
         for placed, passes, own in reversed([*zip(self._placed, courses, here, strict=True)]):
             recorder.moment = f"{number} {placed.name}_backward {placed.layer}"
             if not placed.runs_backward:
@@ -166,7 +166,7 @@ class _Rank(RecordedRank):
             recorder.release(of_head)
         return gradients
 
-    def _optimizer(self, gradients: list[Held], *, first: bool) -> None:
+    def _optimizer(self, gradients: list[HeldTensor], *, first: bool) -> None:
         """States of each parameter at the first step. What the step borrows is of every parameter
         at once, or of the largest.
         """

@@ -16,21 +16,21 @@ from trainfit.estimator.frameworks.megatron.combined import Combined, in_turn
 from trainfit.estimator.frameworks.megatron.nodes import Node, Nodes, nodes_of
 from trainfit.estimator.frameworks.megatron.requests.graphs import RankWithGraphs
 from trainfit.estimator.frameworks.megatron.requests.passes import (
+    BackwardMoment,
     NodeStretches,
-    Step,
     Stretch,
     Stretches,
     block_input,
     reversed_steps,
 )
-from trainfit.estimator.frameworks.megatron.requests.rank import Key, Rank, Running, Unit
+from trainfit.estimator.frameworks.megatron.requests.rank import Key, RankRequests, Running, Unit
 from trainfit.estimator.ledger import Group, Operation
 from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import Content
 from trainfit.estimator.schedule import Turn, chunk_of, microbatch_of, order_of
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import Moment, forward
-from trainfit.estimator.trace.recorder import Held
+from trainfit.estimator.trace.recorder import HeldTensor
 from trainfit.specs.blocks import Experts, Sublayer
 
 EXCHANGE = "exchange of tokens"
@@ -62,16 +62,16 @@ class ExchangingStretches(Stretches):
         for (_, groups), read, following in zip(before, reads, reads[1:], strict=False):
             moments = [(read, *moment) for moment in forward(groups)]
             run += [*moments, (*moments[-1][-1:], read, following)]
-        back: list[Step] = []
+        back: list[BackwardMoment] = []
         for sublayer, groups in reversed(before):
             back += self.sublayer_backward(sublayer, groups)
-            back.append(Step(back[-1].moment[-1:], adds=True))
+            back.append(BackwardMoment(back[-1].moment[-1:], adds=True))
         last, groups = parts[-1]
         if nodes.dispatch is None or nodes.combine is None:
             moments = [(reads[-1], *moment) for moment in forward(groups)]
             behind = [*moments, (*moments[-1][-1:], reads[-1], made)]
             of_behind = [*self.sublayer_backward(last, groups)]
-            of_behind.append(Step(of_behind[-1].moment[-1:], adds=True))
+            of_behind.append(BackwardMoment(of_behind[-1].moment[-1:], adds=True))
             first = self._node(nodes.first, run, back, reads[0], reads[-1])
             experts = self._node(nodes.experts, behind, of_behind, reads[-1], made)
             return NodeStretches(first, None, experts, None, shares)
@@ -79,7 +79,7 @@ class ExchangingStretches(Stretches):
         run += [(reads[-1], *moment) for moment in forward(rest)]
         modules = self.modules((*rest, *nodes.dispatch.groups, *nodes.experts.groups))
         of_rest = [*reversed_steps(rest, modules)]
-        of_rest.append(Step(of_rest[-1].moment[-1:], adds=True))
+        of_rest.append(BackwardMoment(of_rest[-1].moment[-1:], adds=True))
         flows = self._node(nodes.first, run, [*of_rest, *back], reads[0], nodes.first.handed)
         dispatch, experts, combine = [
             self._exchange(each, modules) for each in (nodes.dispatch, nodes.experts, nodes.combine)
@@ -92,7 +92,7 @@ class ExchangingStretches(Stretches):
         self,
         node: Node,
         run: Iterable[Moment],
-        back: Iterable[Step],
+        back: Iterable[BackwardMoment],
         read: Tensor,
         made: Tensor | None,
     ) -> Stretch:
@@ -173,11 +173,11 @@ class Flow:
     `waiting`.
     """
 
-    held: Held | None
-    waiting: list[Held] = field(default_factory=list)
+    held: HeldTensor | None
+    waiting: list[HeldTensor] = field(default_factory=list)
 
 
-class ExchangingRank(Rank):
+class ExchangingRank(RankRequests):
     """A rank that runs forwards beside backwards."""
 
     def _highest_turn(self) -> int:
@@ -240,7 +240,7 @@ class ExchangingRank(Rank):
         self._running[key] = running
         before, layers, behind = _parted(list(self._units(content)), lambda each: each.kind)
         data = self._ledger.batch_bytes(content)
-        masks: list[Held] = []
+        masks: list[HeldTensor] = []
 
         def whole(units: Sequence[Unit]) -> None:
             for unit in units:
@@ -320,18 +320,18 @@ class ExchangingRank(Rank):
         return [*slots, end]
 
     def _layer_backward(
-        self, layer: Running, flow: Flow, received: Held | None, moment: str
+        self, layer: Running, flow: Flow, received: HeldTensor | None, moment: str
     ) -> Slots:
         """The gradient that comes is there until the layer is through, as are those of what its
         nodes branch off.
         """
         recorder, (unit, here), act = self._recorder, layer, self._ledger.sizes.act
         nodes = _nodes_of(unit)
-        came: list[Held] = []
-        branches: list[Held] = []
-        on_way: list[Held | None] = []
+        came: list[HeldTensor] = []
+        branches: list[HeldTensor] = []
+        on_way: list[HeldTensor | None] = []
 
-        def run(stretch: Stretch, gradient: Held | None) -> Held | None:
+        def run(stretch: Stretch, gradient: HeldTensor | None) -> HeldTensor | None:
             recorder.moment = moment
             if gradient is not None and stretch.of_made is not None:
                 here[stretch.of_made] = gradient
@@ -382,7 +382,7 @@ class ExchangingRank(Rank):
             end,
         ]
 
-    def _let_go(self, held: Held | None, unless: Sequence[Held]) -> None:
+    def _let_go(self, held: HeldTensor | None, unless: Sequence[HeldTensor]) -> None:
         if held is not None and held not in unless:
             self._recorder.release(held)
 

@@ -15,10 +15,15 @@ from functools import cache
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.megatron.requests.passes import Stretch, Stretches
-from trainfit.estimator.frameworks.megatron.requests.rank import Key, Rank, Steps, Unit
+from trainfit.estimator.frameworks.megatron.requests.rank import (
+    Key,
+    RankRequests,
+    StepRequests,
+    Unit,
+)
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import Moment, turns
-from trainfit.estimator.trace.recorder import Graphs, Held, Part, Passage
+from trainfit.estimator.trace.recorder import Graphs, HeldTensor, Part, Passage
 
 POOL = "graphs"
 """The private pool that all graphs of a rank share."""
@@ -120,13 +125,13 @@ class Divided:
         return course, flow if stretch.of_read is stretch.of_made else stretch.of_read
 
 
-class RankWithGraphs(Rank):
+class RankWithGraphs(RankRequests):
     """A rank whose steps run as CUDA graphs in the end."""
 
     _divided: Divided | None = None
     """How stretches are divided, from when graphs of layers are there."""
 
-    def steps(self, later: int = 1) -> Steps:
+    def steps(self, later: int = 1) -> StepRequests:
         found = super().steps(later)
         whole = self._plan.framework.cuda_graph_impl == "full_iteration"
         graphs = self._one_graph() if whole else self._graphs_of_layers()
@@ -195,8 +200,11 @@ class RankWithGraphs(Rank):
         """What is captured of forwards and backwards. The gradient that a graph hands on is there
         until the next one has read it.
         """
-        recorder, running = self._recorder, dict[Key, list[tuple[Captured, dict[Tensor, Held]]]]()
-        handed: list[Held] = []
+        recorder, running = (
+            self._recorder,
+            dict[Key, list[tuple[Captured, dict[Tensor, HeldTensor]]]](),
+        )
+        handed: list[HeldTensor] = []
         for key, is_forward in order:
             if is_forward:
                 running[key] = [(divided.captured(each), {}) for each in self._layers(key[0])]
@@ -212,7 +220,7 @@ class RankWithGraphs(Rank):
             for _, here in layers:
                 recorder.release(*here.values())
 
-    def _receive(self, key: Key) -> Held | None:
+    def _receive(self, key: Key) -> HeldTensor | None:
         """Schedules hold it, of which layers read a copy, until the backward."""
         received = super()._receive(key)
         if self._divided is None or received is None:
@@ -221,11 +229,11 @@ class RankWithGraphs(Rank):
         return None
 
     def _unit_forward(
-        self, unit: Unit, stream: Held | None
-    ) -> tuple[dict[Tensor, Held], Held | None]:
+        self, unit: Unit, stream: HeldTensor | None
+    ) -> tuple[dict[Tensor, HeldTensor], HeldTensor | None]:
         if self._divided is None:
             return super()._unit_forward(unit, stream)
-        kept: dict[Tensor, Held] = {}
+        kept: dict[Tensor, HeldTensor] = {}
         for stretch in unit.stretches:
             here = {} if stretch.read is None or stream is None else {stretch.read: stream}
             self._recorder.run(self._divided.forward(stretch, bool(here)), here)
@@ -234,8 +242,12 @@ class RankWithGraphs(Rank):
         return kept, stream
 
     def _unit_backward(
-        self, unit: Unit, here: dict[Tensor, Held], gradient: Held | None, received: Held | None
-    ) -> Held | None:
+        self,
+        unit: Unit,
+        here: dict[Tensor, HeldTensor],
+        gradient: HeldTensor | None,
+        received: HeldTensor | None,
+    ) -> HeldTensor | None:
         """A gradient that is not there is in the pool of the graphs."""
         if self._divided is None:
             return super()._unit_backward(unit, here, gradient, received)

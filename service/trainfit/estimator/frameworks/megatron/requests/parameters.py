@@ -33,7 +33,7 @@ class Parameter(NamedTuple):
     frozen: bool = False
 
 
-class Parameters:
+class ChunkParameters:
     """The parameters of the chunks of a plan's ranks."""
 
     def __init__(self, table: ParameterTable, *, words: bool, head: bool, frozen: bool) -> None:

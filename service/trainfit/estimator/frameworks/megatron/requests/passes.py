@@ -30,7 +30,7 @@ Shape = tuple[int, int]
 NO_MODULES: Mapping[str, Sequence[Operation]] = {}
 
 
-class Step(NamedTuple):
+class BackwardMoment(NamedTuple):
     """A moment of a backward. With it a product's weight of this `shape` has its dummy gradient, or
     what it has last `adds` to the gradient of the residual stream. CUDA graphs may have it
     `captured`.
@@ -52,7 +52,7 @@ class Stretch:
 
     kept: frozenset[Tensor]
     forward: tuple[Moment, ...]
-    backward: tuple[Step, ...]
+    backward: tuple[BackwardMoment, ...]
     read: Tensor | None
     made: Tensor | None
     of_read: Tensor | None
@@ -208,10 +208,10 @@ class Stretches:
             flags = [id(each) in graphed for each in operations(groups)]
             captured |= {len(run) + at for at, flag in enumerate((*flags, flags[-1])) if flag}
             run += [*moments, (*moments[-1][-1:], read, following)]
-        back: list[Step] = []
+        back: list[BackwardMoment] = []
         for sublayer, groups in reversed(parts):
             back += self.sublayer_backward(sublayer, groups)
-            back.append(Step(back[-1].moment[-1:], adds=True, captured=back[-1].captured))
+            back.append(BackwardMoment(back[-1].moment[-1:], adds=True, captured=back[-1].captured))
         every = [each for _, groups in parts for each in saved(groups)]
         kept = frozenset([each for each in every if self._dropped.isdisjoint(each.dropped_by)])
         inputs = reads[:1]
@@ -228,7 +228,9 @@ class Stretches:
             frozenset(captured),
         )
 
-    def sublayer_backward(self, sublayer: Sublayer, groups: tuple[Group, ...]) -> Iterator[Step]:
+    def sublayer_backward(
+        self, sublayer: Sublayer, groups: tuple[Group, ...]
+    ) -> Iterator[BackwardMoment]:
         """A norm in one module with the product behind it has the gradient that this one read
         until it is through.
         """
@@ -269,7 +271,7 @@ def reversed_steps(
     groups: Sequence[Group],
     modules: Mapping[str, Sequence[Operation]] = NO_MODULES,
     captured: frozenset[int] = frozenset(),
-) -> Iterator[Step]:
+) -> Iterator[BackwardMoment]:
     """Operations backward, from the last to the first. Those of a module run forward again before
     the last of them runs backward, and leave what they had let go of.
     """
@@ -278,11 +280,11 @@ def reversed_steps(
         for operation in reversed(group):
             module = [tuple(again.get(id(operation), ()))]
             for moment, each in zip(forward(module), operations(module), strict=True):
-                yield Step(moment, captured=id(each) in captured)
+                yield BackwardMoment(moment, captured=id(each) in captured)
             graphed = id(operation) in captured
             *before, last = backward([(operation,)]) or [()]
-            yield from [Step(moment, captured=graphed) for moment in before]
-            yield Step(last, operation.gemm, captured=graphed)
+            yield from [BackwardMoment(moment, captured=graphed) for moment in before]
+            yield BackwardMoment(last, operation.gemm, captured=graphed)
 
 
 def _incoming(group: Group) -> Moment:

@@ -12,7 +12,7 @@ from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import Content
 from trainfit.estimator.schedule import Turn, chunk_of, microbatch_of, order_of, warm_up
 from trainfit.estimator.tensors import Tensor
-from trainfit.estimator.trace.recorder import Graphs, Held, Part, Recorder
+from trainfit.estimator.trace.recorder import Graphs, HeldTensor, Part, Recorder
 from trainfit.resolve.megatron.plan import MegatronPlan
 
 Key = tuple[int, int]
@@ -38,7 +38,7 @@ class Standing(NamedTuple):
     deferred: tuple[int, ...]
 
 
-class Steps(NamedTuple):
+class StepRequests(NamedTuple):
     """What a `first` step asks for and a `later` one, without the optimizer: the bytes that are
     there before the later one, the most that are there in it, and when; and what CUDA graphs do.
     """
@@ -67,10 +67,10 @@ class Running(NamedTuple):
     """A unit of a micro-batch, with the tensors of it that are there."""
 
     unit: Unit
-    here: dict[Tensor, Held]
+    here: dict[Tensor, HeldTensor]
 
 
-class Rank:
+class RankRequests:
     """The forwards and backwards of a pipeline rank that holds chunks of such contents."""
 
     def __init__(
@@ -95,11 +95,11 @@ class Rank:
         self._dummies: set[Shape] = set()
         self._once: set[str] = set()
         self._running: dict[Key, list[Running]] = {}
-        self._waiting: dict[Key, list[Held]] = {}
-        self._received: Held | None = None
-        self._sent: Held | None = None
+        self._waiting: dict[Key, list[HeldTensor]] = {}
+        self._received: HeldTensor | None = None
+        self._sent: HeldTensor | None = None
 
-    def steps(self, later: int = 1) -> Steps:
+    def steps(self, later: int = 1) -> StepRequests:
         """What a first step asks for, and so many later ones."""
         recorder = self._recorder
         self._step("first")
@@ -109,7 +109,7 @@ class Rank:
         for _ in range(later):
             self._step("later")
         highest = recorder.peak_bytes, recorder.peak_moment
-        return Steps(first, recorder.cut(), before, *highest, recorder.tensors)
+        return StepRequests(first, recorder.cut(), before, *highest, recorder.tensors)
 
     def _step(self, step: str) -> None:
         """Forwards ahead, then one forward and one backward in turn: in the first step once, in a
@@ -197,7 +197,7 @@ class Rank:
             else:
                 self._waiting.setdefault(key, []).append(stream)
 
-    def _receive(self, key: Key) -> Held | None:  # noqa: ARG002
+    def _receive(self, key: Key) -> HeldTensor | None:  # noqa: ARG002
         """What the stage before has sent of a micro-batch to a chunk, for its first unit."""
         return self._recorder.make(self._ledger.sizes.act)
 
@@ -209,7 +209,7 @@ class Rank:
         gradient, before, self._received = received, self._received, received
         if before is not None:
             recorder.release(before)
-        waiting: list[Held] = []
+        waiting: list[HeldTensor] = []
         for unit, here in reversed(self._running.pop(key)):
             recorder.moment = f"{step} {unit.kind}_backward {number}"
             if unit.kind == "head":
@@ -226,10 +226,10 @@ class Rank:
             recorder.release(sent)
 
     def _unit_forward(
-        self, unit: Unit, stream: Held | None
-    ) -> tuple[dict[Tensor, Held], Held | None]:
+        self, unit: Unit, stream: HeldTensor | None
+    ) -> tuple[dict[Tensor, HeldTensor], HeldTensor | None]:
         """What a unit keeps, and the residual stream behind it."""
-        kept: dict[Tensor, Held] = {}
+        kept: dict[Tensor, HeldTensor] = {}
         for stretch in unit.stretches:
             here = {} if stretch.read is None or stream is None else {stretch.read: stream}
             first = stretch is unit.stretches[0] and not kept
@@ -242,8 +242,12 @@ class Rank:
         return kept, stream
 
     def _unit_backward(
-        self, unit: Unit, here: dict[Tensor, Held], gradient: Held | None, received: Held | None
-    ) -> Held | None:
+        self,
+        unit: Unit,
+        here: dict[Tensor, HeldTensor],
+        gradient: HeldTensor | None,
+        received: HeldTensor | None,
+    ) -> HeldTensor | None:
         """The gradient before a unit. What runs again holds the gradient that it was given, and
         what it made, until all of it is through.
         """
@@ -267,10 +271,10 @@ class Rank:
         return gradient
 
     def _run_again(
-        self, unit: Unit, here: dict[Tensor, Held]
-    ) -> tuple[list[dict[Tensor, Held]], Held | None]:
+        self, unit: Unit, here: dict[Tensor, HeldTensor]
+    ) -> tuple[list[dict[Tensor, HeldTensor]], HeldTensor | None]:
         """Forward with all that backward needs, from the inputs of the first stretch."""
-        heres, stream = list[dict[Tensor, Held]](), None
+        heres, stream = list[dict[Tensor, HeldTensor]](), None
         for stretch in unit.stretches:
             own = {}
             if stream is None:

@@ -26,11 +26,15 @@ from trainfit.estimator.frameworks.megatron.requests.exchanging import (
 from trainfit.estimator.frameworks.megatron.requests.graphs import RankWithGraphs
 from trainfit.estimator.frameworks.megatron.requests.model import Chunk, Model
 from trainfit.estimator.frameworks.megatron.requests.parameters import (
+    ChunkParameters,
     Parameter,
-    Parameters,
 )
 from trainfit.estimator.frameworks.megatron.requests.passes import Stretches
-from trainfit.estimator.frameworks.megatron.requests.rank import Rank, Standing, Steps
+from trainfit.estimator.frameworks.megatron.requests.rank import (
+    RankRequests,
+    Standing,
+    StepRequests,
+)
 from trainfit.estimator.frameworks.megatron.requests.routing import LATER_STEPS, is_uneven
 from trainfit.estimator.frameworks.megatron.requests.routing import layers as uneven_layers
 from trainfit.estimator.frameworks.megatron.requests.shards import Buffer, buffer
@@ -60,7 +64,7 @@ class Traces:
         apart, tied = plan.layout.pipeline.pp > 1, plan.model.output_layer.tied
         words = apart and (tied or plan.mtp_layers > 0)
         table, frozen = parameters_of(plan, memo), plan.step.adapters is not None
-        self._parameters = Parameters(table, words=words, head=apart and tied, frozen=frozen)
+        self._parameters = ChunkParameters(table, words=words, head=apart and tied, frozen=frozen)
         self._contents = [tuple([placement.content for placement in rank]) for rank in place(plan)]
 
     def alike(self) -> Iterator[Alike]:
@@ -80,7 +84,7 @@ class Traces:
         contents = enumerate(self._contents[number])
         return Model(self._plan, [self._chunk(number, index, each) for index, each in contents])
 
-    def steps(self, number: int, course: int | None = None) -> Steps:
+    def steps(self, number: int, course: int | None = None) -> StepRequests:
         """What its forwards and backwards ask for; in a `course`, as many rows as happen to be
         routed to its experts.
         """
@@ -89,7 +93,9 @@ class Traces:
         standing = self._standing(contents)
         graphed = self._plan.framework.cuda_graph_impl != "none"
         kinds = (
-            (ExchangingRank, ExchangingRankWithGraphs) if self._beside else (Rank, RankWithGraphs)
+            (ExchangingRank, ExchangingRankWithGraphs)
+            if self._beside
+            else (RankRequests, RankWithGraphs)
         )
         kind = kinds[graphed]
         rank = kind(self._plan, self._ledger, stretches, number, contents, standing, layer)
@@ -170,7 +176,7 @@ class RankTraces:
         """The trace with as many rows as happen to be routed to its experts."""
         return self._with(self._traces.steps(self._number, course), share)
 
-    def _with(self, steps: Steps, share: int) -> Trace:
+    def _with(self, steps: StepRequests, share: int) -> Trace:
         loaded = self._loaded
         own = self._model.stepped(share, Recorder(first_name=OPTIMIZER))
         resident = loaded.bytes + own.kept_bytes
@@ -191,7 +197,7 @@ class RankTraces:
         )
 
     @cached_property
-    def _steps(self) -> Steps:
+    def _steps(self) -> StepRequests:
         return self._traces.steps(self._number)
 
     @cached_property

@@ -9,8 +9,8 @@ torch/nn/parallel/distributed.py (_ddp_init_helper), torch/csrc/distributed/c10d
 from collections.abc import Iterable, Sequence
 
 from trainfit.estimator.frameworks.pytorch.engines.ddp import are_views, has_buckets
-from trainfit.estimator.frameworks.pytorch.requests.unit import Parameters
-from trainfit.estimator.trace.recorder import Held, Recorder
+from trainfit.estimator.frameworks.pytorch.requests.unit import UnitParameters
+from trainfit.estimator.trace.recorder import HeldTensor, Recorder
 from trainfit.resolve.pytorch.plan import PytorchPlan
 
 MIB = 2**20
@@ -26,12 +26,12 @@ class DdpRequests:
         self._recorder = recorder
         self._has_buckets, self._width = has_buckets(plan), plan.step.states.gradients
         self._are_views, self._adds = are_views(plan), False
-        self._gradients: list[Held] = []
-        self._buckets: list[Held] = []
+        self._gradients: list[HeldTensor] = []
+        self._buckets: list[HeldTensor] = []
         self._rebuilt: list[int] = []
         """Bytes of the buckets that follow the first step."""
 
-    def load(self, parameters: Sequence[Parameters]) -> None:
+    def load(self, parameters: Sequence[UnitParameters]) -> None:
         """All parameters, and a bucket of all gradients."""
         for unit in parameters:
             for nbytes in (*unit.stored, *unit.undivided):
@@ -41,7 +41,7 @@ class DdpRequests:
             self._buckets = [self._recorder.make(sum(sizes))]
             self._rebuilt = list(_assigned(reversed(sizes)))
 
-    def prepare(self, parameters: Sequence[Parameters]) -> None:
+    def prepare(self, parameters: Sequence[UnitParameters]) -> None:
         """Nothing is made ahead."""
 
     @property
@@ -52,10 +52,10 @@ class DdpRequests:
     def begin(self, *, is_first: bool, is_last: bool) -> None:  # noqa: ARG002
         self._adds = not is_first
 
-    def prefetch(self, place: int, parameters: Parameters) -> None:
+    def prefetch(self, place: int, parameters: UnitParameters) -> None:
         """Nothing is gathered; likewise below."""
 
-    def before_forward(self, place: int, parameters: Parameters) -> None:
+    def before_forward(self, place: int, parameters: UnitParameters) -> None:
         pass
 
     def after_forward(self, place: int) -> None:
@@ -64,17 +64,17 @@ class DdpRequests:
     def end_forward(self) -> None:
         pass
 
-    def before_backward(self, place: int, parameters: Parameters) -> None:
+    def before_backward(self, place: int, parameters: UnitParameters) -> None:
         pass
 
-    def after_again(self, place: int, parameters: Parameters) -> None:
+    def after_again(self, place: int, parameters: UnitParameters) -> None:
         pass
 
     def after_backward(
         self,
         place: int,  # noqa: ARG002
-        parameters: Parameters,  # noqa: ARG002
-        gradients: Sequence[Held],
+        parameters: UnitParameters,  # noqa: ARG002
+        gradients: Sequence[HeldTensor],
     ) -> None:
         """Gradients stay, unless buckets or earlier ones have them: a tied head's waits for the
         embedding's.

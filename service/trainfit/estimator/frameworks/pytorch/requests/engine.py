@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from trainfit.estimator.frameworks.pytorch.requests.unit import Parameters
-from trainfit.estimator.trace.recorder import Held
+from trainfit.estimator.frameworks.pytorch.requests.unit import UnitParameters
+from trainfit.estimator.trace.recorder import HeldTensor
 
 
 class EngineRequests(Protocol):
     """The buffers of one rank. A unit goes by its place among the units of a model."""
 
-    def load(self, parameters: Sequence[Parameters]) -> None:
+    def load(self, parameters: Sequence[UnitParameters]) -> None:
         """This rank's share of the units, the root's first."""
 
-    def prepare(self, parameters: Sequence[Parameters]) -> None:
+    def prepare(self, parameters: Sequence[UnitParameters]) -> None:
         """What is made once, before the first step."""
 
     @property
@@ -25,10 +25,10 @@ class EngineRequests(Protocol):
         ones; the last, or one behind which no optimizer steps.
         """
 
-    def prefetch(self, place: int, parameters: Parameters) -> None:
+    def prefetch(self, place: int, parameters: UnitParameters) -> None:
         """A unit is the next one in backward."""
 
-    def before_forward(self, place: int, parameters: Parameters) -> None:
+    def before_forward(self, place: int, parameters: UnitParameters) -> None:
         """A unit is whole from here on."""
 
     def after_forward(self, place: int) -> None:
@@ -37,13 +37,15 @@ class EngineRequests(Protocol):
     def end_forward(self) -> None:
         """The root's forward is over."""
 
-    def before_backward(self, place: int, parameters: Parameters) -> None:
+    def before_backward(self, place: int, parameters: UnitParameters) -> None:
         """A unit is whole from here on."""
 
-    def after_again(self, place: int, parameters: Parameters) -> None:
+    def after_again(self, place: int, parameters: UnitParameters) -> None:
         """A layer has run forward again, and runs backward next."""
 
-    def after_backward(self, place: int, parameters: Parameters, gradients: Sequence[Held]) -> None:
+    def after_backward(
+        self, place: int, parameters: UnitParameters, gradients: Sequence[HeldTensor]
+    ) -> None:
         """A unit has run backward, and left these gradients."""
 
     def end_backward(self) -> None:

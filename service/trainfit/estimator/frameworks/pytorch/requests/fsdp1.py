@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from trainfit.estimator.frameworks.pytorch.engines.fsdp import prefetches_backward
-from trainfit.estimator.frameworks.pytorch.requests.unit import Parameters
-from trainfit.estimator.trace.recorder import Held, Recorder
+from trainfit.estimator.frameworks.pytorch.requests.unit import UnitParameters
+from trainfit.estimator.trace.recorder import HeldTensor, Recorder
 from trainfit.resolve.pytorch.plan import PytorchPlan
 
 COMPUTE = 0
@@ -30,21 +30,21 @@ class Fsdp1Requests:
     def __init__(self, plan: PytorchPlan, recorder: Recorder) -> None:
         self._recorder = recorder
         self._states, self._shards = plan.step.states, plan.layout.optimizer_shards
-        self._whole: dict[int, Held] = {}
+        self._whole: dict[int, HeldTensor] = {}
         self._freed: deque[int] = deque()
         """For each unit that was let go of and not waited for, the gradients that were reduced
         before.
         """
         self._reduced = self._through = 0
-        self._gradients: dict[int, Held] = {}
-        self._unsharded: dict[int, Held] = {}
+        self._gradients: dict[int, HeldTensor] = {}
+        self._unsharded: dict[int, HeldTensor] = {}
         """Flat gradients that wait for those of the next micro-batch."""
         self._reduces_each, self._reduces = plan.step.data_parallelism.sync_each_micro_batch, True
         self._prefetches = prefetches_backward(plan)
         self._twice = plan.step.checkpointing.reentrant
         """Whether a layer that runs again is let go of and gathered once more for its backward."""
 
-    def load(self, parameters: Sequence[Parameters]) -> None:
+    def load(self, parameters: Sequence[UnitParameters]) -> None:
         """Each unit is whole for a moment, as its parameters and then flat; the root comes last."""
         recorder, (root, *units) = self._recorder, parameters
         for unit in (*units, root):
@@ -56,7 +56,7 @@ class Fsdp1Requests:
             for nbytes in unit.undivided:
                 recorder.make(nbytes)
 
-    def prepare(self, parameters: Sequence[Parameters]) -> None:
+    def prepare(self, parameters: Sequence[UnitParameters]) -> None:
         """Flat parameters are made once without a use, on the stream that computes."""
         for unit in parameters:
             if unit.unit.weights:
@@ -70,7 +70,7 @@ class Fsdp1Requests:
     def begin(self, *, is_first: bool, is_last: bool) -> None:  # noqa: ARG002
         self._reduces = is_last or self._reduces_each
 
-    def gather(self, place: int, parameters: Parameters) -> None:
+    def gather(self, place: int, parameters: UnitParameters) -> None:
         """Gather a unit, unless it is whole."""
         if place in self._whole or not parameters.unit.weights:
             return
@@ -83,12 +83,12 @@ class Fsdp1Requests:
         if share is not None:
             recorder.release(share)
 
-    def prefetch(self, place: int, parameters: Parameters) -> None:
+    def prefetch(self, place: int, parameters: UnitParameters) -> None:
         """Gather the unit that is next in backward."""
         if self._prefetches:
             self.gather(place, parameters)
 
-    def before_forward(self, place: int, parameters: Parameters) -> None:
+    def before_forward(self, place: int, parameters: UnitParameters) -> None:
         self.gather(place, parameters)
 
     def after_forward(self, place: int) -> None:
@@ -100,16 +100,18 @@ class Fsdp1Requests:
     def end_forward(self) -> None:
         """Nothing is held."""
 
-    def before_backward(self, place: int, parameters: Parameters) -> None:
+    def before_backward(self, place: int, parameters: UnitParameters) -> None:
         self.gather(place, parameters)
 
-    def after_again(self, place: int, parameters: Parameters) -> None:
+    def after_again(self, place: int, parameters: UnitParameters) -> None:
         """A layer has run again, as it does forward."""
         if self._twice:
             self.after_forward(place)
             self.gather(place, parameters)
 
-    def after_backward(self, place: int, parameters: Parameters, gradients: Sequence[Held]) -> None:
+    def after_backward(
+        self, place: int, parameters: UnitParameters, gradients: Sequence[HeldTensor]
+    ) -> None:
         """Gradients are joined into a flat one, and added to that of an earlier micro-batch, before
         that is reduced; or their shares are added up behind that.
         """
@@ -128,7 +130,7 @@ class Fsdp1Requests:
         else:
             self._unsharded[place] = flat
 
-    def _reduce(self, place: int, parameters: Parameters, flat: Held) -> None:
+    def _reduce(self, place: int, parameters: UnitParameters, flat: HeldTensor) -> None:
         recorder, states = self._recorder, self._states
         wide = None
         if states.reduced != states.gathered:

@@ -13,8 +13,8 @@ _fsdp_state.py: _post_forward, _root_post_backward_final_callback).
 from collections.abc import Sequence
 
 from trainfit.estimator.frameworks.pytorch.ledger import adds_each
-from trainfit.estimator.frameworks.pytorch.requests.unit import Parameters
-from trainfit.estimator.trace.recorder import Held, Recorder
+from trainfit.estimator.frameworks.pytorch.requests.unit import UnitParameters
+from trainfit.estimator.trace.recorder import HeldTensor, Recorder
 from trainfit.resolve.pytorch.plan import PytorchPlan
 
 COPY_IN = "all-gather copy-in"
@@ -29,26 +29,26 @@ class Fsdp2Requests:
         self._recorder = recorder
         self._states, self._shards = plan.step.states, plan.layout.optimizer_shards
         self._casts = self._states.parameters != self._states.gathered
-        self._gathering: dict[int, Held] = {}
-        self._whole: dict[int, list[Held]] = {}
-        self._copied: Held | None = None
-        self._reducing: Held | None = None
-        self._gradients: dict[int, Held] = {}
-        self._unsharded: dict[int, list[Held]] = {}
+        self._gathering: dict[int, HeldTensor] = {}
+        self._whole: dict[int, list[HeldTensor]] = {}
+        self._copied: HeldTensor | None = None
+        self._reducing: HeldTensor | None = None
+        self._gradients: dict[int, HeldTensor] = {}
+        self._unsharded: dict[int, list[HeldTensor]] = {}
         """Gradients that wait for those of the next micro-batch."""
         self._reduces_each = plan.step.data_parallelism.sync_each_micro_batch
         self._adds_each = adds_each(plan)
         self._adds, self._reduces = False, True
         self._narrows_on = ALL_REDUCE if plan.layout.replicas > 1 else REDUCE
-        self._over_replicas: list[Held] = []
+        self._over_replicas: list[HeldTensor] = []
 
-    def load(self, parameters: Sequence[Parameters]) -> None:
+    def load(self, parameters: Sequence[UnitParameters]) -> None:
         """This rank's share of each parameter."""
         for unit in parameters:
             for nbytes in (*unit.stored, *unit.undivided):
                 self._recorder.make(nbytes)
 
-    def prepare(self, parameters: Sequence[Parameters]) -> None:
+    def prepare(self, parameters: Sequence[UnitParameters]) -> None:
         """Nothing is made ahead."""
 
     @property
@@ -59,7 +59,7 @@ class Fsdp2Requests:
     def begin(self, *, is_first: bool, is_last: bool) -> None:
         self._adds, self._reduces = not is_first, is_last or self._reduces_each
 
-    def gather(self, place: int, parameters: Parameters) -> None:
+    def gather(self, place: int, parameters: UnitParameters) -> None:
         """The all-gather of a unit begins, unless it has, or the unit is whole."""
         if place in self._gathering or place in self._whole or not parameters.unit.weights:
             return
@@ -69,11 +69,11 @@ class Fsdp2Requests:
         if share is not None:
             recorder.release(share)
 
-    def prefetch(self, place: int, parameters: Parameters) -> None:
+    def prefetch(self, place: int, parameters: UnitParameters) -> None:
         """Gather the unit that is next in backward."""
         self.gather(place, parameters)
 
-    def before_forward(self, place: int, parameters: Parameters) -> None:
+    def before_forward(self, place: int, parameters: UnitParameters) -> None:
         """The output of the all-gather before is held until this one was copied out."""
         self.gather(place, parameters)
         if place in self._gathering:
@@ -91,15 +91,17 @@ class Fsdp2Requests:
             self._recorder.release(self._copied)
             self._copied = None
 
-    def before_backward(self, place: int, parameters: Parameters) -> None:
+    def before_backward(self, place: int, parameters: UnitParameters) -> None:
         self.gather(place, parameters)
         if place in self._gathering:
             self._recorder.release(self._copy_out(place, parameters))
 
-    def after_again(self, place: int, parameters: Parameters) -> None:
+    def after_again(self, place: int, parameters: UnitParameters) -> None:
         """A layer that runs again is whole already, and stays so."""
 
-    def after_backward(self, place: int, parameters: Parameters, gradients: Sequence[Held]) -> None:
+    def after_backward(
+        self, place: int, parameters: UnitParameters, gradients: Sequence[HeldTensor]
+    ) -> None:
         """Let go of a unit, and reduce its gradients in a buffer that is held until the next unit's
         are. They are added to those of an earlier micro-batch.
         """
@@ -145,7 +147,7 @@ class Fsdp2Requests:
         self._recorder.release(*self._gradients.values())
         self._gradients.clear()
 
-    def _copy_out(self, place: int, parameters: Parameters) -> Held:
+    def _copy_out(self, place: int, parameters: UnitParameters) -> HeldTensor:
         """Parameters one by one, from the output of the all-gather."""
         self._whole[place] = [self._recorder.make(nbytes) for nbytes in parameters.whole]
         return self._gathering.pop(place)

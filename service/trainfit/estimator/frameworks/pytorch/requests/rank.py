@@ -23,7 +23,7 @@ from trainfit.estimator.frameworks.pytorch.trace import programs_tell_order
 from trainfit.estimator.placement import Content
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import left
-from trainfit.estimator.trace.recorder import Held, Recorder, Trace
+from trainfit.estimator.trace.recorder import HeldTensor, Recorder, Trace
 from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import Attention, Experts, Mlp
 from trainfit.specs.optimizers import OPTIMIZERS
@@ -90,8 +90,8 @@ class _Rank(RecordedRank):
         self._root, self._runs = units_of(self._ledger, shares, content, self._placed, share)
         self._units = [self._root, *[run.parameters for run in self._runs]]
         self._engine = _engine(self._plan, self._recorder)
-        self._here: list[dict[Tensor, Held]] = []
-        self._kept: list[Held] = []
+        self._here: list[dict[Tensor, HeldTensor]] = []
+        self._kept: list[HeldTensor] = []
 
     def _load(self) -> None:
         """What loading takes for a moment is no part of a step's highest."""
@@ -115,7 +115,7 @@ class _Rank(RecordedRank):
         """Forward and backward; workspaces are made where the run `begins`."""
         self._here = [{} for _ in self._placed]
         self._engine.before_forward(ROOT, self._root)
-        stream: Held | None = None
+        stream: HeldTensor | None = None
         for place, run in enumerate(self._runs):
             self._recorder.moment = f"{number} all_gather {place}"
             self._engine.before_forward(place, run.parameters)
@@ -130,8 +130,8 @@ class _Rank(RecordedRank):
         release_cached(self._recorder, zip(passes, self._here, strict=True))
         if begins:
             self._recorder.make(self._workspace)
-        gradient: Held | None = None
-        root: list[Held] = []
+        gradient: HeldTensor | None = None
+        root: list[HeldTensor] = []
         for place in reversed(range(len(self._runs))):
             gradient, made = self._unit_backward(place, gradient, number)
             root[:0] = made
@@ -144,12 +144,12 @@ class _Rank(RecordedRank):
         self._kept.clear()
 
     def _unit_backward(
-        self, place: int, gradient: Held | None, number: str
-    ) -> tuple[Held | None, list[Held]]:
+        self, place: int, gradient: HeldTensor | None, number: str
+    ) -> tuple[HeldTensor | None, list[HeldTensor]]:
         """A unit's stretches backward. Answers the gradient of the residual stream before it, and
         the gradients that are left to the root.
         """
-        run, made = self._runs[place], list[Held]()
+        run, made = self._runs[place], list[HeldTensor]()
         for index in reversed(run.stretches):
             if index == run.stretches[-1]:
                 steps = self._prepare, self._loss_backward
@@ -183,7 +183,7 @@ class _Rank(RecordedRank):
         last = len(self._runs) - 1
         return place == last or (place == last - 1 and leaves_last_layer_whole(self._plan))
 
-    def _forward(self, index: int, stream: Held | None, number: str) -> Held | None:
+    def _forward(self, index: int, stream: HeldTensor | None, number: str) -> HeldTensor | None:
         placed, here = self._placed[index], self._here[index]
         if placed.name == "head" and is_loss_outside(self._plan):
             self._engine.end_forward()
@@ -195,8 +195,8 @@ class _Rank(RecordedRank):
         return here.pop(passes.made) if passes.made is not None else None
 
     def _backward(
-        self, place: int, index: int, gradient: Held | None, number: str
-    ) -> tuple[Held | None, list[Held]]:
+        self, place: int, index: int, gradient: HeldTensor | None, number: str
+    ) -> tuple[HeldTensor | None, list[HeldTensor]]:
         """The gradient of the residual stream before a stretch, and those that it leaves."""
         placed, own = self._placed[index], self._here[index]
         self._recorder.moment = f"{number} {placed.name}_backward {placed.layer}"
@@ -214,7 +214,7 @@ class _Rank(RecordedRank):
         before = own.pop(passes.of_read, None) if passes.of_read is not None else None
         return before, [own[each] for each in left(placed.groups) if each in own]
 
-    def _keep(self, place: int, passes: Passes, own: dict[Tensor, Held]) -> None:
+    def _keep(self, place: int, passes: Passes, own: dict[Tensor, HeldTensor]) -> None:
         """Take over what a layer's backward leaves of its input, and of the gradient that it was
         given where that is of the next layer's input.
         """

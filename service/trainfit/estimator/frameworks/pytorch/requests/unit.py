@@ -23,7 +23,7 @@ from trainfit.resolve.pytorch.plan import PytorchPlan
 NO_NUMBERS = Numbers(0, 0, 0, 0, 0)
 
 
-class Parameters(NamedTuple):
+class UnitParameters(NamedTuple):
     """The parameters of a unit, in the order of its modules: each matrix by itself, what there is
     besides in one piece, behind a layer's and before the head.
 
@@ -43,7 +43,7 @@ class UnitRun(NamedTuple):
     are those of no other unit.
     """
 
-    parameters: Parameters
+    parameters: UnitParameters
     stretches: range
     is_layer: bool
 
@@ -63,7 +63,7 @@ def units_of(
     content: Content,
     stretches: Sequence[PlacedGroups],
     share: int,
-) -> tuple[Parameters, list[UnitRun]]:
+) -> tuple[UnitParameters, list[UnitRun]]:
     """The root's parameters, and the runs of all stretches in forward order, for the rank with this
     share of each unit. A layer is a unit; what stands outside of them is the root's, or the
     embedding is one, and norm and head are.
@@ -97,14 +97,14 @@ def _is_embedding(placed: PlacedGroups) -> bool:
     return placed.name == "embedding"
 
 
-def _parameters(each: Sequence[Numbers], plan: PytorchPlan, share: int) -> Parameters:
+def _parameters(each: Sequence[Numbers], plan: PytorchPlan, share: int) -> UnitParameters:
     numbers = NO_NUMBERS
     for one in each:
         numbers = numbers.plus(one)
     stepped: Iterable[int] = [shard(one, plan).trained for one in each]
     if divides_joined(plan):
         stepped = _pieces([one.trained for one in each], plan.layout.optimizer_shards, share)
-    return Parameters(
+    return UnitParameters(
         engine_of(plan).unit(numbers),
         tuple([gathered(one, plan) for one in each]),
         tuple([stored_share(one, plan) for one in each]),
