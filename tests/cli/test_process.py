@@ -22,8 +22,8 @@ ESTIMATE = ["estimate", *QUESTION.split()]
 JOBS = str(Path(__file__).parents[2] / "deploy" / "ci" / "example-jobs.yaml")
 IMPORTS = "import pydantic, cyclopts, rich.console, rich.table, httpx, fastapi, uvicorn"
 """What the service stands on: a measure of how fast this machine starts Python just now."""
-COLD_RATIO = 2.2
-"""1.1 s where these imports take half a second; 1.8 was measured, a quarter of it the replay
+COLD_RATIO = 1.9
+"""0.95 s where these imports take half a second; 1.4 to 1.6 was measured, a third of it the replay
 of four ranks."""
 SERVICE_ONLY = (
     "fastapi",
