@@ -11,7 +11,6 @@ from trainfit.architectures.encoders.qwen_vl import (
     qwen3_vl_vision,
 )
 from trainfit.estimator.blocks.tower import pytorch as tower
-from trainfit.estimator.blocks.tower.bounds import most_bytes
 from trainfit.estimator.frameworks.pytorch import towers
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import pytorch_legend_of
@@ -142,7 +141,7 @@ def test_layers_of_others_keep_what_their_classes_keep(
     unknown = plan_of(asked(None, model=model))
     assert isinstance(unknown, PytorchPlan)
     assert unknown.model.encoder is not None
-    assert saved_of(2048, model) < most_bytes(unknown.model.encoder, unknown)
+    assert saved_of(2048, model) < towers.most_bytes(unknown.model.encoder, unknown)
 
 
 def saved_of(tokens: int, model: str) -> int:
@@ -152,6 +151,19 @@ def saved_of(tokens: int, model: str) -> int:
     assert plan.model.encoder is not None
     parts = towers._segments(plan.model.encoder, tokens, pytorch_legend_of(plan), plan)
     return sum(part.saved for part in parts)
+
+
+def test_every_layer_of_a_tower_that_is_trained_hands_gradients_on() -> None:
+    plan = plan_of(asked(128, micro_batch_size=1))
+    assert isinstance(plan, PytorchPlan)
+    encoder = plan.model.encoder
+    assert encoder is not None
+    layers = (
+        encoder.num_layers
+        * walk("embedding", add_up(groups_of(tower.layer, encoder), NOTHING), 0).saved
+    )
+    assert PATCHES == 4 * 128
+    assert layers < saved_of(128, QWEN) < 1.02 * layers
 
 
 def test_an_image_is_run_whole() -> None:
@@ -217,3 +229,37 @@ def test_under_megatron_a_tower_is_known_without_images_alone() -> None:
     words["training"] = {"image_tokens": 64}
     with pytest.raises(RefusedError, match="image_tokens under megatron"):
         plan_of(Job.model_validate(words))
+
+
+@pytest.mark.parametrize(
+    ("model", "targets", "trained"),
+    [
+        (QWEN, "all-linear", 41_363_456),
+        (QWEN, ["q_proj", "v_proj"], 3_686_400),
+        (QWEN, ["q_proj", "gate_proj", "up_proj", "down_proj"], 32_139_264),
+        ("google/gemma-3-4b-it", "all-linear", 38_497_792),
+        ("google/gemma-3-4b-it", ["q_proj", "v_proj"], 6_447_104),
+        ("llava-hf/llava-1.5-7b-hf", "all-linear", 47_267_840),
+        ("llava-hf/llava-1.5-7b-hf", ["q_proj", "v_proj"], 9_961_472),
+    ],
+)
+def test_adapters_stand_beside_linears_of_towers(model: str, targets: Any, trained: int) -> None:
+    """As many elements as PEFT 0.19.1 makes of rank 16, of which a frozen tower has none."""
+    peft = {"method": "lora", "r": 16, "target_modules": targets}
+    assert answer(asked(0, model=model, peft=peft)).model.parameters.trainable == trained
+    frozen = {"frozen": ["vision_tower", "multi_modal_projector"]}
+    without = answer(asked(0, model=model, peft=peft, **frozen)).model.parameters.trainable
+    assert without is not None
+    assert (without < trained) == (
+        targets == "all-linear" or "gate_proj" in targets or model != QWEN
+    )
+
+
+def test_whatever_images_there_are_a_frozen_tower_keeps_none() -> None:
+    whole, frozen = (
+        answer(asked(None, frozen=names)).stages[0].allocated_bytes
+        for names in ([], ["vision_tower", "multi_modal_projector"])
+    )
+    none = answer(asked(0, frozen=["vision_tower", "multi_modal_projector"]))
+    beside = frozen.high - none.stages[0].allocated_bytes.high
+    assert 2 * PIXELS < beside < 0.1 * (whole.high - whole.low)

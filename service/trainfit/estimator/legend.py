@@ -136,6 +136,8 @@ OTHER_NAMES = {
     "router": ("gate",),
 }
 """What models call these modules otherwise, by their names in Llama."""
+NOT_LINEARS = ("convolution", "matrix")
+"""Products of towers that no adapter stands beside: PEFT takes all-linear at its word."""
 HEADS = ("lm_head", "score")
 """Heads of a vocabulary and of labels, which nobody quantises, narrows to fp8 or adapts unasked."""
 
@@ -213,7 +215,7 @@ class PytorchLegend(Legend):
             return False
         targets = self.adapters.targets
         if targets is None:
-            return module not in HEADS
+            return module not in (*HEADS, *NOT_LINEARS)
         return not targets.isdisjoint((module, *OTHER_NAMES.get(module, ())))
 
     def fuses(self, part: AdaptedPart, *modules: str) -> bool:

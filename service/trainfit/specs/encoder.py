@@ -18,6 +18,8 @@ class Projection(Part):
     norm: Norm | None = None
     bias: bool = False
     activation: str = "gelu"
+    name: str = ""
+    """Of the linear that is the product, as adapters are targeted; empty where it is none."""
 
 
 class Encoder(Part):
@@ -25,6 +27,8 @@ class Encoder(Part):
 
     num_layers: Count
     """Those whose features are read."""
+    unread_layers: Annotated[int, Field(ge=0, le=2048)] = 0
+    """Behind them, of which nothing is kept."""
     hidden_size: Width
     ffn_hidden_size: Width
     heads: Count
@@ -48,6 +52,8 @@ class Encoder(Part):
     rotary: bool = False
     qk_norm: bool = False
     """Of all heads together, in a written-out RMSNorm."""
+    linears: tuple[str, str, str] = ("out_proj", "fc1", "fc2")
+    """Names of the products behind attention and of a feed-forward network that is not gated."""
     bias: bool = True
     qkv_bias: bool = True
     layer_scale: bool = False

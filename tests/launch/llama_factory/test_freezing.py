@@ -18,7 +18,7 @@ BASE = {
     "pure_bf16": True,
 }
 VISION = {"model_name_or_path": "Qwen/Qwen2.5-VL-7B-Instruct", "finetuning_type": "full"}
-SCOUT = VISION | {"model_name_or_path": "meta-llama/Llama-4-Scout-17B-16E-Instruct"}
+MLLAMA = VISION | {"model_name_or_path": "meta-llama/Llama-3.2-11B-Vision-Instruct"}
 ZERO = {"zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}
 
 
@@ -61,12 +61,12 @@ def test_modules_outside_the_layers_are_trained_where_they_are_named() -> None:
         ({"freeze_extra_modules": "wpe"}, "freeze_extra_modules"),
         ({"pure_bf16": False, "bf16": True}, "finetuning_type"),
         ({"finetuning_type": "oft"}, "finetuning_type"),
-        (SCOUT | {"freeze_multi_modal_projector": False}, "freeze_multi_modal_projector"),
+        (MLLAMA | {"freeze_multi_modal_projector": False}, "freeze_multi_modal_projector"),
         (VISION | {"freeze_language_model": True}, "freeze_language_model"),
         (VISION | {"pure_bf16": False, "bf16": True}, "model_name_or_path"),
         (
-            VISION | {"finetuning_type": "lora", "freeze_vision_tower": False},
-            "freeze_vision_tower",
+            VISION | {"finetuning_type": "lora", "freeze_multi_modal_projector": False},
+            "freeze_multi_modal_projector",
         ),
     ],
 )
@@ -98,7 +98,11 @@ def test_deepspeed_has_one_type_for_all() -> None:
             {"freeze_multi_modal_projector": False, "freeze_language_model": True},
             ["vision_tower", "language_model"],
         ),
-        ({"finetuning_type": "lora"}, None),
+        ({"finetuning_type": "lora"}, ["vision_tower", "multi_modal_projector"]),
+        (
+            {"finetuning_type": "lora", "freeze_vision_tower": False},
+            ["multi_modal_projector"],
+        ),
         (
             {"finetuning_type": "freeze", "freeze_trainable_layers": 4},
             ["embed_tokens", "lm_head", "final_norm", "vision_tower", "multi_modal_projector"],

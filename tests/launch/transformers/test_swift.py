@@ -47,8 +47,13 @@ def test_towers_are_frozen_unless_they_are_told_otherwise() -> None:
     both = f"{whole} --freeze_vit false --freeze_aligner false"
     assert read(both, model=SEES).field(frozen) is None
     assert read(whole).field(frozen) is None
-    adapted = read("--tuner_type lora --freeze_vit false", model=SEES)
-    assert adapted.unsupported == {"freeze_vit"}
+    lora = "--tuner_type lora"
+    adapted = read(f"{lora} --freeze_vit false", model=SEES)
+    assert adapted.field(frozen) == ["multi_modal_projector"]
+    assert read(lora, model=SEES).field(frozen) == ["vision_tower", "multi_modal_projector"]
+    named = f"{lora} --target_modules q_proj"
+    assert read(named, model=SEES).field(frozen) is None
+    assert read(f"{named} --freeze_vit false", model=SEES).unsupported == {"freeze_vit"}
 
 
 @pytest.mark.parametrize(("bits", "stored"), [(4, "nf4"), (8, "int8")])

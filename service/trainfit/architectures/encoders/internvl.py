@@ -51,6 +51,7 @@ def _tower(config: Config, *, attention_bias: bool) -> Tower:
         class_tokens=1,
         qk_norm=qk_norms > 0,
         qkv_bias=config.bool("attention_bias", attention_bias),
+        linears=("projection_layer", "fc1", "fc2"),
         layer_scale=True,
         last_norm=final_norm > 0,
     )

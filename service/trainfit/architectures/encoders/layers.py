@@ -60,14 +60,15 @@ def projected(encoder: Encoder | None, *steps: Projection, patches: int = 1) -> 
     return encoder.model_copy(update={"projector": steps, "patches_per_token": patches})
 
 
-def linear_step(width: int, *, bias: bool = True) -> Projection:
-    return Projection(kind="linear", width=width, bias=bias)
+def linear_step(width: int, name: str = "", *, bias: bool = True) -> Projection:
+    return Projection(kind="linear", width=width, name=name, bias=bias)
 
 
 def two_linears(width: int, *, activation: str = "gelu", bias: bool = True) -> list[Projection]:
     """Both to the text's width, with an activation between."""
     between = Projection(kind="activation", width=width, activation=activation)
-    return [linear_step(width, bias=bias), between, linear_step(width, bias=bias)]
+    first, second = (linear_step(width, f"linear_{each}", bias=bias) for each in (1, 2))
+    return [first, between, second]
 
 
 def norm_step(width: int, kind: Literal["rmsnorm", "layernorm"]) -> Projection:

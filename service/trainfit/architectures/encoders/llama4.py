@@ -32,6 +32,7 @@ def llama4_vision(config: Config) -> Tower:
         narrow_pixels=True,
         unfolds=True,
         rotary=True,
+        linears=("o_proj", "fc1", "fc2"),
         first_norm=True,
         last_norm=True,
     )

@@ -20,6 +20,8 @@ from trainfit.architectures.encoders.layers import (
 )
 from trainfit.specs.encoder import Encoder, Projection
 
+QWEN3_LINEARS = "linear_fc1", "linear_fc2"
+
 
 def qwen2_vl_vision(config: Config) -> Tower:
     """Here `hidden_size` is the text's width and `embed_dim` the tower's own."""
@@ -100,8 +102,12 @@ def _encoder(
     activation: str,
     gated: bool = False,
     deep: int = 0,
+    linears: tuple[str, str] = ("fc1", "fc2"),
+    merging: tuple[str, str] = ("0", "2"),
 ) -> Encoder | None:
-    """The tower, if it has a layer at all. Those with gated networks have norms without bias."""
+    """The tower, if it has a layer at all. Those with gated networks have norms without bias.
+    Products of the merger are `merging`.
+    """
     depth, side = count(sizes, "depth", 32), size(sizes, "spatial_merge_size", 2)
     if not depth:
         return None
@@ -118,13 +124,14 @@ def _encoder(
         activation=activation,
         patch_values=frame_pixels(sizes, patch),
         packed_qkv=True,
+        linears=("proj", *linears),
         rotary=True,
         projector=(
             norm_step(width, norm),
             Projection(kind="merge", width=merged),
-            linear_step(merged),
+            linear_step(merged, merging[0]),
             Projection(kind="activation", width=merged),
-            linear_step(text),
+            linear_step(text, merging[1]),
         ),
         deep_mergers=deep,
     )
@@ -141,6 +148,8 @@ def _qwen3_encoder(sizes: Config, deep: int = 0) -> Encoder | None:
         text=text,
         activation=sizes.str("hidden_act", "gelu_pytorch_tanh"),
         deep=deep,
+        linears=QWEN3_LINEARS,
+        merging=QWEN3_LINEARS,
     )
 
 

@@ -62,7 +62,7 @@ def paligemma(config: Config) -> ModelSpec:
     features = tower(auto_section(config, "vision_config", "siglip_vision_model", PALIGEMMA_VISION))
     width = size(config, "projection_dim", 2048)
     projector = linear(features.width, width)
-    encoder = projected(features.encoder, linear_step(width))
+    encoder = projected(features.encoder, linear_step(width, "linear"))
     encoders = features.parameters + projector
     return composite(config, text, encoders, tied=True, projector=projector, encoder=encoder)
 

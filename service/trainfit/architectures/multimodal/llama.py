@@ -82,13 +82,13 @@ def _shuffled(vision: Config, encoder: Encoder | None, text: int) -> Encoder | N
     outer = size(vision, "projector_output_dim", 4096)
     adapter = (
         Projection(kind="merge", width=int(encoder.hidden_size / ratio**2)),
-        linear_step(inner, bias=False),
+        linear_step(inner, "fc1", bias=False),
         Projection(kind="activation", width=inner),
-        linear_step(outer, bias=False),
+        linear_step(outer, "fc2", bias=False),
         Projection(kind="activation", width=outer),
     )
     adapted = encoder.model_copy(update={"adapter": adapter})
-    return projected(adapted, linear_step(text, bias=False), patches=ceil(1 / ratio**2))
+    return projected(adapted, linear_step(text, "linear_1", bias=False), patches=ceil(1 / ratio**2))
 
 
 def _cross_attention_layer(config: Config) -> Layer:

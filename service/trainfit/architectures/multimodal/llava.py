@@ -89,7 +89,11 @@ def _read_by(config: Config, features: Tower, text: int) -> Encoder | None:
     read = max(each if each >= 0 else last + 1 + each for each in chosen)
     if not read:
         return None
-    changes: dict[str, object] = {"num_layers": read, "last_norm": False}
+    changes: dict[str, object] = {
+        "num_layers": read,
+        "unread_layers": last - read,
+        "last_norm": False,
+    }
     if config.str("vision_feature_select_strategy", "default") == "full" and encoder.image_patches:
         rows = encoder.image_patches + encoder.class_tokens
         changes |= {"image_patches": rows, "class_tokens": 0}

@@ -23,7 +23,8 @@ def put_frozen(run: Run, engine: Engine, kind: str) -> None:
     """Set what is frozen in a `kind` of tuning: lora, full or freeze. Under DeepSpeed, or where
     training is purely bf16, it is in the same type as what is trained.
     """
-    towers = put_towers(run, kind, alike=_is_alike(run, engine), whose="LLaMA-Factory")
+    alike = _is_alike(run, engine)
+    towers = put_towers(run, kind, alike=alike, whose="LLaMA-Factory", projects=False)
     if kind != "freeze":
         return
     asked = run.arguments.get("finetuning_type")

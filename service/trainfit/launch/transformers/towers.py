@@ -16,8 +16,10 @@ USUAL = {
 TOLD_APART = (
     "gemma3",
     "internvl",
+    "llama4",
     "llava",
     "mistral3",
+    "paligemma",
     "qwen2_5_vl",
     "qwen2_vl",
     "qwen3_vl",
@@ -32,10 +34,14 @@ def has_switches(run: Run) -> bool:
     return USUAL.keys() <= run.arguments.settings.keys()
 
 
-def put_towers(run: Run, kind: str, *, alike: bool, whose: str) -> tuple[str, ...]:
+def put_towers(
+    run: Run, kind: str, *, alike: bool, whose: str, projects: bool = True
+) -> tuple[str, ...]:
     """Set what a `kind` of tuning, lora, full or freeze, leaves frozen of a model with a tower, and
-    tell it: tower and projector unless told otherwise. Without a tower, what is said of one changes
-    nothing. `alike` says that what is frozen has the type of what is trained.
+    tell it: tower and projector unless told otherwise, beside which lora has no adapters. Without a
+    tower, what is said of one changes nothing. `alike` says that what is frozen has the type of
+    what is trained, `projects` that all-linear means the projector's too, and that linears that are
+    named have adapters wherever they are; else neither.
     """
     arguments, draft = run.arguments, run.draft
     given = [each for key in USUAL if (each := arguments.get(key)) is not None]
@@ -48,12 +54,14 @@ def put_towers(run: Run, kind: str, *, alike: bool, whose: str) -> tuple[str, ..
     model = arguments.get("model_name_or_path")
     written = [each for each in given if each.whose is None]
     asked = written or ([model] if model is not None and config is not None else [])
-    usual = (tower, projector, language) == tuple(USUAL.values())
-    if kind == "lora" and usual and config is not None:
-        return ()
+    if kind == "lora" and not (_asks_all_linears(run) if projects else projector):
+        usual = (tower, projector, language) == tuple(USUAL.values())
+        if usual and config is not None:
+            return ()
+        config = None
     apart = tower != projector and (config or {}).get("model_type") not in TOLD_APART
-    nothing = tower and projector and language
-    if config is None or kind == "lora" or apart or nothing:
+    nothing = ((tower and projector) or kind == "lora") and language
+    if config is None or apart or nothing:
         for setting in asked:
             draft.leave_out(setting, "what is frozen of this vision model is not modelled")
         return ()
@@ -61,7 +69,7 @@ def put_towers(run: Run, kind: str, *, alike: bool, whose: str) -> tuple[str, ..
     names = tuple([name for name, is_frozen in frozen.items() if is_frozen])
     if not names or kind == "freeze":
         return names
-    if not alike:
+    if not (alike or kind == "lora"):
         for setting in asked:
             draft.leave_out(setting, UNLIKE)
     elif given:
@@ -69,3 +77,11 @@ def put_towers(run: Run, kind: str, *, alike: bool, whose: str) -> tuple[str, ..
     else:
         draft.default(FROZEN, list(names), whose)
     return names
+
+
+def _asks_all_linears(run: Run) -> bool:
+    """Whether adapters stand beside all linears that are not frozen, and beside no others: names
+    are looked for everywhere. Sources: ms-swift's tuner utilities (get_target_modules).
+    """
+    given = run.arguments.get("lora_target_modules")
+    return given is None or run.arguments.words("lora_target_modules") in (["all"], ["all-linear"])

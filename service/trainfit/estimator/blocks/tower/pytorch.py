@@ -11,12 +11,16 @@ modeling_gemma3.py and modeling_llava.py, whose classes save the same, to the by
 from trainfit.estimator.blocks.mlp.pytorch import mlp
 from trainfit.estimator.blocks.norm.pytorch import norm
 from trainfit.estimator.ledger import Group
+from trainfit.estimator.legend import NOT_LINEARS
 from trainfit.estimator.operations import scaled_dot_product
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.operations.widths import FP32
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.specs.blocks import Mlp, Norm
 from trainfit.specs.encoder import Encoder, Projection
+
+CONVOLUTION, MATRIX = NOT_LINEARS
+"""Products that are no linears."""
 
 
 def pixels(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
@@ -38,7 +42,7 @@ def patch_embedding(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
     )
     if encoder.narrow_pixels and not (encoder.unfolds or sizes.narrows):
         values = step.part(values, "pixels", *values.shape)
-    step.linear("patch_embed", values, sizes.h)
+    step.linear("linear" if encoder.unfolds else CONVOLUTION, values, sizes.h)
     step.end_group()
     if encoder.first_norm:
         _normed(step, encoder)
@@ -51,8 +55,13 @@ def layer(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
     _attention(step, _normed(step, encoder), encoder)
     _scaled(step, encoder)
     step.end_group()
-    block = Mlp(ffn=encoder.ffn_hidden_size, gated=encoder.gated, bias=encoder.bias)
-    mlp(step, _normed(step, encoder), block)
+    normed = _normed(step, encoder)
+    if encoder.gated:
+        mlp(step, normed, Mlp(ffn=encoder.ffn_hidden_size, gated=True, bias=encoder.bias))
+    else:
+        _, first, second = encoder.linears
+        wide = step.linear(first, normed, encoder.ffn_hidden_size, bias=encoder.bias)
+        step.linear_out(second, step.activation(wide), step.sizes.h, bias=encoder.bias)
     _scaled(step, encoder)
     step.end_group()
     return step.groups()
@@ -87,13 +96,13 @@ def _features(step: Modules, encoder: Encoder) -> Tensor:
 def _through(
     step: Modules, encoder: Encoder, steps: tuple[Projection, ...], x: Tensor
 ) -> tuple[Group, ...]:
-    for number, each in enumerate(steps, 1):
-        x = _projected(step, x, each, encoder.patches_per_token, f"merger_{number}")
+    for each in steps:
+        x = _projected(step, x, each, encoder.patches_per_token)
     step.end_group()
     return step.groups()
 
 
-def _projected(step: Modules, x: Tensor, by: Projection, p: int, name: str) -> Tensor:
+def _projected(step: Modules, x: Tensor, by: Projection, p: int) -> Tensor:
     """[rows, w] of x, of which a kind of step makes as many rows or one of p."""
     rows = x.shape[0]
     match by.kind:
@@ -108,7 +117,7 @@ def _projected(step: Modules, x: Tensor, by: Projection, p: int, name: str) -> T
         case "activation":
             return step.activation(x, kind=by.activation)
         case "linear":
-            return step.linear(name, x, by.width, bias=by.bias)
+            return step.linear(by.name or MATRIX, x, by.width, bias=by.bias)
 
 
 def _patches(step: Modules, encoder: Encoder) -> int:
@@ -126,14 +135,17 @@ def _normed(step: Modules, encoder: Encoder) -> Tensor:
 
 
 def _scaled(step: Modules, encoder: Encoder) -> None:
-    """What a block made, times a learned vector."""
+    """What a block made, times a vector, whose gradient it is kept for."""
     if not encoder.layer_scale:
         return
     sizes = step.sizes
+    learned = sizes.trains("vision_tower")
     made = step.tensor("what is scaled", sizes.n, sizes.h)
     gradient = step.tensor("gradient of the scale", sizes.h, width=sizes.gradient_bytes)
     product = step.tensor("gradient, scaled", sizes.n, sizes.h)
-    step.operation("scale", saves=(made,), backward=(product,), leaves=(gradient,))
+    step.operation(
+        "scale", saves=(made,) * learned, backward=(product,), leaves=(gradient,) * learned
+    )
 
 
 def _attention(step: Modules, x: Tensor, encoder: Encoder) -> None:
@@ -161,4 +173,4 @@ def _attention(step: Modules, x: Tensor, encoder: Encoder) -> None:
         joined = step.tensor("outputs of all images", *out.shape)
         step.operation("join", borrows=(out, joined))
         out = joined
-    step.linear_out("proj" if encoder.packed_qkv else "o_proj", out, sizes.h, bias=encoder.bias)
+    step.linear_out(encoder.linears[0], out, sizes.h, bias=encoder.bias)

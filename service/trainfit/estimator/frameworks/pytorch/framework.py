@@ -7,7 +7,6 @@ from functools import partial
 from types import ModuleType
 
 from trainfit.estimator import timeline as turns
-from trainfit.estimator.blocks.tower.bounds import bounded
 from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
 from trainfit.estimator.frameworks.pytorch import timeline as actions
 from trainfit.estimator.frameworks.pytorch.layers import tables_of
@@ -17,6 +16,7 @@ from trainfit.estimator.frameworks.pytorch.requests import rank as requests
 from trainfit.estimator.frameworks.pytorch.requests.unit import divides_joined
 from trainfit.estimator.frameworks.pytorch.states import shares_of
 from trainfit.estimator.frameworks.pytorch.states import trained_parameters as _trained
+from trainfit.estimator.frameworks.pytorch.towers import bounded
 from trainfit.estimator.frameworks.pytorch.trace import is_traced
 from trainfit.estimator.frameworks.pytorch.trace import trace as _trace
 from trainfit.estimator.local_parameters import ParameterTable, parameters_of

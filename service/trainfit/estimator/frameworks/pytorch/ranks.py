@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from trainfit.estimator import cublas
-from trainfit.estimator.blocks.tower import bounds
 from trainfit.estimator.frameworks.pytorch.caching import cached
 from trainfit.estimator.frameworks.pytorch.engines.engine import Stage
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
@@ -19,6 +18,7 @@ from trainfit.estimator.frameworks.pytorch.states import (
     undivided_shares,
 )
 from trainfit.estimator.frameworks.pytorch.step import Live, Step, optimizer_step
+from trainfit.estimator.frameworks.pytorch.towers import bounded, most_bytes
 from trainfit.estimator.local_parameters import ChunkParameters, ParameterTable
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, Placement, place
@@ -62,8 +62,8 @@ def _ranks(
     undivided = undivided_shares(plan, table, memo) if shares.partly else shares
     pipeline = PipelinedRanks(shares, memo) if plan.layout.pipeline.pp > 1 else None
     alike: dict[tuple[Content, ...], Held] = {}
-    tower = bounds.bounded(plan) if activations else None
-    towers = bounds.most_bytes(tower, plan) if tower is not None else 0
+    tower = bounded(plan) if activations else None
+    towers = most_bytes(tower, plan) if tower is not None else 0
     for number, placements in enumerate(place(plan)):
         contents = tuple([placement.content for placement in placements])
         if contents not in alike:

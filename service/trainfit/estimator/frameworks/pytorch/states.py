@@ -4,7 +4,7 @@ Symbols: estimator.legend. Sources: torch/optim/adamw.py and the like, bitsandby
 deepspeed/runtime/zero/stage_1_and_2.py and stage3.py.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -17,8 +17,10 @@ from trainfit.estimator.blocks.virtual_tokens import pytorch as virtual_tokens
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed
+from trainfit.estimator.frameworks.pytorch.towers import adapter_parameters
 from trainfit.estimator.ledger import Weight
 from trainfit.estimator.legend import PytorchLegend, pytorch_legend_of
+from trainfit.estimator.local_adapters import adapters_of
 from trainfit.estimator.local_parameters import (
     ChunkParameters,
     Local,
@@ -28,7 +30,6 @@ from trainfit.estimator.local_parameters import (
 )
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, place
-from trainfit.estimator.segment import Sums
 from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import Experts
 from trainfit.specs.pipeline_layout import VirtualStage
@@ -99,8 +100,9 @@ class Shares:
         self._adapters = [0] * len(plan.model.layer_kinds)
         if sizes.adapters is not None:
             tables = self.ledger.layer_tables
-            self._adapters = [_adapter_parameters(each.operations, sizes) for each in tables]
+            self._adapters = [adapters_of(each.operations, sizes) for each in tables]
         self._virtual = virtual_tokens.elements(plan)
+        self._towers = adapter_parameters(plan)
 
     @cached_property
     def ledger(self) -> PytorchLedger:
@@ -112,7 +114,7 @@ class Shares:
         whole = self._all.chunk(content)
         trained = self._trained.chunk(content)
         adapters = sum(self._adapters[kind] for kind in content.kinds)
-        adapters += self._virtual if content.embedding else 0
+        adapters += self._virtual + self._towers if content.embedding else 0
         numbers = self._numbers(whole.all, trained.all, adapters)
         return whole, numbers._replace(trained_embedding=trained.embedding)
 
@@ -131,8 +133,8 @@ class Shares:
             of_trained = of_trained.minus(self._trained.kind(kind).times(count))
         embedding = Local(dense=whole.embedding), Local(dense=trained.embedding)
         rest = outside.minus(embedding[0]), of_trained.minus(embedding[1])
-        virtual = self._virtual if content.embedding else 0
-        return self._numbers(*embedding, virtual), self._numbers(*rest, 0)
+        virtual, towers = (self._virtual, self._towers) if content.embedding else (0, 0)
+        return self._numbers(*embedding, virtual), self._numbers(*rest, towers)
 
     def _numbers(self, whole: Local, trained: Local, adapters: int) -> Numbers:
         frozen = whole.dense + whole.expert - trained.dense - trained.expert
@@ -190,17 +192,6 @@ def _trained(sizes: PytorchLegend) -> Callable[[Weight], bool]:
         return weight.trainable and sizes.trains(module)
 
     return wanted
-
-
-def _adapter_parameters(operations: Iterable[Sums], sizes: PytorchLegend) -> int:
-    """Adapters of one layer have r elements for each row and each column of a matrix, and one more
-    for each row where they learn its length.
-    """
-    if sizes.adapters is None:
-        return 0
-    adapted = [each for each in operations if each.outputs and sizes.adapts(each.name)]
-    lengths = sizes.adapters.decomposed * sum([each.outputs for each in adapted])
-    return sizes.adapters.rank * sum([each.outputs + each.inputs for each in adapted]) + lengths
 
 
 def shard(numbers: Numbers, plan: PytorchPlan) -> Numbers:

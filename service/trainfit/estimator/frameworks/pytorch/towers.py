@@ -5,11 +5,13 @@ Every rank runs it whole for the images of its samples, whatever it shares of th
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import repeat
+from itertools import chain, repeat
+from typing import NamedTuple
 
 from trainfit.estimator.blocks.tower import pytorch as tower
 from trainfit.estimator.ledger import Group, Lifetime, Operation
-from trainfit.estimator.legend import PytorchLegend
+from trainfit.estimator.legend import PytorchLegend, pytorch_legend_of
+from trainfit.estimator.local_adapters import adapters_of
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.run import PytorchWay, pytorch_way_of
 from trainfit.estimator.segment import Moment, Segment, add_up, rerun, walk
@@ -20,6 +22,7 @@ from trainfit.specs.encoder import Encoder
 
 Program = Callable[[Modules, Encoder], tuple[Group, ...]]
 NOTHING: frozenset[str] = frozenset()
+TOWER = "vision_tower"
 
 
 def with_tower(embedding: Segment, sizes: PytorchLegend, plan: PytorchPlan) -> Segment:
@@ -58,37 +61,96 @@ def _total(moment: Moment) -> int:
     return moment.total
 
 
-def _segments(
-    encoder: Encoder, tokens: int, sizes: PytorchLegend, plan: PytorchPlan
-) -> Iterator[Segment]:
+def bounded(plan: PytorchPlan) -> Encoder | None:
+    """The tower whose activations are bounded: not one whose tokens are known, or whose attention
+    makes all scores.
+    """
+    encoder, eager = plan.model.encoder, plan.step.attention_backend == "eager"
+    return None if eager or plan.batch.image_tokens is not None else encoder
+
+
+def most_bytes(encoder: Encoder, plan: PytorchPlan) -> int:
+    """The tower's activations where every token of a micro-batch is of an image: what is kept, and
+    one layer at work beside it, or the highest moment; and a mask of patches that see each other.
+    """
+    sizes = pytorch_legend_of(plan)
+    tokens = plan.batch.seq_length // plan.layout.cp
+    whole = one_after_another(list(_segments(encoder, tokens, sizes, plan)))
+    own = _sizes(encoder, tokens, sizes)
+    layer = add_up(tower.layer(Modules(own, way_of(encoder, plan)), encoder), NOTHING)
+    at_work = sum(each.saved for group in layer for each in group)
+    highest = max(whole.forward.total, whole.backward.total, whole.saved + at_work)
+    masked = encoder.packed_qkv and plan.step.attention_backend == "sdpa"
+    return highest + (own.n**2 if masked else 0)
+
+
+def adapter_parameters(plan: PytorchPlan) -> int:
+    """Elements of adapters of the tower's linears, whatever images there are."""
+    encoder, sizes = plan.model.encoder, pytorch_legend_of(plan)
+    if encoder is None or sizes.adapters is None:
+        return 0
+    own, way = _sizes(encoder, 1, sizes), way_of(encoder, plan)
+    return sum(
+        (each.times + each.unread)
+        * adapters_of(chain(*add_up(_run(each, encoder, own, way), NOTHING)), own)
+        for each in _stretches(encoder)
+        if each.module not in sizes.frozen
+    )
+
+
+class Stretch(NamedTuple):
+    """Part of a tower: its program, the name that it is frozen by, how often it is run, and how
+    often besides for nobody.
+    """
+
+    program: Program
+    module: str
+    times: int
+    unread: int = 0
+
+
+def _stretches(encoder: Encoder) -> Iterator[Stretch]:
     """Patches, layers and projectors. Those of earlier layers run beside these, and their features
     enter the text's layers: they are kept as the last one's are.
     """
-    own = _sizes(encoder, tokens, sizes)
-    way = way_of(encoder, plan)
-    reached = False
-
-    def groups(program: Program, module: str) -> tuple[Group, ...]:
-        trained = sizes.trains(module)
-        made = program(Modules(replace(own, still=not trained), way), encoder)
-        return made if reached or _is_adapted(made) else _begun(made, trained=trained)
-
-    def segment(groups: tuple[Group, ...]) -> Segment:
-        return walk("embedding", add_up(groups, NOTHING), own.act)
-
-    yield segment(tower.pixels(Modules(own, way), encoder))
-    yield segment(groups(tower.patch_embedding, "vision_tower"))
-    reached = sizes.trains("vision_tower")
-    layer = segment(groups(tower.layer, "vision_tower"))
-    if plan.step.checkpointing.kind == "layers" and layer.saved:
-        layer = rerun("embedding", [layer], own.act, own.act)
-    yield from repeat(layer, encoder.num_layers)
+    yield Stretch(tower.patch_embedding, TOWER, 1)
+    yield Stretch(tower.layer, TOWER, encoder.num_layers, encoder.unread_layers)
     if encoder.last_norm:
-        yield segment(groups(tower.last_norm, "vision_tower"))
+        yield Stretch(tower.last_norm, TOWER, 1)
     if encoder.adapter:
-        yield segment(groups(tower.adapter, "vision_tower"))
-    projector = segment(groups(tower.projector, "multi_modal_projector"))
-    yield from repeat(projector, 1 + encoder.deep_mergers)
+        yield Stretch(tower.adapter, TOWER, 1)
+    yield Stretch(tower.projector, "multi_modal_projector", 1 + encoder.deep_mergers)
+
+
+def _segments(
+    encoder: Encoder, tokens: int, sizes: PytorchLegend, plan: PytorchPlan
+) -> Iterator[Segment]:
+    """The pixels, and each stretch of the tower as often as it is run."""
+    own, way = _sizes(encoder, tokens, sizes), way_of(encoder, plan)
+    yield walk("embedding", add_up(tower.pixels(Modules(own, way), encoder), NOTHING), own.act)
+    reached = False
+    for stretch in _stretches(encoder):
+        groups = _run(stretch, encoder, own, way)
+        trained = sizes.trains(stretch.module)
+        adapted = any(operation.adapted for group in groups for operation in group)
+        if not (reached or adapted):
+            groups = _begun(groups, trained=trained)
+        reached = reached or trained or adapted
+        segment = walk("embedding", add_up(groups, NOTHING), own.act)
+        again = stretch.program is tower.layer and plan.step.checkpointing.kind == "layers"
+        if again and segment.saved:
+            segment = rerun("embedding", [segment], own.act, own.act)
+        yield from repeat(segment, stretch.times)
+
+
+def _run(
+    stretch: Stretch, encoder: Encoder, sizes: PytorchLegend, way: PytorchWay
+) -> tuple[Group, ...]:
+    """What a stretch leaves behind: nothing of what is frozen has an adapter."""
+    adapters, module = sizes.adapters, stretch.module
+    if adapters is not None and module in sizes.frozen:
+        sizes = replace(sizes, adapters=replace(adapters, targets=NOTHING))
+    return stretch.program(Modules(replace(sizes, still=not sizes.trains(module)), way), encoder)
 
 
 def _sizes(encoder: Encoder, tokens: int, sizes: PytorchLegend) -> PytorchLegend:
@@ -122,10 +184,6 @@ def way_of(encoder: Encoder, plan: PytorchPlan) -> PytorchWay:
     traits = Traits(activation=encoder.activation)
     implementation = Implementation(norm_scale_dtype=plan.model.implementation.norm_scale_dtype)
     return pytorch_way_of(plan)._replace(traits=traits, implementation=implementation)
-
-
-def _is_adapted(groups: tuple[Group, ...]) -> bool:
-    return any(operation.adapted for group in groups for operation in group)
 
 
 def _begun(groups: tuple[Group, ...], *, trained: bool) -> tuple[Group, ...]:
