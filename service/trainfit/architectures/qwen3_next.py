@@ -18,7 +18,7 @@ from trainfit.architectures.qwen_moe import feed_forwards
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Attention, Block, Recurrence
 
-_QWEN = {
+QWEN = {
     "vocab_size": 248320,
     "hidden_size": 2048,
     "num_attention_heads": 16,
@@ -32,10 +32,10 @@ _QWEN = {
     "linear_num_key_heads": 16,
     "linear_num_value_heads": 32,
 }
-_EXPERTS = {"moe_intermediate_size": 512, "shared_expert_intermediate_size": 512}
+EXPERTS = {"moe_intermediate_size": 512, "shared_expert_intermediate_size": 512}
 _QWEN3_NEXT = {
-    **_QWEN,
-    **_EXPERTS,
+    **QWEN,
+    **EXPERTS,
     "vocab_size": 151936,
     "intermediate_size": 5632,
     "num_hidden_layers": 48,
@@ -43,7 +43,7 @@ _QWEN3_NEXT = {
     "num_experts": 512,
 }
 _QWEN3_5 = {
-    **_QWEN,
+    **QWEN,
     "model_type": "qwen3_5_text",
     "hidden_size": 4096,
     "intermediate_size": 12288,
@@ -51,8 +51,8 @@ _QWEN3_5 = {
     "num_key_value_heads": 4,
 }
 _QWEN3_5_MOE = {
-    **_QWEN,
-    **_EXPERTS,
+    **QWEN,
+    **EXPERTS,
     "model_type": "qwen3_5_moe_text",
     "num_hidden_layers": 40,
     "num_experts_per_tok": 8,

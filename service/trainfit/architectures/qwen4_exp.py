@@ -11,28 +11,16 @@ from trainfit.architectures.config import Config
 from trainfit.architectures.decoder import decoder, layer_count, rms
 from trainfit.architectures.experts import routed_experts
 from trainfit.architectures.layer_patterns import attention_types, layer_numbers
-from trainfit.architectures.qwen3_next import delta_net, gated_attention
+from trainfit.architectures.qwen3_next import EXPERTS, QWEN, delta_net, gated_attention
 from trainfit.architectures.weights import linear, opaque, weight
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Block, Bucket, Layer, Opaque, Sublayer, Weight
 
 _QWEN4_EXP = {
+    **QWEN,
+    **EXPERTS,
     "model_type": "qwen4_exp_text",
-    "vocab_size": 248320,
-    "hidden_size": 2048,
     "num_hidden_layers": 40,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 2,
-    "head_dim": 256,
-    "attention_bias": False,
-    "full_attention_interval": 4,
-    "linear_conv_kernel_dim": 4,
-    "linear_key_head_dim": 128,
-    "linear_value_head_dim": 128,
-    "linear_num_key_heads": 16,
-    "linear_num_value_heads": 32,
-    "moe_intermediate_size": 512,
-    "shared_expert_intermediate_size": 512,
     "num_experts_per_tok": 10,
     "num_experts": 512,
     "hc_count": 4,

@@ -11,13 +11,12 @@ from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import takes_job_flags
 from trainfit.cli.jobs import called, question
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
-from trainfit.cli.lookup import looking_up
-from trainfit.cli.refusals import refused
+from trainfit.cli.lookup import answered
 from trainfit.cli.terminal import print_json
 from trainfit.estimator.results import Estimate
+from trainfit.questions.dimensions import Find
 from trainfit.questions.estimate import estimate_over_releases, plan_of, signed
-from trainfit.questions.launches import Asked, read_asked
-from trainfit.questions.problems import Problem
+from trainfit.questions.launches import Asked
 from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
@@ -106,18 +105,11 @@ def _estimated(
     """A job, its plan and its estimate, or RefusedCommandError with the problem in words or as
     JSON.
     """
-    asked = read_asked(document, Job)
-    if isinstance(asked, Problem):
-        raise refused(asked, document, as_json=as_json)
-    with looking_up(online=True) as look_up:
-        find = look_up([asked.job.model])
 
-    def answer(job: Job, reading: LaunchReading | None) -> tuple[Plan, Estimate]:
+    def answer(job: Job, find: Find, reading: LaunchReading | None) -> tuple[Plan, Estimate]:
         plan = plan_of(job, find)
         result = estimate_over_releases(job, plan, reading, activations=activations, find=find)
         return plan, result
 
-    found = asked.answered(answer)
-    if isinstance(found, Problem):
-        raise refused(found, document, as_json=as_json)
+    asked, found = answered(document, Job, answer, as_json=as_json)
     return asked, *found

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainfit.cli.errors import RefusedCommandError
+from trainfit.cli.refusals import refused
 from trainfit.questions.dimensions import Find, from_package
+from trainfit.questions.jobs import AnyJob
+from trainfit.questions.launches import Answer, Asked, read_asked
+from trainfit.questions.problems import Problem
 from trainfit.specs.model import Model
 
 if TYPE_CHECKING:
@@ -15,9 +19,31 @@ if TYPE_CHECKING:
 
     from trainfit.hub.hub import Hub
     from trainfit.hub.settings import HubSettings
+    from trainfit.launch.reading import LaunchReading
 
 LookUp = Callable[[Iterable[Model]], Find]
 """What models are resolved to, or why not."""
+
+
+def answered(
+    document: dict[str, Any],
+    kind: type[AnyJob],
+    answer: Callable[[AnyJob, Find, LaunchReading | None], Answer],
+    *,
+    as_json: bool,
+) -> tuple[Asked[AnyJob], Answer]:
+    """What a document asks, of this kind, and the answer to it. Raises RefusedCommandError with the
+    problem in words or as JSON.
+    """
+    asked = read_asked(document, kind)
+    if isinstance(asked, Problem):
+        raise refused(asked, document, as_json=as_json)
+    with looking_up(online=True) as look_up:
+        find = look_up([asked.job.model])
+    found = asked.answered(lambda job, reading: answer(job, find, reading))
+    if isinstance(found, Problem):
+        raise refused(found, document, as_json=as_json)
+    return asked, found
 
 
 @contextmanager

@@ -16,16 +16,13 @@ from trainfit.cli.flags import takes_job_flags
 from trainfit.cli.jobs import question
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
 from trainfit.cli.logs import artifact, is_log
-from trainfit.cli.lookup import looking_up
-from trainfit.cli.refusals import refused
+from trainfit.cli.lookup import answered
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.decisions.quantities import gib, gib_range, plain, ranges
 from trainfit.decisions.reconcile.comparison import ComparedFigure, off_bytes
 from trainfit.decisions.reconcile.explanations import Explanation
 from trainfit.decisions.reconcile.snapshot import SnapshotMatch
 from trainfit.documents.document import FileError
-from trainfit.questions.launches import read_asked
-from trainfit.questions.problems import Problem
 from trainfit.questions.reconcile import ReconcileAnswer, reconciled
 from trainfit.questions.wire import to_json
 from trainfit.specs.artifacts import LogFormat
@@ -63,7 +60,8 @@ def reconcile(
     run: dict[str, Any] = {"artifacts": logs}
     if snapshot is not None:
         run["snapshot_summary"] = _summary(snapshot)
-    answer = _answered({**document, "run": run}, as_json=as_json)
+    asked = {**document, "run": run}
+    _, answer = answered(asked, ReconcileRequest, reconciled, as_json=as_json)
     if as_json:
         print_json(to_json(answer))
     else:
@@ -75,18 +73,6 @@ def _summary(path: Path) -> Any:
         return read_config(path)
     except FileError as error:
         raise RefusedCommandError(f"trainfit: {path}: {error}") from None
-
-
-def _answered(document: dict[str, Any], *, as_json: bool) -> ReconcileAnswer:
-    asked = read_asked(document, ReconcileRequest)
-    if isinstance(asked, Problem):
-        raise refused(asked, document, as_json=as_json)
-    with looking_up(online=True) as look_up:
-        find = look_up([asked.job.model])
-    found = asked.answered(lambda job, reading: reconciled(job, find, reading))
-    if isinstance(found, Problem):
-        raise refused(found, document, as_json=as_json)
-    return found
 
 
 def _tables(answer: ReconcileAnswer) -> Iterator[Table]:

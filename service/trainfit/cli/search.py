@@ -15,12 +15,9 @@ from trainfit.cli.estimate import JOB, NAMED
 from trainfit.cli.flags import takes_job_flags
 from trainfit.cli.jobs import question
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
-from trainfit.cli.lookup import looking_up
-from trainfit.cli.refusals import refused
+from trainfit.cli.lookup import answered
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.decisions.quantities import gib, gib_range, plain
-from trainfit.questions.launches import read_asked
-from trainfit.questions.problems import Problem
 from trainfit.questions.search import FoundLayout, SearchAnswer, in_words, searched
 from trainfit.questions.wire import to_json
 from trainfit.specs.search import Objective, SearchRequest
@@ -70,25 +67,13 @@ def search(
     }
     given = {name: value for name, value in options.items() if value is not None}
     document = question(named or (), job, flags, launch)
-    answer = _answered({**document, **given}, as_json=as_json)
+    _, answer = answered({**document, **given}, SearchRequest, searched, as_json=as_json)
     if as_json:
         print_json(to_json(answer))
         return
     print_all(*_tables(answer))
     if with_launch and answer.best and (written := answer.best[0].launch) is not None:
         print(*written.arguments)
-
-
-def _answered(document: dict[str, Any], *, as_json: bool) -> SearchAnswer:
-    asked = read_asked(document, SearchRequest)
-    if isinstance(asked, Problem):
-        raise refused(asked, document, as_json=as_json)
-    with looking_up(online=True) as look_up:
-        find = look_up([asked.job.model])
-    found = asked.answered(lambda request, reading: searched(request, find, reading))
-    if isinstance(found, Problem):
-        raise refused(found, document, as_json=as_json)
-    return found
 
 
 def _tables(answer: SearchAnswer) -> Iterator[Table]:

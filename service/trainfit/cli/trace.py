@@ -14,12 +14,10 @@ from trainfit.cli.estimate import JOB, NAMED
 from trainfit.cli.flags import takes_job_flags
 from trainfit.cli.jobs import question
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions
-from trainfit.cli.lookup import looking_up
-from trainfit.cli.refusals import refused
+from trainfit.cli.lookup import answered
 from trainfit.cli.terminal import labelled, print_all, print_json, table
 from trainfit.decisions.quantities import gib
-from trainfit.questions.launches import read_asked
-from trainfit.questions.problems import Problem
+from trainfit.questions.dimensions import Find
 from trainfit.questions.trace import RankTrace, memory_snapshot, rank_trace
 from trainfit.questions.wire import to_json
 from trainfit.specs.ledger import TraceRequest
@@ -50,17 +48,12 @@ def trace(
     document = question(named or (), job, flags, launch)
     if pp_rank is not None:
         document["pp_rank"] = pp_rank
-    asked = read_asked(document, TraceRequest)
-    if isinstance(asked, Problem):
-        raise refused(asked, document, as_json=as_json)
-    with looking_up(online=True) as look_up:
-        find = look_up([asked.job.model])
-    found = asked.answered(lambda job, _: rank_trace(job, find))
-    if isinstance(found, Problem):
-        raise refused(found, document, as_json=as_json)
-    if output is not None:
-        snapshot = asked.answered(lambda job, _: memory_snapshot(job, find))
-        assert isinstance(snapshot, bytes)
+
+    def answer(job: TraceRequest, find: Find, _: object) -> tuple[RankTrace, bytes | None]:
+        return rank_trace(job, find), memory_snapshot(job, find) if output is not None else None
+
+    _, (found, snapshot) = answered(document, TraceRequest, answer, as_json=as_json)
+    if output is not None and snapshot is not None:
         _write(output, snapshot)
     if as_json:
         print_json(to_json(found))

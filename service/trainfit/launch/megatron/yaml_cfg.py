@@ -22,8 +22,6 @@ from trainfit.specs.launch import LaunchFile
 
 OPTION = "--yaml-cfg"
 SECTIONS = ("language_model", "model_parallel")
-OVERRULED = ("deallocate_pipeline_outputs", "params_dtype", "pipeline_dtype")
-"""Fields that Megatron-LM sets itself, whatever the file says."""
 _SECTION = {name: re.compile(rf"^{name}:", re.MULTILINE) for name in SECTIONS}
 
 

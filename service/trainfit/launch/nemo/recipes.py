@@ -20,7 +20,6 @@ from trainfit.launch.keys import words
 from trainfit.launch.settings import Setting
 
 PRETRAIN, FINETUNE = "pretrain", "finetune"
-SCHEMES = ("lora", "dora", "none")
 NODES, DEVICES = "trainer.num_nodes", "trainer.devices"
 LENGTHS = ("data.seq_length", "data.packed_sequence_specs.packed_sequence_size")
 STRATEGY = "trainer.strategy."

@@ -5,6 +5,7 @@ torch/cuda/memory.py (memory_summary, memory_stats).
 """
 
 import re
+from typing import get_args
 
 from trainfit.measurements.line_format import UNITS, Bytes, LineFormat, Times
 from trainfit.specs.artifacts import Counter, Event, PeakWindow
@@ -97,18 +98,7 @@ SUMMARY_EVENTS = LineFormat(
     ),
 )
 
-STATISTICS: tuple[Counter, ...] = (
-    "allocated_bytes.all.current",
-    "allocated_bytes.all.peak",
-    "active_bytes.all.current",
-    "active_bytes.all.peak",
-    "requested_bytes.all.current",
-    "requested_bytes.all.peak",
-    "inactive_split_bytes.all.current",
-    "inactive_split_bytes.all.peak",
-    "reserved_bytes.all.current",
-    "reserved_bytes.all.peak",
-)
+STATISTICS = tuple(each for each in get_args(Counter) if ".all." in each)
 """Those of memory_stats() that are measured: keys of JSON, of a dict or of a list."""
 EVENTS: tuple[Event, ...] = ("num_alloc_retries", "num_ooms")
 IS = r"['\"]?[:=,] *"
