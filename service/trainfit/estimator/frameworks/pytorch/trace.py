@@ -170,11 +170,19 @@ class _Rank(RecordedRank):
         """States of each parameter at the first step. What the step borrows is of every parameter
         at once, or of the largest.
         """
-        optimizer, states = self._plan.step.optimizer, self._plan.step.states
-        elements = [held.nbytes // states.gradients for held in gradients for _ in held.names]
+        optimizer = self._plan.step.optimizer
+        elements = [self._elements(held) for held in gradients for _ in held.names]
         if first:
             self._make_states(elements)
         made = OPTIMIZERS[optimizer.name].temporaries.get(optimizer.implementation)
         if made is not None:
             width = width_of(made, self._plan)
             self._borrow(elements, width, made.tensors, at_once=made.of == "all")
+
+    def _elements(self, gradient: HeldTensor) -> int:
+        """Of the parameter that has it: a head in the type of what it reads stands beside adapters
+        in fp32. What was added up stands for no tensor.
+        """
+        made = self._recorder.tensors.get(gradient.names[0])
+        width = self._plan.step.states.gradients if made is None else made.width
+        return int(gradient.nbytes // width)
