@@ -196,6 +196,11 @@ class PytorchLegend(Legend):
         """Whether autocast finds weights and a residual stream that it narrows."""
         return self.autocast and self.residual_bytes > self.bytes
 
+    @property
+    def narrows_head(self) -> bool:
+        """Whether autocast finds a head that it narrows."""
+        return self.narrows and (self.adapters is None or not self.adapters.narrow_ends)
+
     def is_quantised(self, module: str) -> bool:
         """Whether the module's matrix is stored narrower than a product reads it: the head's is
         not (transformers' get_keys_to_not_convert).

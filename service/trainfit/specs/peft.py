@@ -7,7 +7,7 @@ from pydantic import AliasChoices, Field
 from trainfit.specs.part import Count, Part, Probability
 
 Names = Annotated[tuple[str, ...], Field(strict=False, max_length=256)]
-BaseDtype = Literal["fp32", "bf16", "fp16"]
+BaseDtype = Literal["fp32", "bf16", "fp16", "fp32-norms"]
 
 
 class FrozenBase(Part):
@@ -29,7 +29,8 @@ class FrozenBase(Part):
         None,
         description="Under mixed precision: frozen weights that are not quantised. Unset: bf16 "
         "under autocast, as transformers loads most checkpoints; under FSDP and beside quantised "
-        "ones fp32, as PEFT's prepare_model_for_kbit_training leaves them.",
+        "ones fp32, as PEFT's prepare_model_for_kbit_training leaves them. fp32-norms: norms in "
+        "fp32, embedding and head in bf16, as TRL leaves them beside nf4 under bf16.",
     )
 
 

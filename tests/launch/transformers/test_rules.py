@@ -81,10 +81,22 @@ def test_mixed_precision_finds_a_base_below_adapters_as_it_was_loaded(
     assert found.fields().get("/training/peft/base_dtype") == base
 
 
-@pytest.mark.parametrize(("release", "base"), [("0.25.1", None), ("0.26.0", "bf16")])
-def test_trl_once_widened_what_is_not_quantised(release: str, base: str | None) -> None:
-    keys = BASE | {"bf16": True, "use_peft": True, "load_in_4bit": True}
-    command = [*LAUNCHED, "sft.py", *words(keys | {"lora_target_modules": "all-linear"})]
+@pytest.mark.parametrize(
+    ("script", "release", "bits", "base"),
+    [
+        ("sft", "0.25.1", 4, "fp32-norms"),
+        ("sft", "0.25.1", 8, None),
+        ("dpo", "0.25.1", 4, "fp32-norms"),
+        ("reward_modeling", "0.25.1", 4, None),
+        ("sft", "0.26.0", 4, "bf16"),
+    ],
+)
+def test_trl_once_widened_what_is_not_quantised(
+    script: str, release: str, bits: int, base: str | None
+) -> None:
+    """And made embedding and head beside 4 bits narrow again: peft_module_casting_to_bf16."""
+    keys = BASE | {"bf16": True, "use_peft": True, f"load_in_{bits}bit": True}
+    command = [*LAUNCHED, f"{script}.py", *words(keys | {"lora_target_modules": "all-linear"})]
     found = read(launch_of({}, command, framework_version=f"trl=={release}"))
     assert found.fields().get("/training/peft/base_dtype") == base
 

@@ -216,13 +216,14 @@ class Modules(Activations):
     def _weight(self, module: str, shape: tuple[int, int], parts: Parts, *, trained: bool) -> None:
         """A weight [out, in] with its gradient, its copy by autocast, or what it is stored as."""
         sizes, quantised = self.sizes, self.sizes.is_quantised(module)
-        if sizes.narrows and not quantised:
+        narrows = sizes.narrows_head if module == "lm_head" else sizes.narrows
+        if narrows and not quantised:
             role = Role.CACHED_BY_AUTOCAST if trained else None
             parts.saves.append(self.tensor("weight in the narrow type", *shape, role=role))
         if trained:
             gradient = self.tensor("weight gradient", *shape, width=sizes.gradient_bytes)
             parts.leaves.append(gradient)
-            if sizes.narrows:
+            if narrows:
                 name = "weight gradient in the narrow type"
                 parts.backward.append(self.tensor(name, *shape))
         elif quantised:

@@ -73,6 +73,8 @@ def put_precision(
         value, base = types_of(mixed, weights or "fp32", engine, adapters=adapters, widens=widens)
         if base is not None and not _is_prepared(run, engine):
             _put(run, BASE, base, loading)
+        elif base is not None and mixed == "bf16" and _narrows_ends(run):
+            _put(run, BASE, "fp32-norms", loading)
     _put(run, PRECISION, value, *settings)
 
 
@@ -140,6 +142,13 @@ def _is_prepared(run: Run, engine: Engine) -> bool:
     )
     quantised = in_8_bits or (in_4_bits and not on_host)
     return is_trl(run) and quantised and not run.releases.has(LEAVES_QUANTISED_BASE)
+
+
+def _narrows_ends(run: Run) -> bool:
+    """Whether TRL makes embedding and head of a base of 4 bits narrow again under bf16
+    (trainer/utils.py: peft_module_casting_to_bf16), as all trainers do but that of rewards.
+    """
+    return run.arguments.is_on("load_in_4bit") and run.trainer.kind != "reward"
 
 
 def types_of(

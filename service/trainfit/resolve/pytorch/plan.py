@@ -59,6 +59,11 @@ class Adapters:
     fused: frozenset[AdaptedPart]
     decomposed: bool
 
+    @property
+    def narrow_ends(self) -> bool:
+        """Whether embedding and head of the base are stored narrower than its norms."""
+        return self.base_dtype == "fp32-norms"
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpointing:

@@ -13,7 +13,8 @@ from trainfit.specs.peft import BaseDtype, Lora, Peft
 from trainfit.specs.precision import Fp8Recipe, Precision, PrecisionPreset
 from trainfit.specs.training import Optimizer
 
-BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp32-norms": 4}
+"""Of an element; of a residual stream where norms are wider than what they read."""
 
 
 class Dtypes(NamedTuple):

@@ -199,7 +199,7 @@ def _checkpointed(step: Modules, x: Tensor, n: int) -> None:
     again in backward. Each copies the whole head to fp32, and to the narrow type under autocast.
     """
     sizes, h = step.sizes, step.sizes.h
-    stored = sizes.residual_bytes if sizes.autocast else sizes.bytes
+    stored = sizes.residual_bytes if sizes.narrows_head else sizes.bytes
     read = sizes.bytes if sizes.autocast else FP32
     chunk = ceil(n / step.way.step.loss_chunks)
 
@@ -257,7 +257,7 @@ def _with_head(step: Modules, x: Tensor, n: int) -> None:
             x,
             step.tensor("logits of a chunk", min(chunk, n), shape[0]),
             *of_chunk * trained,
-            *(step.tensor("head in the narrow type", *shape),) * sizes.narrows,
+            *(step.tensor("head in the narrow type", *shape),) * sizes.narrows_head,
         ),
         leaves=(made,) * trained,
         kind=Kind.LOSS,
@@ -280,13 +280,13 @@ def _cut(step: Modules, x: Tensor, gathered: Tensor, n: int) -> None:
     if n < sizes.n:
         of_input.append(step.tensor("gradient of all tokens", *x.shape, width=x.width))
     gradient = step.tensor("weight gradient", rows, h, width=sizes.gradient_bytes)
-    narrow = (step.tensor("weight gradient in the narrow type", rows, h),) * sizes.narrows
+    narrow = (step.tensor("weight gradient in the narrow type", rows, h),) * sizes.narrows_head
     step.operation(
         "loss",
         reads=(gathered,),
         saves=(
             step.keep(gathered, n),
-            *(step.tensor("head in the narrow type", rows, h),) * sizes.narrows,
+            *(step.tensor("head in the narrow type", rows, h),) * sizes.narrows_head,
             step.tensor("logsumexp", n, width=FP32),
             step.tensor("average logits", rows, width=FP32),
             step.tensor("labels", n, width=INT64),

@@ -54,7 +54,7 @@ class Numbers(NamedTuple):
     """Numbers of elements on one GPU before data-parallel ranks share them out.
 
     `matrices` and `trained_matrices` are the parts that stand in matrices of linear layers,
-    `trained_embedding` that of the embedding.
+    `trained_embedding` that of the embedding, `frozen_ends` that of embedding and head.
     """
 
     dense: int
@@ -63,6 +63,7 @@ class Numbers(NamedTuple):
     frozen: int
     trained_matrices: int
     trained_embedding: int = 0
+    frozen_ends: int = 0
 
     @property
     def trained(self) -> int:
@@ -116,7 +117,8 @@ class Shares:
         adapters = sum(self._adapters[kind] for kind in content.kinds)
         adapters += self._virtual + self._towers if content.embedding else 0
         numbers = self._numbers(whole.all, trained.all, adapters)
-        return whole, numbers._replace(trained_embedding=trained.embedding)
+        ends = whole.embedding + whole.output_layer - trained.embedding - trained.output_layer
+        return whole, numbers._replace(trained_embedding=trained.embedding, frozen_ends=ends)
 
     def layer(self, kind: int) -> Numbers:
         """A layer of this kind."""
@@ -134,7 +136,9 @@ class Shares:
         embedding = Local(dense=whole.embedding), Local(dense=trained.embedding)
         rest = outside.minus(embedding[0]), of_trained.minus(embedding[1])
         virtual, towers = (self._virtual, self._towers) if content.embedding else (0, 0)
-        return self._numbers(*embedding, virtual), self._numbers(*rest, towers)
+        first, last = self._numbers(*embedding, virtual), self._numbers(*rest, towers)
+        head = whole.output_layer - trained.output_layer
+        return first._replace(frozen_ends=first.frozen), last._replace(frozen_ends=head)
 
     def _numbers(self, whole: Local, trained: Local, adapters: int) -> Numbers:
         frozen = whole.dense + whole.expert - trained.dense - trained.expert
@@ -204,6 +208,7 @@ def shard(numbers: Numbers, plan: PytorchPlan) -> Numbers:
         -(-numbers.frozen // dense),
         -(-numbers.trained_matrices // dense),
         -(-numbers.trained_embedding // dense),
+        -(-numbers.frozen_ends // dense),
     )
 
 
@@ -235,10 +240,12 @@ def stored(numbers: Numbers, plan: PytorchPlan) -> int:
     states, adapters = plan.step.states, plan.step.adapters
     if adapters is None:
         return states.parameters * (numbers.trained + numbers.frozen + numbers.frozen_matrices)
+    narrow = numbers.frozen_ends if adapters.narrow_ends else 0
     return (
         adapters.element_bytes * numbers.trained
         + ceil(adapters.matrix_bytes * numbers.frozen_matrices)
-        + states.parameters * numbers.frozen
+        + states.parameters * (numbers.frozen - narrow)
+        + plan.step.activation_bytes * narrow
     )
 
 

@@ -145,7 +145,8 @@ def _matrices(operation: Operation, ledger: PytorchLedger, *, in_layer: bool) ->
     if sizes.trains(operation.name):
         yield Numbers(count, 0, 0, 0, count * in_layer)
     else:
-        yield Numbers(0, 0, count * in_layer, count * (not in_layer), 0)
+        outside = count * (not in_layer)
+        yield Numbers(0, 0, count * in_layer, outside, 0, frozen_ends=outside)
     if sizes.adapters is not None and operation.adapted:
         for side in (inputs, outputs):
             count = sizes.adapters.rank * side
