@@ -178,6 +178,19 @@ def test_replays_of_a_worker_are_seldom_interrupted() -> None:
     assert collections(warmed + priced) - collections(warmed) < 20
 
 
+def test_a_worker_builds_no_validator_for_its_first_caller() -> None:
+    script = (
+        "from trainfit.api.warming import warm; from trainfit.specs.part import Part; warm()\n"
+        "def parts(kind):\n"
+        "    for each in kind.__subclasses__(): yield each; yield from parts(each)\n"
+        "print(*[each.__name__ for each in parts(Part) if not each.__pydantic_complete__])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == []
+
+
 def test_a_reader_that_leaves_is_no_error() -> None:
     command = f"{sys.executable} -m trainfit models | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)

@@ -263,3 +263,11 @@ def test_whatever_images_there_are_a_frozen_tower_keeps_none() -> None:
     none = answer(asked(0, frozen=["vision_tower", "multi_modal_projector"]))
     beside = frozen.high - none.stages[0].allocated_bytes.high
     assert 2 * PIXELS < beside < 0.1 * (whole.high - whole.low)
+
+
+def test_adapters_may_stand_beside_a_tower_alone() -> None:
+    """As many as PEFT makes; with the tower frozen the name is no linear's that has one."""
+    peft = {"method": "lora", "r": 16, "target_modules": ["qkv"]}
+    assert answer(asked(0, peft=peft)).model.parameters.trainable == 2_621_440
+    with pytest.raises(RefusedError, match="no linear of the model is called qkv"):
+        answer(asked(0, peft=peft, frozen=["vision_tower"]))

@@ -29,6 +29,7 @@ def warm() -> None:
     from trainfit.questions.problems import Problem
     from trainfit.specs.job import Job
     from trainfit.specs.launch import Launch, LaunchFile
+    from trainfit.specs.part import build_all
 
     load_frameworks()
     job_from(Launch(files=(LaunchFile(path="train.sh", content=SCRIPT),)))
@@ -36,6 +37,7 @@ def warm() -> None:
         job = read_job(document.value, Job)
         assert not isinstance(job, Problem)
         estimate_reply(Asked(job), from_package, EstimateWanted())
+    build_all()
     gc.collect()
     gc.freeze()  # it stays, and is not looked through again
     gc.set_threshold(BETWEEN_COLLECTIONS)

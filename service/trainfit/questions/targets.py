@@ -1,6 +1,7 @@
 """Adapters whose targets match nothing, which PEFT refuses."""
 
 from trainfit.estimator.frameworks.pytorch.states import shares_of
+from trainfit.estimator.frameworks.pytorch.towers import adapter_parameters
 from trainfit.estimator.legend import HEADS
 from trainfit.estimator.local_parameters import parameters_of
 from trainfit.estimator.memo import Memo
@@ -14,13 +15,16 @@ EMBEDDING = "embed_tokens"
 
 
 def check_targets(plan: Plan, memo: Memo) -> None:
-    """Raise RefusedError where no linear of the model has a name that adapters are targeted by.
-    Source: peft's tuners_utils.py (inject_adapter).
+    """Raise RefusedError where no linear of the model has a name that adapters are targeted by. Of
+    some towers it is not known what theirs are called. Source: peft's tuners_utils.py
+    (inject_adapter).
     """
     if not isinstance(plan, PytorchPlan):
         return
     adapters = plan.step.adapters
     if adapters is None or not adapters.targets or EMBEDDING in adapters.targets:
+        return
+    if plan.model.encoder_parameters and (plan.model.encoder is None or adapter_parameters(plan)):
         return
     ledger = shares_of(plan, parameters_of(plan, memo), memo).ledger
     tables = ledger.layer_tables

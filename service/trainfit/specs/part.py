@@ -28,6 +28,13 @@ class Part(BaseModel):
         return value
 
 
+def build_all(kind: type[Part] = Part) -> None:
+    """Build the validators of all parts that are loaded, for a process that goes on."""
+    for each in kind.__subclasses__():
+        each.model_rebuild()
+        build_all(each)
+
+
 class Question(Part):
     """What a route reads as the whole of a request: FastAPI builds its validator with the route,
     and keeps back what pydantic warns of there.

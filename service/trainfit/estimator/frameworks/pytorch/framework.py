@@ -38,8 +38,9 @@ from trainfit.specs.parallelism import SPLIT_BACKWARD
 
 ENCODER_BOUNDED = "encoder-bounded"
 ASSUMPTIONS = {
-    ENCODER_BOUNDED: "How many of a sample's tokens are of images is not known: the bounds span "
-    "from none to all of them, and what is expected has none.",
+    ENCODER_BOUNDED: "How many of a sample's tokens are of images is not known, as "
+    "training.image_tokens does not say it: the bounds span from none to all of them, and what is "
+    "expected has none.",
     "interval-basis-pytorch": f"Low and high are engineering bounds on the ledger's sum. All "
     f"{MEASURED_PYTORCH_RUNS} measured peaks of torchtitan and torchtune runs whose configuration "
     "is known completely lie between those of reserved or allocated bytes.",
