@@ -1,4 +1,4 @@
-/** Asking by clicking, and what is said of a layout that does not hold together. */
+/** Asking by clicking, and what is said of an inconsistent layout. */
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";

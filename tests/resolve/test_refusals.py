@@ -1,4 +1,4 @@
-"""Jobs that do not hold together, and what would."""
+"""Jobs that are inconsistent, and what mends them."""
 
 from typing import Any
 

@@ -74,7 +74,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A candidate that holds together and saves something; `needs` are bytes by component."""
+    """A candidate that is consistent and saves something; `needs` are bytes by component."""
 
     candidate: Candidate
     suggestion: Suggestion

@@ -44,9 +44,9 @@ def tried(
     plan_of: Callable[[FitCheckRequest], Plan],
     decide: Decide,
 ) -> list[Tried]:
-    """Each case that holds together. Of several facts none any more once verdicts differ, and of
+    """Each case that is consistent. Of several facts none any more once verdicts differ, and of
     lengths the ends, since a longer sample needs no less. Allocators are replayed where a verdict
-    turns on it. Raises RefusedError of the last where none holds together.
+    turns on it. Raises RefusedError of the last where none is consistent.
     """
     cases = _looked_at(request, reading, plan_of, decide)
     if same_verdict(cases) is None:

@@ -1,4 +1,4 @@
-"""What does not hold together in a job, with a change that would."""
+"""What is inconsistent in a job, with a change that mends it."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -32,7 +32,7 @@ class Finding:
 
 
 class RefusedError(TrainfitError, ValueError):
-    """The job does not hold together; every finding at once."""
+    """The job is inconsistent; every finding at once."""
 
     def __init__(self, findings: tuple[Finding, ...]) -> None:
         super().__init__("; ".join(finding.message for finding in findings))

@@ -55,4 +55,4 @@ class Framework(Protocol):
     def plan(
         self, job: Job, model: ModelSpec, source: Source, gpu: TargetGpu, findings: Findings
     ) -> Plan:
-        """The Plan of a job; what does not hold together is added to the findings, and refused."""
+        """The Plan of a job; what is inconsistent is added to the findings, and refused."""

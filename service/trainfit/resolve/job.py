@@ -1,4 +1,4 @@
-"""Job -> Plan: every default filled in, and what does not hold together refused."""
+"""Job -> Plan: every default filled in, and what is inconsistent refused."""
 
 from dataclasses import replace
 

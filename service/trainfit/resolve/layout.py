@@ -25,7 +25,7 @@ PARALLELISM = "/parallelism"
 def resolve_layout(
     job: Job, model: ModelSpec, mtp_layers: int, conventions: Conventions, findings: Findings
 ) -> Layout:
-    """The layout, or RefusedError with everything in it that does not hold together."""
+    """The layout, or RefusedError with everything in it that is inconsistent."""
     given = job.parallelism
     etp = given.etp
     if etp is None:

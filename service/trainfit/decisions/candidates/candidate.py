@@ -1,6 +1,6 @@
 """A change to a job with what it costs: a proposal, and no more.
 
-Whether the job still holds together, and what is saved, only an estimate of the changed job tells.
+Whether the job is still consistent, and what is saved, only an estimate of the changed job tells.
 """
 
 from __future__ import annotations

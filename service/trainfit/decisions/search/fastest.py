@@ -243,7 +243,7 @@ class _Line:
 
 def _whole(ground: Ground, sizes: Sizes, micro_batch: int) -> float:
     """Seconds for which a sample keeps the ranks of one stage that held the whole model busy, in
-    micro-batches of this size: in smaller ones no less. 0 where no such stage holds together.
+    micro-batches of this size: in smaller ones no less. 0 where no such stage is consistent.
     """
     etp = dict(sizes.others).get("etp")
     return ground.memo(_busy_seconds, ground, sizes.tp, sizes.cp, sizes.ep, etp, micro_batch)

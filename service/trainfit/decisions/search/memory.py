@@ -122,7 +122,7 @@ def _largest(
 
 
 def _leanest(ground: Ground, rungs: Sequence[Job], tally: Tally) -> Option | None:
-    """The highest rung that holds together, where it fits."""
+    """The highest rung that is consistent, where it fits."""
     for job in reversed(rungs):
         try:
             return ground.option(job, tally)

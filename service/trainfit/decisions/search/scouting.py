@@ -62,7 +62,7 @@ def laid_out(ground: Ground, num_gpus: int, most: int, tally: Tally) -> Iterator
 def prospect(
     ground: Ground, num_gpus: int, sizes: Sizes, too_large: set[Sizes], tally: Tally
 ) -> Prospect | None:
-    """A layout that can fit; None where it does not hold together, or cannot. `too_large` are those
+    """A layout that can fit; None where it is inconsistent, or cannot. `too_large` are those
     that did not fit on more GPUs: fewer ranks share their states out.
     """
     if sizes in too_large:
@@ -87,7 +87,7 @@ def prospect(
 
 
 def _leanest(ground: Ground, job: Job) -> Plan:
-    """The plan of the highest rung that holds together. Raises RefusedError where none does."""
+    """The plan of the highest rung that is consistent. Raises RefusedError where none is."""
     refused: RefusedError | None = None
     for rung in reversed(ground.ladder):
         try:

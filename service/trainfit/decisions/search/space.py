@@ -1,5 +1,5 @@
 """All layouts that a job leaves open, in an order that is always the same. Sizes that could not
-divide are not named; whether a layout holds together only resolving it tells.
+divide are not named; whether a layout is consistent only resolving it tells.
 """
 
 from __future__ import annotations

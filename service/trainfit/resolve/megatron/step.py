@@ -1,4 +1,4 @@
-"""One step under Megatron: its kernels, and what of it does not hold together."""
+"""One step under Megatron: its kernels, and what of it is inconsistent."""
 
 from fractions import Fraction
 from math import ceil

@@ -41,7 +41,7 @@ from trainfit.specs.precision import Precision
 def resolve_pytorch_step(
     job: Job, model: ModelSpec, layout: Layout, findings: Findings
 ) -> PytorchStep:
-    """The step, with everything that does not hold together added to the findings."""
+    """The step, with everything that is inconsistent added to the findings."""
     assert isinstance(job.framework, Torchtitan | Transformers)
     framework, training = job.framework, job.training
     engine = _engine(framework, layout, findings)
