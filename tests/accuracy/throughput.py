@@ -135,7 +135,7 @@ def job_of(row: Row) -> Job:
             "gradient_accumulation_fusion": "DeepSpeed" not in framework,
         }
     if row["family"] == "bridge" and row["model"]["experts"]:
-        _add_recipe(row, document)
+        _add_recipe(row, document, framework)
     return Job.model_validate(document)
 
 
@@ -179,20 +179,42 @@ RECOMPUTED = {
 """What Megatron-Bridge's recipes of DeepSeek-V3 run again, by GPU."""
 
 
-def _add_recipe(row: Row, document: Row) -> None:
+def _add_recipe(row: Row, document: Row, release: str) -> None:
     """What Megatron-Bridge's recipes say of experts and its tables do not: tokens travel by DeepEP
-    or HybridEP, which send the same; but with Qwen3-235B on H100 an all-to-all overlaps the
-    computation. Source: src/megatron/bridge/perf_recipes (deepseek, qwen, gpt_oss).
+    or HybridEP, which send the same; but with Qwen3-235B on H100 by an all-to-all. Source:
+    src/megatron/bridge/perf_recipes (deepseek, qwen, gpt_oss).
     """
     model, gpu = row["model"]["name"], row["gpu"]["type"]
     training = document["training"]
     moe = training.setdefault("moe", {})
-    if model.startswith("Qwen3-235B") and gpu == "H100":
-        document["framework"]["overlap_moe_expert_parallel_comm"] = True
-    else:
+    framework = document["framework"]
+    if whole := _is_graphed(row, release, training["precision"]):
+        framework["cuda_graph_impl"] = "full_iteration"
+    framework["overlap_moe_expert_parallel_comm"] = whole or _overlaps_experts(row, release)
+    if not (model.startswith("Qwen3-235B") and gpu == "H100"):
         moe |= {"token_dispatcher_type": "flex", "flex_dispatcher_backend": "hybridep"}
     if model == "DeepSeek-V3" and gpu in RECOMPUTED and not training.get("recompute"):
         training["recompute"] = {"granularity": "selective", "modules": RECOMPUTED[gpu]}
+
+
+def _overlaps_experts(row: Row, release: str) -> bool:
+    """Whether tokens of one micro-batch travel while another is computed where launches are not
+    graphed: on H100 with Qwen3-235B, and with DeepSeek-V3 in 25.09, where no tokens are dropped
+    (a2a_1f1b of scripts/performance/configs/deepseek at 27dfb3df3c2c).
+    """
+    model = row["model"]["name"]
+    early = model == "DeepSeek-V3" and "25.09" in release
+    return row["gpu"]["type"] == "H100" and (model.startswith("Qwen3-235B") or early)
+
+
+def _is_graphed(row: Row, release: str, precision: Any) -> bool:
+    """Whether a graph holds the whole iteration, and tokens travel beside the computation: since
+    26.06 in MXFP8 with Qwen3 and DeepSeek-V3, where stages are cut into chunks or there is one.
+    """
+    model, layout = row["model"]["name"], row["parallelism"]
+    late = re.search(r"26\.0[68]", release) is not None
+    named = model.startswith(("Qwen3", "DeepSeek-V3")) and precision == {"fp8_recipe": "mxfp8"}
+    return late and named and (layout["pp"] == 1 or bool(layout["vpp"]))
 
 
 def _card(row: Row) -> str:

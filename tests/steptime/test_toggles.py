@@ -180,3 +180,18 @@ def test_schedules_idle_as_their_papers_say(schedule: str, share: float) -> None
     answer = llama(parallelism={"vpp": None, "pipeline_schedule": schedule})
     plain = llama(parallelism={"vpp": None, "pipeline_schedule": "1f1b"})
     assert answer.parts.bubble_seconds <= share * plain.parts.bubble_seconds + 1e-9
+
+
+def test_a_graph_of_whole_iterations_waits_for_no_launch() -> None:
+    """On two GPUs with a micro-batch so small that launches take longer than kernels."""
+    small: dict[str, Any] = {
+        "parallelism": {"num_gpus": 2, "ep": 2},
+        "training": {"micro_batch_size": 1, "global_batch_size": 2, "seq_length": 256},
+    }
+    eager, graphed = (
+        _changed(EXPERTS, small, {"framework": {"cuda_graph_impl": kind}})
+        for kind in ("none", "full_iteration")
+    )
+    assert eager.parts.host_seconds > 0.1 * eager.parts.compute_seconds
+    assert graphed.parts.host_seconds == 0
+    assert graphed.parts.compute_seconds == eager.parts.compute_seconds

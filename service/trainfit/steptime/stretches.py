@@ -108,7 +108,7 @@ class Timer:
         self._rates = rates(links.gpu, stack, execution, products)
         self._links = links
         self._ep = links.groups["ep"].size
-        self._launch = stack.host_seconds
+        self._launch = 0.0 if execution.replays else stack.host_seconds
         self._blocks = stack.blocks_launches
         self._each_expert = EXPERT_LAUNCHES if execution.launches_experts else 0.0
         if links.groups["tp"].size > 1:

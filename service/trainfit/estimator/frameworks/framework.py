@@ -76,13 +76,15 @@ class Execution(NamedTuple):
     """How a plan's operations run: linears in fp8, by which recipe; the tokens of one micro-batch
     exchanged while another is computed (`overlaps_experts`); gradients of weights that are made
     before they are added to those of earlier micro-batches, not within the product (`adds_apart`);
-    the products of experts launched one by one, not as one kernel (`launches_experts`).
+    the products of experts launched one by one, not as one kernel (`launches_experts`); all kernels
+    of a step launched by one graph (`replays`).
     """
 
     fp8: Fp8Recipe | None
     overlaps_experts: bool
     adds_apart: bool
     launches_experts: bool
+    replays: bool = False
 
 
 class Ledger(Segments, Protocol):

@@ -57,6 +57,7 @@ def execution(plan: MegatronPlan) -> Execution:
         overlaps_experts=plan.framework.overlap_moe_expert_parallel_comm,
         adds_apart=not plan.framework.gradient_accumulation_fusion,
         launches_experts=True,
+        replays=plan.framework.cuda_graph_impl == "full_iteration",
     )
 
 
