@@ -47,10 +47,39 @@ def loss_of_preferences(model: Model, run: Any, ids: Any, spec: Spec) -> tuple[A
     if hasattr(DPOTrainer, "concatenated_forward"):
         with all_ones(run, model.reference):
             return trainer.get_batch_loss_metrics(run, inputs)[0], None
+    if hasattr(trl.trainer.utils, FUSED):
+        tile(run, model.reference)
     names = {"input_ids", "attention_mask", "completion_mask", *(f"ref_{name}" for name in before)}
     with all_ones(run, model.reference):
         read = {name: inputs[name] for name in names & inputs.keys()}
         return trainer._compute_loss(run, read, False), None
+
+
+FUSED = "add_fused_lm_head"
+
+
+def tile(*modules: Any) -> None:
+    """Give models the head that DPO gives them since 1.15, whose tiles are of tokens with a loss as
+    on CUDA. Its Triton kernels work in place: nothing stands in for them, in backward too, nor for
+    products that add up in fp32 as they are.
+    """
+    from trl.kernels import chunked_logprob
+    from trl.trainer import utils
+
+    for each in modules:
+        plain = getattr(each, "base_model", each) if hasattr(each, "peft_config") else each
+        plain = plain.model if hasattr(each, "peft_config") else plain
+        if plain is not None and "forward" not in vars(plain):
+            utils.add_fused_lm_head(
+                plain, outputs=("log_probs", "entropy", "mean_logits", "is_top1")
+            )
+    for name in ("_forward_tile", "_backward_tile", "_addmm_fp32"):
+        setattr(chunked_logprob, name, nothing)
+    utils._use_triton = lambda _device: True
+
+
+def nothing(*_given: Any, **_named: Any) -> None:
+    """Asks for no memory."""
 
 
 def batch_of(ids: Any) -> dict[str, Any]:
