@@ -37,6 +37,7 @@ from trainfit.estimator.local_parameters import Local, parameters_of
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import Stage
+from trainfit.estimator.trace.recorder import Recorder
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.job import Job
 
@@ -396,6 +397,20 @@ def test_chunks_of_nothing_hand_on_what_they_receive() -> None:
     layout = {"pp": 2, "vpp": 2, "pipeline_model_parallel_layout": "E|t*4||t*4L"}
     stages = estimate(plan(parallelism=layout)).stages
     assert {stage.reserved_basis for stage in stages} == {"replayed"}
+
+
+def test_moments_come_behind_the_copies_of_all_gradients() -> None:
+    """What these have left of the cache is theirs; a step later the copies are where they were."""
+    asked = TRACED["narrow gradients"]
+    model = Traces(asked, Memo()).model(0)
+    stepped = model.stepped(0, Recorder())
+    sizes = [each.nbytes for each in stepped.first if isinstance(each, Allocate)]
+    copies = [each.nbytes for each in stepped.later if isinstance(each, Allocate)]
+    assert sizes[: len(copies)] == copies
+    assert sum(sizes[len(copies) :]) == 2 * sum(copies)
+    freed = [index for index, each in enumerate(stepped.first) if isinstance(each, Free)]
+    assert freed[0] == len(sizes)
+    assert stepped.borrowed_bytes == sum(copies)
 
 
 GRAPHED = {name: each for name, each in TRACED.items() if each.framework.cuda_graph_impl != "none"}

@@ -46,6 +46,11 @@ class StateBytes:
     holds_master: bool
 
     @property
+    def copies_gradients(self) -> bool:
+        """Whether a step copies gradients into fp32, before anything else."""
+        return self.gradients < 4 and not self.holds_master
+
+    @property
     def moments(self) -> int:
         """All of them."""
         return sum(self.each_moment)

@@ -2,13 +2,16 @@
 
 Parameters come one by one in the order of the modules, then the buffers that take them over, on a
 stream of their own; adapters come behind what they adapt, and they alone have buffers then. The
-optimizer's main parameters are copies of a rank's pieces, and its moments come at its first step,
-as do main parameters that are among its states. Weights that are kept only in fp8 have a buffer of
-their own, of their rows, but in mxfp8: these are gathered through that of gradients. Sources:
+optimizer's main parameters are copies of a rank's pieces. Its moments come at its first step, as
+do main parameters that are among its states: behind the copies of all gradients, if it has any,
+and each before its own copy, if it is too narrow to compute with. Weights that are kept only in fp8
+have a buffer of their own, of their rows, but in mxfp8: these are gathered through that of
+gradients. Sources:
 megatron/training/training.py (get_model), megatron/core/distributed/param_and_grad_buffer.py,
 megatron/core/optimizer/distrib_optimizer.py (_build_model_and_main_param_groups,
 _copy_model_grads_to_main_grads) and __init__.py (_get_param_groups), TransformerEngine's
-optimizers/fused_adam.py (initialize_state).
+optimizers/fused_adam.py (initialize_state, step), megatron/core/optimizer/optimizer.py
+(prepare_grads).
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,6 +23,8 @@ from trainfit.estimator.frameworks.megatron.requests.shards import Buffer
 from trainfit.estimator.trace.recorder import Part, Recorder
 from trainfit.resolve.megatron.plan import MegatronPlan
 
+GRADIENT = 4
+"""Bytes of an element of a gradient that is copied."""
 BUFFERS = "buffers"
 """The stream on which DistributedDataParallel is set up."""
 
@@ -32,13 +37,13 @@ class Chunk(NamedTuple):
 
 
 class Stepped(NamedTuple):
-    """What the optimizer of a rank asks for: its main parameters, its moments, and what it borrows
-    in a step; and the bytes of these.
+    """What the optimizer of a rank asks for: its main parameters, in its `first` step, which makes
+    its moments beside what it borrows, and in later ones; and the bytes that it keeps and borrows.
     """
 
     main: Part
-    moments: Part
-    borrowed: Part
+    first: Part
+    later: Part
     kept_bytes: int
     borrowed_bytes: int
 
@@ -100,17 +105,21 @@ class Model:
             copied = recorder.make(states.weights * piece.numel)
             recorder.make(states.master * piece.numel)
             recorder.release(copied)
-        main = recorder.cut()
+        main, of_gradients = recorder.cut(), GRADIENT * states.copies_gradients
         recorder.moment = "optimizer_step"
+        borrowed = [recorder.make(of_gradients * each.numel) for each in pieces if of_gradients]
         for piece in pieces:
             for width in (*states.each_moment, *(states.master,) * states.holds_master):
                 recorder.make(width * piece.numel)
-        moments, kept = recorder.cut(), recorder.bytes
+            if states.step > of_gradients:
+                borrowed.append(recorder.make((states.step - of_gradients) * piece.numel))
+        borrowed_bytes = sum([each.nbytes for each in borrowed])
+        recorder.release(*borrowed)
+        first, kept = recorder.cut(), recorder.bytes
         recorder.moment = "optimizer_step"
-        narrow = [recorder.make(states.step * piece.numel) for piece in pieces if states.step]
-        borrowed_bytes = recorder.bytes - kept
-        recorder.release(*narrow)
-        return Stepped(main, moments, recorder.cut(), kept, borrowed_bytes)
+        borrowed = [recorder.make(states.step * piece.numel) for piece in pieces if states.step]
+        recorder.release(*borrowed)
+        return Stepped(main, first, recorder.cut(), kept, borrowed_bytes)
 
     @property
     def parameters(self) -> list[Parameter]:

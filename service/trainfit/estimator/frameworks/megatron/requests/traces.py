@@ -185,11 +185,11 @@ class RankTraces:
             highest, moment = own.borrowed_bytes + steps.before, "later optimizer_step"
         graphs = steps.graphs
         if graphs is not None:
-            graphs = graphs._replace(step=Part.joined(graphs.step, own.borrowed))
+            graphs = graphs._replace(step=Part.joined(graphs.step, own.later))
         return Trace(
             Part.joined(loaded.requests, own.main),
-            Part.joined(steps.first, own.moments, own.borrowed),
-            Part.joined(steps.later, own.borrowed),
+            Part.joined(steps.first, own.first),
+            Part.joined(steps.later, own.later),
             resident + highest,
             moment,
             steps.tensors,
