@@ -65,6 +65,7 @@ class Kind(Enum):
     EXCHANGE = "rows on their way between expert-parallel ranks"
     PERMUTATION = "rows ordered by expert, to be sent"
     LOSS = "the loss of the logits"
+    REFERENCE = "the layers of a reference model"
     ADAPTER = "a product with a matrix of an adapter"
 
 

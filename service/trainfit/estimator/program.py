@@ -89,7 +89,11 @@ class Program:
 
     def gradient(self, of: Tensor) -> Tensor:
         """The gradient of a tensor: of its shape, as wide as an activation."""
-        return self.tensor(f"gradient of {of.name}", *of.shape)
+        return Tensor(
+            *(f"gradient of {of.name}", of.shape, self.sizes.bytes, self._modules),
+            stream=self._stream,
+            gradient_of=of,
+        )
 
     def passed_back(self, of: Tensor, name: str) -> Tensor:
         """A gradient of which there is one: whoever makes it hands it to whoever reads it. `name`

@@ -89,11 +89,13 @@ class Tensor:
     are the same object.
 
     `dropped_by` names the modules that let go of it before backward and make it again, or fetch
-    it: recomputed ones, and offloaded ones. `role` is what it is to whoever saves it.
+    it: recomputed ones, and offloaded ones. `role` is what it is to whoever saves it. What is the
+    `gradient_of` another is made by its backward.
     """
 
     __slots__ = (
-        *("bytes", "dropped_by", "name", "of", "role", "shape", "storages", "stream", "width"),
+        *("bytes", "dropped_by", "gradient_of", "name", "of", "role", "shape", "storages"),
+        *("stream", "width"),
     )
 
     def __init__(
@@ -106,6 +108,7 @@ class Tensor:
         of: "Tensor | None" = None,
         storages: int = 1,
         stream: Hashable = 0,
+        gradient_of: "Tensor | None" = None,
     ) -> None:
         self.name: Final = name
         self.shape: Final = shape
@@ -120,6 +123,7 @@ class Tensor:
         """Of how many blocks of memory it is made, which are of one size."""
         self.stream: Final = stream
         """On which it is made."""
+        self.gradient_of: Final = gradient_of
 
     @property
     def formula(self) -> str:

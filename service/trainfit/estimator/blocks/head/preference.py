@@ -19,9 +19,6 @@ from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.pytorch.plan import Preference
 
-REFERENCE = "reference"
-"""The operation during which the layers of a reference model run."""
-
 
 class Way(NamedTuple):
     """How somebody's code comes from logits to log-probabilities.
@@ -83,7 +80,7 @@ def log_probabilities(step: Modules, x: Tensor, made: Tensor, by: Preference) ->
     held = tuple([each for each in held if each not in saved])
     logits: Tensors = ()
     if by.reference != "none":
-        step.operation(REFERENCE, borrows=held)
+        step.operation("reference", borrows=held, kind=Kind.REFERENCE)
         like = _Logits(step, x, step.tensor("logits of the reference", *made.shape), way)
         borrows = highest(*like.without_gradients(nll=way.always_nll)).beside(*held, *like.hidden())
         step.operation("reference_log_probabilities", borrows=borrows)
@@ -237,6 +234,6 @@ def tiled(step: Modules, x: Tensor, by: Preference) -> None:
         demands=(Product(sizes.n, h, sizes.V, 0, 2 + trained, narrow=False),),
     )
     if by.reference != "none":
-        step.operation(REFERENCE)
+        step.operation("reference", kind=Kind.REFERENCE)
         hidden = step.several("hidden state, and that of tokens with a loss", 2, sizes.n, h)
         step.operation("reference_log_probabilities", borrows=(hidden, tile(), *narrowed))

@@ -98,14 +98,14 @@ def _with_last(groups: list[Group], operation: Operation) -> list[Group]:
 
 
 def _like(tensor: Tensor) -> Tensor:
-    return Tensor(f"gradient of {tensor.name}", tensor.shape, tensor.width, ())
+    name = f"gradient of {tensor.name}"
+    return Tensor(name, tensor.shape, tensor.width, (), gradient_of=tensor)
 
 
 def _gradient(operation: Operation, of: Tensor) -> Tensor | None:
     """The gradient of a tensor among those that an operation borrows backward."""
-    name = f"gradient of {of.name}"
     rows = [row.tensor for row in operation.tensors if row.lifetime is BACKWARD]
-    return next((each for each in rows if each.name == name), None)
+    return next((each for each in rows if each.gradient_of is of), None)
 
 
 def _others(operation: Operation, than: Tensor) -> list[Tensor]:

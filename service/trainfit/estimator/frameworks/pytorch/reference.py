@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from trainfit.estimator.blocks.head.preference import BY, REFERENCE
+from trainfit.estimator.blocks.head.preference import BY
 from trainfit.estimator.frameworks.pytorch.courses import Courses
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, shard, stored
+from trainfit.estimator.ledger import Kind
 from trainfit.estimator.placement import Content
 from trainfit.resolve.pytorch.plan import Checkpointing, PytorchPlan
 
@@ -49,7 +50,7 @@ def running(policy: PytorchLedger, content: Content) -> Iterator[Running]:
     if preference is None or not policy.plan.runs_reference:
         return
     (head,) = policy.head()
-    (operation,) = [each for each in head if each.name == REFERENCE]
+    (operation,) = [each for each in head if each.kind is Kind.REFERENCE]
     held = sum([row.bytes for row in operation.tensors])
     returns = BY[preference.by].all_hidden
     frozen = PytorchLedger(frozen_plan(policy.plan))
