@@ -63,3 +63,8 @@ def test_a_pattern_of_which_nothing_is_known_is_unsupported() -> None:
     files = {"a.yaml": AXOLOTL.format(r".*\.tower\..*")}
     launch = launch_of(files, overrides={"parallelism": {"num_gpus": 1}})
     assert read(launch).unsupported == {"lora_target_modules"}
+
+
+@pytest.mark.parametrize("pattern", ["a{99999999999}", "(?:" * 2000 + "a" + ")" * 2000, "(", "a**"])
+def test_a_pattern_that_cannot_be_compiled_names_nothing(pattern: str) -> None:
+    assert linears_of([pattern]) is None

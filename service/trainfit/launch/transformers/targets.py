@@ -13,7 +13,7 @@ from trainfit.estimator.legend import OTHER_NAMES
 from trainfit.launch.draft import Draft
 from trainfit.launch.settings import Setting
 
-PATTERN = re.compile(r"[\\()|*^$+?\[\]]")
+PATTERN = re.compile(r"[\\(){}|*^$+?\[\]]")
 """Signs that no name has."""
 LISTS = (
     "layers",
@@ -79,7 +79,7 @@ def linears_of(given: Sequence[str]) -> list[str] | None:
 def _matched(pattern: str) -> list[str]:
     try:
         compiled = re.compile(pattern)
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         return []
     return [name for name in LINEARS if any(map(compiled.fullmatch, _paths(name)))]
 
