@@ -178,6 +178,8 @@ def _shown(constant: Constant) -> str:
         if max(bounds) >= MIB:
             return ", ".join(f"{each / MIB:,.0f}" for each in bounds) + " MiB"
         return ", ".join(map(str, bounds))
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {each}" for key, each in value.items())
     if isinstance(value, int) and value >= MIB:
         return f"{value:,} ({value / MIB:.4g} MiB)"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -18,6 +18,11 @@ SLACK_PERCENT_EXPANDABLE = Interval(0, 1, 4)
 
 CONTEXT = Interval(500 * MIB, 700 * MIB, 1_200 * MIB)
 """CUDA context with lazily loaded kernels: 0.49 to 0.70 GiB bare, up to 1.14 in a full stack."""
+CONTEXT_MIB = {"sm_75": 120, "sm_80": 510, "sm_86": 240, "sm_89": 430, "sm_90": 600}
+"""Expected of a process alone by its card's generation, as errors of PyTorch tell what is in use
+beyond what it reserved (GiB): 0.10 and 0.14 on T4, 0.49 to 0.51 eleven times and 0.40 once on A100,
+0.22 on A10, 0.25 on RTX 3080, 0.42 on RTX 6000 Ada, 0.51 to 0.67 seven times on H100 and H200.
+"""
 COMMUNICATOR = Interval(150 * MIB, 500 * MIB, 1_000 * MIB)
 """One NCCL communicator in use: rings of 24 channels x 2 neighbours x 12 MiB and NVLS buffers."""
 NOTHING = Interval(0, 0, 0)
@@ -84,18 +89,27 @@ def context_and_communicators(
     """
     calibration = calibration_of(plan)
     if calibration is not None:
-        measured = _measured(calibration.outside, used, exchange, trains)
+        measured = _measured(plan, calibration.outside, used, exchange, trains)
         if measured is not None:
             return measured
-    return _published(used, exchange)
+    return _published(plan, used, exchange)
 
 
-def _published(used: int, exchange: Interval) -> Interval:
-    return added(added(CONTEXT, times(used, COMMUNICATOR)), exchange)
+def context(plan: Plan) -> Interval:
+    """The context on the card of a plan. Where ranks are several it has the kernels of NCCL too."""
+    known = CONTEXT_MIB.get(plan.gpu.compute_capability)
+    if known is None or plan.layout.num_gpus > 1:
+        return CONTEXT
+    expected = known * MIB
+    return Interval(min(CONTEXT.low, expected * 4 // 5), expected, CONTEXT.high)
+
+
+def _published(plan: Plan, used: int, exchange: Interval) -> Interval:
+    return added(added(context(plan), times(used, COMMUNICATOR)), exchange)
 
 
 def _measured(
-    seen: Sequence[Outside], used: int, exchange: Interval, trains: Trained
+    plan: Plan, seen: Sequence[Outside], used: int, exchange: Interval, trains: Trained
 ) -> Interval | None:
     """What runs with the nearest number of communicators have shown, and what published ones show
     of each that is more or fewer, and of an exchange that was not seen. None where none is alike.
@@ -110,7 +124,7 @@ def _measured(
     nearest = min([each.communicators for each in alike], key=lambda number: abs(number - used))
     same = [each for each in alike if each.communicators == nearest]
     more = times(used - nearest, COMMUNICATOR)
-    found = added(_shown(same, _published(nearest, has), trains), more)
+    found = added(_shown(same, _published(plan, nearest, has), trains), more)
     least = Interval(max(0, found.low), max(0, found.expected), max(0, found.high))
     return added(least, missing)
 

@@ -20,7 +20,7 @@ from trainfit.estimator.allocator import (
     replay,
 )
 from trainfit.estimator.frameworks.framework import Alike
-from trainfit.estimator.overhead import CONTEXT
+from trainfit.estimator.overhead import context
 from trainfit.estimator.results import CacheReleases, Interval
 from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.plan import Plan
@@ -224,7 +224,7 @@ def _asked(
 
 def room_of(plan: Plan) -> int | None:
     """What PyTorch has of the card that was named."""
-    return plan.gpu.memory_bytes - CONTEXT.expected if plan.gpu.memory_bytes else None
+    return plan.gpu.memory_bytes - context(plan).expected if plan.gpu.memory_bytes else None
 
 
 def ways(plan: Plan) -> Iterator[Settings]:

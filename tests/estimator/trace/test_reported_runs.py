@@ -38,12 +38,13 @@ def runs() -> list[Memory]:
 
 def test_cards_hold_what_is_replayed(runs: list[Memory]) -> None:
     """The farthest lacks one segment of its logits; others are of a release that holds a gigabyte
-    more than is understood.
+    more than is understood, all of which stands in their error.
     """
     errors = sorted(abs(each.error_ratio) for each in runs)
     assert len(errors) >= 9
-    assert median(errors) < 0.015
-    assert errors[-2] < 0.026
+    assert errors[len(errors) // 2 - 1] < 0.008
+    assert median(errors) < 0.012
+    assert errors[-2] < 0.032
     assert errors[-1] < 0.11
 
 
