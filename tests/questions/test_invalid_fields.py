@@ -8,6 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from trainfit.questions.invalid_fields import invalid_fields
+from trainfit.questions.launches import read_asked
+from trainfit.questions.problems import Problem
 from trainfit.resolve.findings import Finding
 from trainfit.specs.job import Job
 
@@ -135,6 +137,13 @@ def test_a_value_that_is_wrong_is_told_what_it_must_be(
 )
 def test_an_unknown_field_is_told_what_was_meant(body: Any, pointer: str, message: str) -> None:
     assert findings(body) == [Finding(pointer, "unknown_field", message)]
+
+
+def test_what_is_beside_a_launch_is_told_to_go_into_it() -> None:
+    body = {"launch": {"files": [{"path": "a.sh", "content": "torchrun a.py"}]}, "gpu": "A100"}
+    refused = read_asked(body, Job)
+    assert isinstance(refused, Problem)
+    assert refused.detail == "/gpu: unknown field here; it belongs to /launch"
 
 
 def test_an_alias_is_pointed_at_as_it_was_written() -> None:

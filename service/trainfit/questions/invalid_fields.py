@@ -110,7 +110,8 @@ def _unknown_field(where: Place, name: str, body_type: Any) -> Finding:
     if name in names:
         message = f"is another name of {names[name]}, which is given too; leave one out"
         return Finding(where.pointer, "given_twice", message)
-    if places := homes(body_type).get(name):
+    here = where.pointer.rpartition("/")[0]
+    if places := [each for each in homes(body_type).get(name, ()) if each != here]:
         wanted = " or ".join(dict.fromkeys(place or "the top level" for place in places))
         message = f"unknown field here; it belongs to {wanted}"
     elif close := get_close_matches(shortened(name), names, n=1):
