@@ -235,6 +235,9 @@ def _job(row: Row, recipe: Row) -> Job:
         "gpu": gpu_of(row),
     }
     chunks = "vpp" if "pipeline_model_parallel_layout" in recipe else None
+    if recipe.get("optimizer") in OPTIMIZERS and not recipe["use_distributed_optimizer"]:
+        # As Bridge sets Muon up (recipes/kimi/kimi_k2.py): ranks are dealt whole parameters.
+        job["framework"] |= {"use_layer_wise_param_layout": False, "overlap_param_gather": False}
     for name, pointer in FIELDS.items():
         if name in recipe and name != chunks:
             _put(job, pointer, SPELLED.get(name, _as_it_is)(recipe[name]))

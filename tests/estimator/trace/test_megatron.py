@@ -77,6 +77,8 @@ NARROW_STATES = {
     "exp_avg_dtype": "bf16",
     "exp_avg_sq_dtype": "bf16",
 }
+MUON = {"optimizer": {"name": "muon"}}
+DEALT = {"use_layer_wise_param_layout": False, "overlap_param_gather": False}
 DROPOUT = {"hidden_dropout": 0.1, "attention": {"dropout": 0.1}}
 PREDICTION = {"mtp_num_layers": 1}
 RERUN = {"granularity": "full", "method": "uniform", "num_layers": 2}
@@ -296,6 +298,16 @@ TRACED: dict[str, MegatronPlan] = {
         }
     ),
     "states in bf16": plan(training={"optimizer": NARROW_STATES}),
+    "Muon": plan(
+        parallelism={"pp": 2, "data_parallel_sharding_strategy": "no_shard"}, training=MUON
+    ),
+    "Muon of whole parameters": plan(
+        EXPERTS | LATENT,
+        parallelism={"pp": 2, "ep": 2},
+        num_gpus=16,
+        training=MUON | {"precision": {"gradients": "bf16"}},
+        framework=DEALT,
+    ),
     **{
         backend: plan(
             EXPERTS,
@@ -411,6 +423,35 @@ def test_moments_come_behind_the_copies_of_all_gradients() -> None:
     freed = [index for index, each in enumerate(stepped.first) if isinstance(each, Free)]
     assert freed[0] == len(sizes)
     assert stepped.borrowed_bytes == sum(copies)
+
+
+def stepping_bytes(asked: MegatronPlan) -> int:
+    """What the ledger says that a step of the first rank's optimizer borrows, with libraries."""
+    memo = Memo()
+    first, *_ = ranks(asked, parameters_of(asked, memo), memo, activations=False)
+    return first.workspace
+
+
+def test_muon_borrows_what_the_ledger_says() -> None:
+    """To gather whole parameters, to the byte; for a matrix no more, as a smaller one is before."""
+    layout = {"data_parallel_sharding_strategy": "no_shard"}
+    for parallelism, adam in (({}, plan()), (layout, plan(parallelism=layout))):
+        asked = plan(parallelism=dict(parallelism), training=MUON, framework=DEALT)
+        borrowed = Traces(asked, Memo()).model(0).stepped(0, Recorder()).borrowed_bytes
+        most = stepping_bytes(asked) - stepping_bytes(adam)
+        assert most * (0.8 if parallelism else 1) <= borrowed <= most
+
+
+def test_every_parameter_is_dealt_to_one_rank() -> None:
+    """Experts among the four of eight ranks that share each, twice over as there are two halves."""
+    asked = TRACED["Muon of whole parameters"]
+    model = Traces(asked, Memo()).model(0)
+    dealt = [model.states_of(share) for share in range(8)]
+    times = [each.numel * (1 + each.expert) for each in model.parameters]
+    widths = [4 if each.matrices else 8 for each in model.parameters]
+    assert sum(dealt) == sum(map(int.__mul__, times, widths))
+    (first, *_) = traces(asked, Memo())
+    assert dealt[first.shares[0]] == max(dealt)
 
 
 GRAPHED = {name: each for name, each in TRACED.items() if each.framework.cuda_graph_impl != "none"}

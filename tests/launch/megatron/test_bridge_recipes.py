@@ -44,6 +44,13 @@ BY_HAND: dict[str, dict[str, Any]] = {
         f"{TRAINING}/global_batch_size": 512,
         "/framework/tp_comm_overlap": True,
     },
+    # recipes/kimi/kimi_k2.py: DistributedDataParallel does not cut buffers for Muon.
+    "kimi_k2_pretrain_config": {
+        f"{PARALLELISM}/data_parallel_sharding_strategy": "optim",
+        f"{TRAINING}/optimizer/name": "muon",
+        "/framework/use_layer_wise_param_layout": False,
+        "/framework/overlap_param_gather": False,
+    },
     # recipes/qwen/h100/qwen3_moe.py calls apply_flex_dispatcher_backend
     "qwen3_30b_a3b_pretrain_8gpu_h100_bf16_config": {
         f"{PARALLELISM}/tp": 4,

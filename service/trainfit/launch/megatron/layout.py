@@ -72,6 +72,8 @@ def _read_sharding(reading: Reading, defaults: Defaults) -> None:
         draft.put(pointer, "optim", distributed)
     elif reading.value("optimizer") == "dist_muon":
         draft.put(pointer, "optim", reading.settings["optimizer"])
+        if distributed is not None:  # Megatron-Bridge says so: nothing lays buffers out then.
+            draft.put("/framework/use_layer_wise_param_layout", False, distributed)
     else:
         draft.default(pointer, "no_shard", defaults.name)
     for name in ("ddp_bucket_size", "ddp_num_buckets"):

@@ -17,6 +17,8 @@ from trainfit.estimator.frameworks.megatron.states import (
     bucket_padding,
     frozen_bytes,
     holds_units_whole,
+    is_muon,
+    muon_borrows,
     state_bytes,
     state_sharding,
     unsharded_units,
@@ -77,7 +79,8 @@ def _of_run(
 ) -> Ranks:
     ledger = memo(MegatronLedger, with_least_ep(run))
     placed = memo(Placed, pipeline, run.model.pattern, run.mtp_layers)
-    held = memo(_held, placed, table, sharding, adapters_of(run, memo))
+    by_muon = ledger if is_muon(sharding.each) else None
+    held = memo(_held, placed, table, sharding, adapters_of(run, memo), by_muon)
     standing = memo(_standing, placed, ledger, compute_capability, m)
     orders = memo(Orders, pipeline, m)
     highest = [each.stepping for each in held]
@@ -177,8 +180,14 @@ def adapters_of(run: MegatronRun, memo: Memo) -> tuple[Local, ...]:
 
 
 def _held(
-    placed: Placed, table: ParameterTable, sharding: StateSharding, adapters: tuple[Local, ...]
+    placed: Placed,
+    table: ParameterTable,
+    sharding: StateSharding,
+    adapters: tuple[Local, ...],
+    by_muon: MegatronLedger | None,
 ) -> list[Held]:
+    """What ranks hold; `by_muon` are the products whose matrices Muon steps, if it does."""
+
     def held(contents: tuple[Content, ...]) -> Held:
         parameters = tuple([table.chunk(content) for content in contents])
         model = sum((chunk.all for chunk in parameters), Local())
@@ -191,7 +200,11 @@ def _held(
             of_experts_below = frozen_bytes(frozen.of_experts, sharding)
         sizes = state_bytes(local, sharding, 0 if adapters else embedding)
         of_experts = state_bytes(local.of_experts, sharding)
-        beside = 0
+        beside = borrowed = 0
+        if by_muon is not None:
+            shapes = by_muon.gemm_shapes(contents)
+            largest = max([rows * columns for rows, columns in shapes], default=0)
+            borrowed = muon_borrows(local, largest, sharding)
         if holds_units_whole(sharding):
             units = reduce(Units.and_those, map(table.units, contents))
             beside = unsharded_units(units, sharding)
@@ -210,7 +223,7 @@ def _held(
                 state("gradients", local, sizes.gradients, of_experts.gradients),
                 state("optimizer_states", local, sizes.optimizer, of_experts.optimizer),
             ),
-            stepping=optimizer_step(sizes.step),
+            stepping=optimizer_step(sizes.step + borrowed),
             beside_bytes=beside,
             padding_bytes=bucket_padding(local, sharding),
             experts=model.expert > 0,

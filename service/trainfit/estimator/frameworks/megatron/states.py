@@ -45,10 +45,13 @@ def deals_whole(plan: MegatronPlan) -> bool:
     """Whether ranks are dealt whole parameters, in the order of their sizes and back, as Muon's are
     without a layout of their buffers. Source: layer_wise_optimizer.py (_shard_params_ping_pong).
     """
-    states = plan.step.states
-    by_matrix = states.moments != states.matrix_moments
     laid_out = plan.framework.use_layer_wise_param_layout
-    return by_matrix and not laid_out and plan.layout.sharding == "optim"
+    return is_muon(plan.step.states) and not laid_out and plan.layout.sharding == "optim"
+
+
+def is_muon(states: BytesPerParameter) -> bool:
+    """Whether matrices have other moments than the rest."""
+    return states.moments != states.matrix_moments
 
 
 class StateBytes(NamedTuple):
@@ -116,17 +119,35 @@ def _sharded(local: Local, sharding: StateSharding) -> Local:
     )
 
 
+MUON_TEMPORARIES = 5
+"""In fp32, of a matrix: its momentum, what is orthogonal, that scaled and scaled again, and what
+the matrix before was changed by. Source: Emerging-Optimizers' orthogonalized_optimizer.py (step),
+megatron/core/optimizer/muon.py (scaled_orthogonalize_fn).
+"""
+
+
+def muon_borrows(local: Local, largest: int, sharding: StateSharding) -> int:
+    """Bytes that Muon's step borrows for the `largest` matrix of a stage, or to gather what whole
+    parameters have become on the ranks that they were dealt to.
+    """
+    gathered = 0
+    if sharding.deals_whole:
+        dense = local.dense * (sharding.shards > 1)
+        gathered = sharding.each.weights * max(dense, local.expert * (sharding.expert_shards > 1))
+    return max(4 * MUON_TEMPORARIES * largest, gathered)
+
+
 BUCKET_PARAMETERS = 40_000_000
 BUCKET_PARAMETERS_PER_RANK = 1_000_000
 
 
 def bucket_padding(local: Local, sharding: StateSharding) -> int:
     """Bytes that the ends of gradient buckets are padded by: half a multiple of lcm(ranks, 128)
-    each, or of 2^16 times that, where optimizer states are sharded.
+    each, or of 2^16 times that, where optimizer states are sharded and parameters cut for it.
 
     Source: distributed_data_parallel.py (bucket_size), optimizer/param_layout.py.
     """
-    if sharding.strategy == "no_shard":
+    if sharding.strategy == "no_shard" or sharding.deals_whole:
         return 0
     elements, framework = 0, sharding.framework
     for parameters, ranks in (

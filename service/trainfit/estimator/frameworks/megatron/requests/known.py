@@ -1,5 +1,6 @@
 """Whether the order of a plan's requests is known."""
 
+from trainfit.estimator.frameworks.megatron.states import deals_whole, is_muon
 from trainfit.estimator.schedule import cycle, warm_up
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Layer, Mlp
@@ -12,7 +13,7 @@ MOST_EXPERTS = 2_048
 
 def is_traced(plan: MegatronPlan) -> bool:
     """Whether the order of a plan's requests is known: TransformerEngine's layers, in 1F1B or
-    interleaved, with Adam on the card.
+    interleaved, with Adam or Muon on the card.
     """
     layout, step, framework = plan.layout, plan.step, plan.framework
     states = step.states
@@ -23,7 +24,7 @@ def is_traced(plan: MegatronPlan) -> bool:
         and layout.replicas == 1
         and (layout.cp == 1 or layout.cp_comm_type != "a2a+p2p")
         and len(states.each_moment) == 2
-        and states.moments == states.matrix_moments
+        and (not is_muon(states) or _steps_whole_matrices(plan))
         and states.linear_master == 0
         and not _is_unexplained(plan)
         and step.optimizer_offload_ratio == 0
@@ -36,6 +37,16 @@ def is_traced(plan: MegatronPlan) -> bool:
         and _passes(plan) <= MOST_PASSES
         and _experts(plan) <= MOST_EXPERTS
     )
+
+
+def _steps_whole_matrices(plan: MegatronPlan) -> bool:
+    """Whether ranks have whole matrices, all of them or those that they are dealt; these they
+    gather at the end of a step. A part of one is orthogonalised as it is, or gathered before
+    (muon_tp_mode), which no job says.
+    """
+    layout, overlapped = plan.layout, plan.framework.overlap_param_gather
+    dealt = deals_whole(plan) and not (overlapped and layout.optimizer_shards > 1)
+    return layout.tp == layout.etp == 1 and (dealt or layout.sharding == "no_shard")
 
 
 def _captures_known(plan: MegatronPlan) -> bool:

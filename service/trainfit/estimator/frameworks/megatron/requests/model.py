@@ -15,11 +15,14 @@ optimizers/fused_adam.py (initialize_state, step), megatron/core/optimizer/optim
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from math import ceil
 from typing import NamedTuple
 
+from trainfit.estimator.frameworks.megatron.requests.muon import dealt, orthogonalise
 from trainfit.estimator.frameworks.megatron.requests.parameters import Parameter
 from trainfit.estimator.frameworks.megatron.requests.shards import Buffer
+from trainfit.estimator.frameworks.megatron.states import deals_whole, is_muon
 from trainfit.estimator.trace.recorder import Part, Recorder
 from trainfit.resolve.megatron.plan import MegatronPlan
 
@@ -27,6 +30,10 @@ GRADIENT = 4
 """Bytes of an element of a gradient that is copied."""
 BUFFERS = "buffers"
 """The stream on which DistributedDataParallel is set up."""
+
+
+Group = Sequence[Parameter]
+"""What an optimizer steps with the same settings."""
 
 
 class Chunk(NamedTuple):
@@ -53,7 +60,9 @@ class Model:
 
     def __init__(self, plan: MegatronPlan, chunks: Sequence[Chunk]) -> None:
         self._plan, self._chunks, self._states = plan, chunks, plan.step.states
-        self._sharded = plan.layout.sharding != "no_shard"
+        self._by_muon, self._deals = is_muon(plan.step.states), deals_whole(plan)
+        self._ranks = plan.layout.optimizer_shards, plan.layout.expert_optimizer_shards
+        self._sharded = plan.layout.sharding != "no_shard" and not self._deals
 
     def load(self, recorder: Recorder) -> Recorder:
         """Parameters, and buffers that take their place."""
@@ -99,48 +108,92 @@ class Model:
 
     def stepped(self, share: int, recorder: Recorder) -> Stepped:
         """What the optimizer of the rank with this share asks for."""
-        states, pieces = self._states, [*self._pieces(share)]
+        states, groups = self._states, [*self._groups(share)]
         recorder.moment = "load"
-        for piece in pieces if states.master and not states.holds_master else ():
+        for piece in chain(*groups) if states.master and not states.holds_master else ():
             copied = recorder.make(states.weights * piece.numel)
             recorder.make(states.master * piece.numel)
             recorder.release(copied)
-        main, of_gradients = recorder.cut(), GRADIENT * states.copies_gradients
-        recorder.moment = "optimizer_step"
-        borrowed = [recorder.make(of_gradients * each.numel) for each in pieces if of_gradients]
-        for piece in pieces:
-            for width in (*states.each_moment, *(states.master,) * states.holds_master):
-                recorder.make(width * piece.numel)
-            if states.step > of_gradients:
-                borrowed.append(recorder.make((states.step - of_gradients) * piece.numel))
-        borrowed_bytes = sum([each.nbytes for each in borrowed])
-        recorder.release(*borrowed)
+        main = recorder.cut()
+        self._step(groups, recorder, first=True)
         first, kept = recorder.cut(), recorder.bytes
-        recorder.moment = "optimizer_step"
-        borrowed = [recorder.make(states.step * piece.numel) for piece in pieces if states.step]
+        recorder.forget_peak()
+        self._step(groups, recorder, first=False)
+        return Stepped(main, first, recorder.cut(), kept, recorder.peak_bytes - kept)
+
+    def _step(self, groups: Sequence[Group], recorder: Recorder, *, first: bool) -> None:
+        """One step of the optimizer; the `first` makes moments."""
+        states, recorder.moment = self._states, "optimizer_step"
+        of_gradients = GRADIENT * states.copies_gradients
+        copied = [each for each in chain(*groups) if of_gradients]
+        borrowed = [recorder.make(of_gradients * each.numel) for each in copied]
+        own = (*states.each_moment, *(states.master,) * states.holds_master)
+        for group in groups:
+            if self._by_muon and group[0].matrices:
+                for piece in group if first else ():
+                    recorder.make(states.matrix_moments * piece.numel)
+                orthogonalise(group, recorder)
+                continue
+            for piece in group:
+                for width in own if first else ():
+                    recorder.make(width * piece.numel)
+                if states.step > of_gradients:
+                    borrowed.append(recorder.make((states.step - of_gradients) * piece.numel))
+        self._gather(recorder)
         recorder.release(*borrowed)
-        return Stepped(main, first, recorder.cut(), kept, borrowed_bytes)
+
+    def _gather(self, recorder: Recorder) -> None:
+        """All parameters as ranks that were dealt whole ones gather them: dense ones, then those of
+        experts. Source: layer_wise_optimizer.py (allgather_params).
+        """
+        for expert, ranks in enumerate(self._ranks if self._deals else ()):
+            sizes = [0] * ranks
+            for rank, each in dealt(self._of(expert), ranks):
+                sizes[rank] += self._states.weights * each.numel
+            if ranks > 1:
+                recorder.release(*[recorder.make(nbytes) for nbytes in sizes if nbytes])
 
     @property
     def parameters(self) -> list[Parameter]:
         """The parameters of all chunks, whole."""
         return [each for chunk in self._chunks for each in chunk.parameters]
 
-    def _pieces(self, share: int) -> Iterator[Parameter]:
-        """A rank's pieces as optimizers step them: dense ones and those of experts, in groups with
-        and without weight decay.
+    def states_of(self, share: int) -> int:
+        """Bytes of the states of a rank's moments."""
+        states = self._states
+        return sum(
+            [
+                each.numel * (states.matrix_moments if each.matrices else states.moments)
+                for each in self._each(share)
+            ]
+        )
+
+    def _groups(self, share: int) -> Iterator[Group]:
+        """A rank's pieces as optimizers step them: those that are Muon's first, if any are; of
+        each optimizer dense ones and those of experts, in groups with and without weight decay.
         """
         pieces = [*self._each(share)]
-        for expert in (False, True):
-            every = [each for each in self.parameters if not each.frozen]
-            vectors = dict.fromkeys([each.vector for each in every if each.expert == expert])
-            for vector in vectors:
-                for piece in pieces:
-                    if piece.expert == expert and piece.vector == vector:
-                        yield piece
+        kinds = dict.fromkeys([self._kind(each) for each in self.parameters if not each.frozen])
+        for kind in sorted(kinds, key=lambda each: each[:2]):
+            group = [piece for piece in pieces if self._kind(piece) == kind]
+            if group:
+                yield group
+
+    def _kind(self, parameter: Parameter) -> tuple[bool, bool, bool]:
+        """What parameters of one group have in common."""
+        scalar = self._by_muon and not parameter.matrices
+        return scalar, parameter.expert, parameter.vector
+
+    def _of(self, expert: int) -> list[Parameter]:
+        return [each for each in self.parameters if each.expert == expert and not each.frozen]
 
     def _each(self, share: int) -> Iterator[Parameter]:
         shards = self._plan.layout.optimizer_shards
+        if self._deals:
+            for expert, ranks in enumerate(self._ranks):
+                own = share * ranks // shards
+                yield from [each for rank, each in dealt(self._of(expert), ranks) if rank == own]
+            return
         for chunk in self._chunks:
             if not self._sharded:
                 yield from [each for each in chunk.parameters if not each.frozen]

@@ -5,7 +5,7 @@ and models/gpt/gpt_model.py (the order in which modules are built), TransformerE
 module/grouped_linear.py (a weight for each expert).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -19,10 +19,18 @@ from trainfit.estimator.placement import Content
 from trainfit.specs.blocks import Block
 
 
+class Matrix(NamedTuple):
+    """A matrix by its elements and its shorter side."""
+
+    numel: int
+    side: int
+
+
 class Parameter(NamedTuple):
     """A parameter on one rank. One that is `shared` by the first and the last stage has a bucket
     of its own. A linear may read one that is `narrow` in fp8 or fp4. Beside adapters others are
-    `frozen`: they have no gradients and no states.
+    `frozen`: they have no gradients and no states. One that is neither a vector nor of the
+    vocabulary is of `matrices`: one, or several where queries, keys and values are packed.
     """
 
     numel: int
@@ -31,16 +39,26 @@ class Parameter(NamedTuple):
     shared: bool = False
     narrow: bool = False
     frozen: bool = False
+    matrices: tuple[Matrix, ...] = ()
 
 
 class ChunkParameters:
     """The parameters of the chunks of a plan's ranks."""
 
-    def __init__(self, table: ParameterTable, *, words: bool, head: bool, frozen: bool) -> None:
-        """Whether stages share the embedding's `words`, and the `head` with them; and whether all
-        are `frozen`.
+    def __init__(
+        self,
+        table: ParameterTable,
+        shapes: Iterable[tuple[int, int]],
+        *,
+        words: bool,
+        head: bool,
+        frozen: bool,
+    ) -> None:
+        """The `shapes` that are multiplied with on one rank; whether stages share the embedding's
+        `words`, and the `head` with them; and whether all are `frozen`.
         """
         self._frozen = frozen
+        self._sides = {rows * columns: min(rows, columns) for rows, columns in shapes}
         self._table, self._divided = table, table.divided
         self._words_shared, self._head_shared = words, head
         self.layer = cache(self._layer_parameters)
@@ -102,8 +120,9 @@ class ChunkParameters:
                 local, (count, inputs) = self._one(weight), weight.networks
                 count //= self._divided.ep if local.expert else 1
                 each = local.numel // count // (inputs + 1)
-                yield from [local._replace(numel=inputs * each)] * count
-                yield from [local._replace(numel=each)] * count
+                for numel in (inputs * each, each):
+                    matrices = (self._matrix(numel),)
+                    yield from [local._replace(numel=numel, matrices=matrices)] * count
             elif not weight.packed:
                 yield self._one(weight)
 
@@ -111,10 +130,19 @@ class ChunkParameters:
         local = self._table.local(weights)
         first = weights[0]
         vector = first.vector or first.bucket == "norm"
+        linear = local.linear + local.expert
+        is_matrix = not vector and linear + local.router > 0
+        every = [self._table.local([each]) for each in weights if is_matrix]
         return Parameter(
             local.dense + local.expert,
             first.split is Split.EXPERT,
             vector,
-            narrow=local.linear + local.expert > 0,
+            narrow=linear > 0,
             frozen=self._frozen,
+            matrices=tuple([self._matrix(each.dense + each.expert) for each in every]),
         )
+
+    def _matrix(self, numel: int) -> Matrix:
+        """Routers, and parts of what is packed, read the residual stream."""
+        hidden = self._divided.model.hidden_size
+        return Matrix(numel, self._sides.get(numel) or min(hidden, numel // hidden))

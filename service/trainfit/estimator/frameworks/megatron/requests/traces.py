@@ -41,6 +41,7 @@ from trainfit.estimator.frameworks.megatron.requests.shards import Buffer, buffe
 from trainfit.estimator.frameworks.megatron.states import (
     BUCKET_PARAMETERS,
     BUCKET_PARAMETERS_PER_RANK,
+    deals_whole,
 )
 from trainfit.estimator.local_parameters import parameters_of
 from trainfit.estimator.memo import Memo
@@ -64,19 +65,26 @@ class Traces:
         apart, tied = plan.layout.pipeline.pp > 1, plan.model.output_layer.tied
         words = apart and (tied or plan.mtp_layers > 0)
         table, frozen = parameters_of(plan, memo), plan.step.adapters is not None
-        self._parameters = ChunkParameters(table, words=words, head=apart and tied, frozen=frozen)
         self._contents = [tuple([placement.content for placement in rank]) for rank in place(plan)]
+        shapes = self._ledger.gemm_shapes(tuple(chain.from_iterable(self._contents)))
+        self._parameters = ChunkParameters(
+            table, shapes, words=words, head=apart and tied, frozen=frozen
+        )
 
     def alike(self) -> Iterator[Alike]:
         """Ranks that hold equal chunks. The first of them has most in flight."""
         layout = self._plan.layout
-        shares = range(1 if layout.sharding == "no_shard" else layout.optimizer_shards)
+        shares: Sequence[int] = range(
+            1 if layout.sharding == "no_shard" else layout.optimizer_shards
+        )
         groups: dict[tuple[Content, ...], list[int]] = {}
         for number, contents in enumerate(self._contents):
             groups.setdefault(contents, []).append(number)
         for ranks in groups.values():
             found = RankTraces(self, ranks[0])
             uneven = found.uneven if is_uneven(self._plan) else None
+            if deals_whole(self._plan):
+                shares = found.by_states(shares)
             yield Alike(tuple(ranks), shares, found.of, uneven)
 
     def model(self, number: int) -> Model:
@@ -120,6 +128,8 @@ class Traces:
         buckets = number == index == 0 and plan.framework.overlap_grad_reduce
         padded = plan.framework.pad_buckets_for_high_nccl_busbw
         shards = layout.optimizer_shards, layout.expert_optimizer_shards
+        if deals_whole(plan):  # DistributedDataParallel cuts no buffer then.
+            shards = 1, 1
         narrow, limit = plan.step.states.narrow, size if buckets else None
         apart = narrow is not None and narrow.alone
         buffers: list[Buffer] = []
@@ -171,6 +181,10 @@ class RankTraces:
     def of(self, share: int) -> Trace:
         """The trace of the data-parallel rank with this share of the optimizer's states."""
         return self._with(self._steps, share)
+
+    def by_states(self, shares: Sequence[int]) -> list[int]:
+        """The shares in the order of what they are dealt, most first."""
+        return sorted(shares, key=self._model.states_of, reverse=True)
 
     def uneven(self, share: int, course: int) -> Trace:
         """The trace with as many rows as happen to be routed to its experts."""
