@@ -1,8 +1,8 @@
 """The service over HTTP, and what its workers answer."""
 
-from trainfit.specs.part import Part
+from trainfit.specs.part import build_at_once
 
-Part.model_config["defer_build"] = False
+build_at_once()
 """A service asks for every part of a job, and validators that are there when others are built are
 shared by them: 4 MiB less in each of its processes.
 """

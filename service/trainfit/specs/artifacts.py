@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainfit.specs.part import Part, Question
+from trainfit.specs.part import Part
 
 LogFormat = Literal[
     "axolotl",
@@ -76,7 +76,7 @@ class Artifact(Part):
     )
 
 
-class Artifacts(Question):
+class Artifacts(Part):
     """What is read for measurements."""
 
     artifacts: Annotated[tuple[Artifact, ...], Field(strict=False, max_length=MAX_ARTIFACTS)]

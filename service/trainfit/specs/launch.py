@@ -6,7 +6,7 @@ from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from trainfit.specs.gpu import JobGpu
 from trainfit.specs.job import EstimatorVersion, Job
-from trainfit.specs.part import Part, Question
+from trainfit.specs.part import Part
 from trainfit.specs.policy import FitCheckOptions, FitCheckRequest
 
 LaunchFormat = Literal[
@@ -46,7 +46,7 @@ class LaunchFile(Part):
     content: Annotated[str, Field(max_length=MAX_FILE_LENGTH)]
 
 
-class Launch(Question):
+class Launch(Part):
     """Launch files, a command line, or both. Nothing is run, and no other file is read."""
 
     format: LaunchFormat | None = Field(None, description="Unset: what the launch looks like.")
@@ -125,7 +125,7 @@ LaunchTarget = Literal["megatron-args", "torchtitan", "deepspeed", "accelerate"]
 """In whose keys a job can be written."""
 
 
-class ToLaunch(Question):
+class ToLaunch(Part):
     """A job that is to be written in the keys of its framework."""
 
     job: Job

@@ -5,10 +5,9 @@ from typing import Annotated
 from pydantic import Field
 
 from trainfit.specs.job import Job
-from trainfit.specs.part import Question
 
 
-class LedgerRequest(Job, Question):
+class LedgerRequest(Job):
     """A job, and the rank whose ledger is asked for."""
 
     pp_rank: Annotated[int, Field(ge=0)] | None = Field(

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from trainfit.specs.part import Part, Question
+from trainfit.specs.part import Part
 from trainfit.specs.transformer_config import TransformerConfig
 
 HF_ID = r"^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)?$"
@@ -57,7 +57,7 @@ class Model(Part):
         return self
 
 
-class ModelRequest(Question):
+class ModelRequest(Part):
     """A question about a model alone."""
 
     model: Model

@@ -35,12 +35,13 @@ def build_all(kind: type[Part] = Part) -> None:
         build_all(each)
 
 
-class Question(Part):
-    """What a route reads as the whole of a request: FastAPI builds its validator with the route,
-    and keeps back what pydantic warns of there.
+def build_at_once(kind: type[Part] = Part) -> None:
+    """Build the validator of a part with its class, or with the route that reads it: FastAPI keeps
+    back what pydantic warns of there.
     """
-
-    model_config = ConfigDict(defer_build=False)
+    kind.model_config["defer_build"] = False
+    for each in kind.__subclasses__():
+        build_at_once(each)
 
 
 Bytes = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]

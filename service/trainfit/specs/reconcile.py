@@ -8,7 +8,7 @@ from trainfit.specs.artifacts import MAX_ARTIFACTS, Artifact, Counter, LogFormat
 from trainfit.specs.calibration import Named
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchedJob, which
-from trainfit.specs.part import Bytes, Part, Question
+from trainfit.specs.part import Bytes, Part
 from trainfit.specs.snapshot import SnapshotSummary
 
 MAX_FIGURES = 1_000
@@ -73,7 +73,7 @@ ReconcileOrLaunch = Annotated[
 MAX_RUNS = 16
 
 
-class CalibrationRequest(Question):
+class CalibrationRequest(Part):
     """Runs of one cluster, each as POST /v1/reconcile takes it, and what else is known of it."""
 
     runs: Annotated[

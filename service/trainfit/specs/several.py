@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from trainfit.specs.job import AS_JOB, Job
 from trainfit.specs.launch import AS_LAUNCH, Launch
-from trainfit.specs.part import Part, Question
+from trainfit.specs.part import Part
 from trainfit.specs.policy import Headroom
 
 MAX_JOBS = 64
@@ -56,7 +56,7 @@ Jobs = Annotated[tuple[NamedJob, ...], Field(strict=False, min_length=1, max_len
 Changes = Annotated[tuple[NamedChange, ...], Field(strict=False, min_length=1, max_length=MAX_JOBS)]
 
 
-class BatchRequest(Question):
+class BatchRequest(Part):
     """Jobs to be answered one by one."""
 
     jobs: Jobs
@@ -67,7 +67,7 @@ class BatchRequest(Question):
         return self
 
 
-class CompareRequest(Question):
+class CompareRequest(Part):
     """Either jobs, or one job (or a launch) and changes to it."""
 
     jobs: Jobs | None = Field(None, description="Jobs side by side.")
