@@ -128,11 +128,18 @@ WIDE = EXPERTS | {
     "vocab_size": 512,
 }
 """Layers whose experts take most."""
-INTERLEAVED = {"pp": 2, "vpp": 2}
-BESIDE: tuple[tuple[str, dict[str, Any], dict[str, int], str, dict[str, Any]], ...] = (
+INTERLEAVED: dict[str, Any] = {"pp": 2, "vpp": 2}
+BESIDE: tuple[tuple[str, dict[str, Any], dict[str, Any], str, dict[str, Any]], ...] = (
     ("experts", {"moe_layer_freq": 1}, {}, "none", {}),
     ("one layer in two", {"moe_shared_expert_intermediate_size": None}, INTERLEAVED, "none", {}),
     ("predictions", LATENT | PREDICTION | {"moe_layer_freq": 1}, INTERLEAVED, "none", {}),
+    (
+        "predictions apart",
+        LATENT | PREDICTION | {"moe_layer_freq": 1},
+        INTERLEAVED | {"pipeline_model_parallel_layout": "Et*4|t*2|t*2|mL"},
+        "none",
+        {},
+    ),
     ("a graph", {}, INTERLEAVED, "full_iteration", {"precision": narrow("mxfp8", gathered=True)}),
     (
         "modules recomputed",
@@ -251,6 +258,18 @@ TRACED: dict[str, MegatronPlan] = {
         EXPERTS, parallelism={"ep": 2}, training={"moe": {"permute_fusion": False}}
     ),
     "prediction": plan(PREDICTION, parallelism={"pp": 2}),
+    **{
+        f"predictions apart in {layout}": plan(
+            spec | PREDICTION,
+            parallelism={"pipeline_model_parallel_layout": layout} | ranks,
+            training=training,
+        )
+        for spec, layout, ranks, training in (
+            ({}, "Et*4|t*4|mL", {"pp": 3}, {}),
+            (EXPERTS, "Et*4|t*4|mL", {"pp": 3, "tp": 2}, {"recompute": {"granularity": "full"}}),
+            (LATENT | EXPERTS, "Et*4|t*2|t*2|mL", INTERLEAVED | {"ep": 2}, {}),
+        )
+    },
     "predictions of experts": plan(
         LATENT | EXPERTS | PREDICTION, parallelism={"ep": 2, "pp": 2, "vpp": 2}
     ),

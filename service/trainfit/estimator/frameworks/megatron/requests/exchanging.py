@@ -268,8 +268,7 @@ class ExchangingRank(RankRequests):
             self._before(unit, f"copies {number} {place}")
             here = running[len(before) + place].here
             for stretch in stretches:
-                if stretch.read is not None and flow.held is not None:
-                    here[stretch.read] = flow.held
+                here.update(self._read(stretch, flow.held))
                 recorder.run(self._stretches.forward(stretch), here)
                 flow.held = None if stretch.made is None else here.pop(stretch.made)
 
@@ -308,6 +307,7 @@ class ExchangingRank(RankRequests):
 
         def end() -> None:
             whole(first)
+            flow.held = self._passed_on(flow.waiting, flow.held)
             recorder.release(*self._waiting.pop(key, ()))
             sent, self._sent = self._sent, None if flow.held is received else flow.held
             if sent is not None:

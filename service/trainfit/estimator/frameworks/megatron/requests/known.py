@@ -97,11 +97,8 @@ def _is_plain(plan: MegatronPlan) -> bool:
 
 
 def _predicts_beside_its_head(plan: MegatronPlan) -> bool:
-    """Whether all that a multi-token prediction reads is on the rank of its heads."""
-    stages = plan.layout.pipeline.virtual_stages
-    return not plan.mtp_layers or (
-        plan.mtp_layers == stages[-1].mtp_layers and stages[-1].layers > 0
-    )
+    """Whether a multi-token prediction is on the stage of its heads."""
+    return plan.mtp_layers in (0, plan.layout.pipeline.virtual_stages[-1].mtp_layers)
 
 
 def _tells_order(kind: Layer, plan: MegatronPlan) -> bool:

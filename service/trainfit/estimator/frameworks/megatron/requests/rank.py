@@ -214,11 +214,12 @@ class RankRequests:
             recorder.moment = f"{step} {unit.kind}_backward {number}"
             if unit.kind == "head":
                 self._stand("cublas backward", self._standing.cublas)
-            elif unit.kind in BEFORE_HEADS:
+            elif unit.kind in BEFORE_HEADS and waiting:
                 gradient = waiting.pop()
             gradient = self._unit_backward(unit, here, gradient, received)
             if unit.kind == "head" and gradient is not None:
                 waiting.insert(1, gradient)  # That of the main prediction is used last.
+        gradient = self._passed_on(waiting, gradient)
         recorder.release(*self._waiting.pop(key, ()))
         # A chunk of nothing sends what it received.
         sent, self._sent = self._sent, None if gradient is received else gradient
@@ -231,7 +232,7 @@ class RankRequests:
         """What a unit keeps, and the residual stream behind it."""
         kept: dict[Tensor, HeldTensor] = {}
         for stretch in unit.stretches:
-            here = {} if stretch.read is None or stream is None else {stretch.read: stream}
+            here = self._read(stretch, stream)
             first = stretch is unit.stretches[0] and not kept
             if unit.again:
                 self._recorder.run(self._stretches.dropping(stretch, first), here)
@@ -240,6 +241,22 @@ class RankRequests:
             stream = None if stretch.made is None else here.pop(stretch.made)
             kept.update(here)
         return kept, stream
+
+    def _read(self, stretch: Stretch, stream: HeldTensor | None) -> dict[Tensor, HeldTensor]:
+        """The residual stream as a stretch reads it: what a multi-token prediction keeps of it
+        stands for it.
+        """
+        if stream is None:
+            return {}
+        if stretch.read is None:
+            self._recorder.release(stream)
+            return {}
+        return {stretch.read: stream}
+
+    @staticmethod
+    def _passed_on(waiting: Sequence[HeldTensor], gradient: HeldTensor | None) -> HeldTensor | None:
+        """What a chunk sends: where no final norm stands before its heads, their gradient."""
+        return waiting[0] if waiting else gradient
 
     def _unit_backward(
         self,
