@@ -68,7 +68,7 @@ class Pricing:
     def model_of(self, model: Model) -> ResolvedModel:
         """Equal models are read once; a config.json cannot be hashed, so they are compared."""
         for known, found in self._found:
-            if known == model:
+            if known is model or known == model:
                 return found
         self._found.append((model, self._find(model)))
         return self._found[-1][1]

@@ -13,11 +13,9 @@ def refused(job: Job) -> Iterator[tuple[str, str]]:
     and the framework's.
     """
     framework = job.framework.name
-    for field, value in _unhonoured(job):
-        if isinstance(field.only, OnlyValues):
-            yield field.pointer, f"{value} under {framework}"
-        elif not field.only.ignored:
-            yield field.pointer, f"{field.path[-1]} under {framework}"
+    for field, value in _unhonoured(job, ignored=False):
+        what = value if isinstance(field.only, OnlyValues) else field.path[-1]
+        yield field.pointer, f"{what} under {framework}"
 
 
 def remarks(job: Job) -> tuple[str, ...]:
@@ -25,17 +23,16 @@ def remarks(job: Job) -> tuple[str, ...]:
     framework = job.framework.name
     return tuple(
         f"{field.pointer} has no effect on memory under {framework}."
-        for field, _ in _unhonoured(job)
-        if isinstance(field.only, Only) and field.only.ignored
+        for field, _ in _unhonoured(job, ignored=True)
     )
 
 
-def _unhonoured(job: Job) -> Iterator[tuple[Limited, object]]:
+def _unhonoured(job: Job, *, ignored: bool) -> Iterator[tuple[Limited, object]]:
     """Fields that are not at their default, and that the framework does not honour, or not with
-    this value.
+    this value: those that it may ignore, or the others.
     """
     framework = job.framework.name
-    for field in _limited_under(framework):
+    for field in _limited_under(framework, ignored=ignored):
         value = field.value(job)
         if value == field.default:
             continue
@@ -48,10 +45,16 @@ def _unhonoured(job: Job) -> Iterator[tuple[Limited, object]]:
 
 
 @cache
-def _limited_under(framework: FrameworkName) -> tuple[Limited, ...]:
-    """The fields that this framework does not honour, or not with every value."""
+def _limited_under(framework: FrameworkName, *, ignored: bool) -> tuple[Limited, ...]:
+    """The fields that this framework does not honour, and may ignore; or those that it does not
+    honour, or not with every value, where that changes memory.
+    """
     return tuple(
         field
         for field in limited_fields(Job)
-        if isinstance(field.only, OnlyValues) or framework not in field.only.frameworks
+        if (
+            field.only.ignored == ignored and framework not in field.only.frameworks
+            if isinstance(field.only, Only)
+            else not ignored
+        )
     )

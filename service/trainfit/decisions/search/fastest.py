@@ -84,10 +84,10 @@ def fastest(
     """
     line = _Line(ground, num_gpus, most, too_large, tally)
     found: list[Option] = []
-    while (first := line.next(_longest(found, rivals))) is not None:
+    last, longest, roomiest = rivals.last(found), _longest(found, rivals), 0
+    while (first := line.next(longest)) is not None:
         pace, step = first
-        roomiest = max((each.headroom_bytes for each in found), default=0)
-        counts = pace <= rivals.last(found) or not found
+        counts = pace <= last or not found
         if step.seen < Seen.FITTING:
             line.look_closer(step, pace, roomiest=None if counts else roomiest)
             continue
@@ -96,6 +96,8 @@ def fastest(
             line.climb(step)
         elif counts or option.headroom_bytes > roomiest:
             found.append(option)
+            last, longest = rivals.last(found), _longest(found, rivals)
+            roomiest = max(each.headroom_bytes for each in found)
             yield option
     line.close()
 
@@ -121,6 +123,9 @@ class _Line:
             tally,
         )
         self._on = ground.on(num_gpus)
+        schedule = self._on.parallelism.pipeline_schedule
+        self._fills = schedule in (None, "1f1b", "interleaved", "gpipe")
+        self._splits = leaves_split_open(self._on)
         self._order = count()
         self._prospects: dict[Sizes, Prospect | None] = {}
         self._last_rung = 0
@@ -212,7 +217,7 @@ class _Line:
     def _prospect(self, sizes: Sizes) -> Prospect | None:
         if sizes not in self._prospects:
             self._prospects[sizes] = prospect(
-                self._ground, self._num_gpus, sizes, self._too_large, self._tally
+                self._ground, self._on, sizes, self._too_large, self._tally
             )
         return self._prospects[sizes]
 
@@ -231,13 +236,12 @@ class _Line:
         """Seconds for a token that a layout takes at least: the slowest stage has no less than its
         share of the model for every micro-batch, and waits for the others once, between chunks.
         """
-        job, sizes, dp = self._on, step.sizes, step.sizes.dp(self._num_gpus)
-        training, samples = job.training, step.micro_batch * dp
+        training, sizes = self._on.training, step.sizes
+        samples = step.micro_batch * sizes.dp(self._num_gpus)
         m = training.num_microbatches or (training.global_batch_size or 0) // samples
         share = whole * step.micro_batch / sizes.pp
-        chunks = dict(sizes.others).get("vpp", 1) if leaves_split_open(job) else inf
-        fills = job.parallelism.pipeline_schedule in (None, "1f1b", "interleaved", "gpipe")
-        idle = share * (sizes.pp - 1) / chunks if fills else 0.0
+        chunks = dict(sizes.others).get("vpp", 1) if self._splits else inf
+        idle = share * (sizes.pp - 1) / chunks if self._fills else 0.0
         return (m * share + idle) / (m * samples * training.seq_length)
 
 
@@ -270,7 +274,7 @@ def _busy_seconds(
         plan = ground.plan_of(stepped(job, step))
     except RefusedError:
         return 0.0
-    time = ground.time(replace(plan, calibration=None))
+    time = ground.time(plan if plan.calibration is None else replace(plan, calibration=None))
     assert time is not None
     parts = time.parts
     busy = parts.compute_seconds + parts.host_seconds + parts.tensor_parallel_seconds

@@ -37,8 +37,9 @@ def scout(
     ground: Ground, num_gpus: int, most: int, too_large: set[Sizes], tally: Tally
 ) -> Iterator[Prospect]:
     """The layouts of so many GPUs that can fit, `most` of them looked at."""
+    job = ground.on(num_gpus)
     for sizes in laid_out(ground, num_gpus, most, tally):
-        found = prospect(ground, num_gpus, sizes, too_large, tally)
+        found = prospect(ground, job, sizes, too_large, tally)
         if found is not None:
             yield found
 
@@ -60,18 +61,19 @@ def laid_out(ground: Ground, num_gpus: int, most: int, tally: Tally) -> Iterator
 
 
 def prospect(
-    ground: Ground, num_gpus: int, sizes: Sizes, too_large: set[Sizes], tally: Tally
+    ground: Ground, job: Job, sizes: Sizes, too_large: set[Sizes], tally: Tally
 ) -> Prospect | None:
-    """A layout that can fit; None where it is inconsistent, or cannot. `too_large` are those
-    that did not fit on more GPUs: fewer ranks share their states out.
+    """A layout of the job's number of GPUs that can fit; None where it is inconsistent, or cannot.
+    `too_large` are those that did not fit on more GPUs: fewer ranks share their states out.
     """
     if sizes in too_large:
         tally.fell("does_not_fit")
         return None
-    job = ground.on(num_gpus)
+    num_gpus = job.parallelism.num_gpus
+    assert num_gpus is not None
     counts = micro_batches(job, sizes.dp(num_gpus))
     try:
-        plan = _leanest(ground, stepped(sizes.of(job), {"micro_batch_size": counts[0]}))
+        plan = _leanest(ground, sizes.of(job), counts[0])
     except RefusedError as error:
         tally.fell("refused", error.findings[0].message)
         return None
@@ -86,12 +88,12 @@ def prospect(
     return Prospect(least, num_gpus, sizes, counts)
 
 
-def _leanest(ground: Ground, job: Job) -> Plan:
+def _leanest(ground: Ground, job: Job, micro_batch: int) -> Plan:
     """The plan of the highest rung that is consistent. Raises RefusedError where none is."""
     refused: RefusedError | None = None
     for rung in reversed(ground.ladder):
         try:
-            return ground.plan_of(stepped(job, rung))
+            return ground.plan_of(stepped(job, {"micro_batch_size": micro_batch, **rung}))
         except RefusedError as error:
             refused = error
     assert refused is not None

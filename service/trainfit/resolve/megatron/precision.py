@@ -132,7 +132,7 @@ def with_wide_layers(model: ModelSpec, precision: Precision) -> ModelSpec:
     """
     total = model.num_layers
     first, last = precision.num_layers_at_start_in_bf16, precision.num_layers_at_end_in_bf16
-    wide = {place for place in range(total) if place < first or place >= total - last}
+    wide = {*range(min(first, total)), *range(max(0, total - last), total)}
     return model.with_layers(wide, lambda layer: layer.with_sublayers(wide=True))
 
 
