@@ -3,7 +3,7 @@
 Each kind of layer is estimated once per plan, whatever the number of layers that are of it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cached_property
 from types import ModuleType
 from typing import TypeVarTuple
@@ -51,7 +51,7 @@ class MegatronLedger:
         self.way = run.way
         self.numbers = legend_of(run)
         self.sizes = in_symbols(self.numbers) if symbolic else self.numbers
-        self._sublayers: dict[Sublayer, tuple[Group, ...]] = {}
+        self._left_behind: dict[Hashable, tuple[Group, ...]] = {}
         self._tables: dict[Sublayer, Table] = {}
         model = run.model
         self._kinds = [self._layer_table(kind) for kind in model.layer_kinds]
@@ -99,10 +99,7 @@ class MegatronLedger:
         ]
 
     def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
-        """Run once, however many kinds of layers have it."""
-        if sublayer not in self._sublayers:
-            self._sublayers[sublayer] = self._run(sublayer_groups, sublayer)
-        return self._sublayers[sublayer]
+        return self._run(sublayer_groups, sublayer)
 
     def embedding(self) -> tuple[Group, ...]:
         return self._run(embed, self.run.model.embedding)
@@ -222,8 +219,14 @@ class MegatronLedger:
     def _run(
         self, program: Callable[[TransformerEngine, *Given], Iterator[Group]], *given: *Given
     ) -> tuple[Group, ...]:
-        """What a program leaves behind."""
-        return tuple(program(TransformerEngine(self.sizes, self.way), *given))
+        """What a program leaves behind. It runs once, however many layers have it and however
+        often it is timed.
+        """
+        key = program, *given
+        if key not in self._left_behind:
+            left = program(TransformerEngine(self.sizes, self.way), *given)
+            self._left_behind[key] = tuple(left)
+        return self._left_behind[key]
 
     def _table(
         self, program: Callable[[TransformerEngine, *Given], Iterator[Group]], *given: *Given
