@@ -328,6 +328,27 @@ def test_offloaded_optimizer_states_leave_the_card() -> None:
     assert 4 * kept == answer(job(LLAMA_70B)).stages[0].components[2].bytes
 
 
+def test_mamba_2_convolves_again_in_backward() -> None:
+    """It keeps of a token, in bf16, its input and what the norm makes of it, z, x, B, C and a time
+    step for each of 16 heads, what the scan gives, that gated, and what its norm makes of it; and
+    of both norms one number in fp32.
+    """
+    spec = {
+        "num_layers": 2,
+        "hidden_size": 512,
+        "num_attention_heads": 8,
+        "vocab_size": 5000,
+        "hybrid_layer_pattern": "M-",
+        "normalization": "RMSNorm",
+        "position_embedding_type": "none",
+    }
+    ledger = MegatronLedger(run_of(megatron_plan(job(spec, {"seq_length": 1024}))))
+    (mamba,) = [each.saved for each in ledger.layer_segments if each.name == "dense"][:1]
+    inner, pairs, heads = 1024, 2 * 8 * 128, 16
+    kept = 2 * 512 + (2 * inner + pairs + heads) + 3 * inner
+    assert mamba == 1024 * (2 * kept + 2 * 4)
+
+
 def test_narrow_gradients_are_copied_for_the_step() -> None:
     """A step that borrows more than the activations take is the peak."""
     training = {"precision": {"gradients": "bf16"}, "seq_length": 64}

@@ -65,7 +65,8 @@ def mamba2_mixer(
 ) -> Recurrence:
     """Mamba 2: a decay per head; B and C, one pair per group, pass the convolution too.
 
-    Source: transformers/models/mamba2/modeling_mamba2.py.
+    Sources: transformers/models/mamba2/modeling_mamba2.py, mamba_ssm/ops/triton/ssd_combined.py
+    (MambaSplitConv1dScanCombinedFn).
     """
     convolved = inner + 2 * groups * state
     projected = inner + convolved + heads
@@ -82,5 +83,6 @@ def mamba2_mixer(
         norms=(Norm(width=inner),) if gated_norm else (),
         projected_width=projected,
         convolved_width=convolved,
+        convolves_in_scan=True,
         inner_width=inner,
     )

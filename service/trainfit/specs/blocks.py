@@ -161,6 +161,8 @@ class Recurrence(Part):
     """Features that the projections before the output projection make, all together."""
     convolved_width: Annotated[int, Field(ge=0, le=4_194_304)] = 0
     """Features that pass a short convolution; 0 where there is none."""
+    convolves_in_scan: bool = False
+    """Whether one kernel convolves and scans, and convolves again in backward."""
     inner_width: Width
     """Features that enter the output projection."""
     reuses_weights: bool = False

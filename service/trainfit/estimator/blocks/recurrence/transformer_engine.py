@@ -2,7 +2,8 @@
 
 Symbols: estimator.legend; the widths are those of the block. Source: megatron/core/ssm
 (mamba_mixer.py, gated_delta_net.py): projection, short convolution, scan, gated norm, projection
-out. States at chunk borders of the scan are left out: they are a per cent of these.
+out; of Mamba 2 mamba_ssm/ops/triton/ssd_combined.py (MambaSplitConv1dScanCombinedFn). States at
+chunk borders of the scan are left out: they are a per cent of these.
 """
 
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
@@ -11,7 +12,9 @@ from trainfit.specs.blocks import Recurrence
 
 
 def recurrence(step: TransformerEngine, x: Tensor, block: Recurrence) -> None:
-    """in_proj, convolution and scan, out_proj."""
+    """in_proj, convolution and scan, out_proj. Where one kernel convolves and scans, what it gives
+    is gated, and its norm keeps that.
+    """
     n, t = step.sizes.n, step.sizes.t
     projected, convolved, inner = step.named(
         projected=block.projected_width,
@@ -20,10 +23,16 @@ def recurrence(step: TransformerEngine, x: Tensor, block: Recurrence) -> None:
     )
     read = step.column_linear("in_proj", x, projected // t, "projected")
     scanned = step.tensor("scan output", n, inner // t)
+    passed = step.tensor("convolved", n, convolved // t)
+    kept, again = ((), (passed,)) if block.convolves_in_scan else ((passed,), ())
     step.operation(
         "scan",
-        saves=(read, step.tensor("convolved", n, convolved // t), scanned),
-        backward=(step.gradient(read), step.gradient(scanned)),
+        saves=(read, *kept, scanned),
+        backward=(*again, step.gradient(read), step.gradient(scanned)),
     )
     gated = step.tensor("gated output", n, inner // t)
+    if block.convolves_in_scan and block.norms:
+        normalised = step.tensor("norm output", n, inner // t)
+        step.norm("rmsnorm", gated, output=normalised)
+        gated = normalised
     step.row_linear("out_proj", gated, step.sizes.h)
