@@ -11,6 +11,13 @@ import pytest
 from tests import counting
 from tests.layouts import deepseek_v3
 from trainfit.api.examples import LLAMA_8B, LORA_8B, TORCHTITAN_8B
+from trainfit.estimator.allocator import (
+    Allocate,
+    CachingAllocator,
+    Free,
+    RecordStream,
+    Request,
+)
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.needs import needs
@@ -98,3 +105,16 @@ def test_a_replay() -> None:
     asked = plan(LORA_8B)
     estimate(asked)
     assert calls(lambda: estimate(asked)) < WORSE * 272_745
+
+
+def test_requests_look_for_no_frees_that_still_wait() -> None:
+    """Gradients that are reduced beside backward are given back where their stream is done."""
+
+    def served(*first: Request) -> int:
+        allocator = CachingAllocator()
+        allocator.serve((Allocate("reduced", 1 << 20), *first))
+        names = range(1000)
+        each = [pair for name in names for pair in (Allocate(name, 1 << 20), Free(name))]
+        return calls(lambda: allocator.serve(each))
+
+    assert served(RecordStream("reduced", 1), Free("reduced")) <= served()

@@ -187,7 +187,7 @@ class CachingAllocator:
                     if nbytes <= 0:
                         live[tensor] = None
                         continue
-                    if uses.waiting_bytes and not self._stalled:
+                    if uses.due and not self._stalled:
                         self._take_back()
                     size = self.settings.rounded(nbytes) if rounds else (nbytes + 511) & -512
                     small = size <= SMALL_SIZE

@@ -22,6 +22,8 @@ class StreamUses:
         self.streams: dict[Block, frozenset[Stream]] = {}
         self.waiting_bytes = 0
         """In blocks whose free waits."""
+        self.due = False
+        """Whether a block may be that nobody waits for any more."""
         self._captured: dict[Block, frozenset[Stream]] = {}
         self._deferred: list[Block] = []
         self._waiting: dict[Stream, deque[Block]] = {}
@@ -49,6 +51,7 @@ class StreamUses:
         self.waiting_bytes += block.size
         if capturing:
             self._deferred.append(block)
+            self.due = True
         else:
             self._wait(block)
 
@@ -57,6 +60,7 @@ class StreamUses:
         waiting = len(self._waiting.get(stream, ()))
         reached = waiting if frees is None else self._reached.get(stream, 0) + frees
         self._reached[stream] = min(reached, waiting)
+        self.due = self.due or waiting > 0
 
     def reach_all(self) -> None:
         """Every stream has come past all that waits for it."""
@@ -67,6 +71,7 @@ class StreamUses:
     def take_due(self) -> Iterator[Block]:
         """The blocks that nobody waits for any more, each once."""
         self._wait_for_deferred()
+        self.due = False
         for stream, blocks in tuple(self._waiting.items()):
             for _ in range(self._reached.pop(stream, 0)):
                 block = blocks.popleft()
@@ -91,6 +96,7 @@ class StreamUses:
     def _wait(self, block: Block) -> None:
         streams = self.streams.pop(block)
         self._events[block] = len(streams)
+        self.due = self.due or not streams
         for stream in streams:
             self._waiting.setdefault(stream, deque()).append(block)
 
