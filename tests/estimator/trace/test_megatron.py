@@ -542,6 +542,9 @@ def test_shares_have_every_parameter_once() -> None:
         ),
         plan(framework={"transformer_impl": "local"}),
         plan(framework=graphs(impl="local")),
+        plan(training=MUON),
+        plan(parallelism={"tp": 2}, training=MUON, framework=DEALT),
+        plan(training=MUON | lora(), framework=DEALT),
     ],
 )
 def test_what_is_not_known_in_order_has_a_ratio(asked: MegatronPlan) -> None:

@@ -40,13 +40,14 @@ def is_traced(plan: MegatronPlan) -> bool:
 
 
 def _steps_whole_matrices(plan: MegatronPlan) -> bool:
-    """Whether ranks have whole matrices, all of them or those that they are dealt; these they
-    gather at the end of a step. A part of one is orthogonalised as it is, or gathered before
-    (muon_tp_mode), which no job says.
+    """Whether Muon's ranks have whole matrices, and no adapters: all of them, or those that they
+    are dealt and gather at the end of a step. A part of one is orthogonalised as it is, or gathered
+    before (muon_tp_mode), which no job says.
     """
     layout, overlapped = plan.layout, plan.framework.overlap_param_gather
     dealt = deals_whole(plan) and not (overlapped and layout.optimizer_shards > 1)
-    return layout.tp == layout.etp == 1 and (dealt or layout.sharding == "no_shard")
+    whole = layout.tp == layout.etp == 1 and plan.step.adapters is None
+    return whole and (dealt or layout.sharding == "no_shard")
 
 
 def _captures_known(plan: MegatronPlan) -> bool:

@@ -15,6 +15,7 @@ optimizers/fused_adam.py (initialize_state, step), megatron/core/optimizer/optim
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from math import ceil
 from typing import NamedTuple
@@ -146,11 +147,9 @@ class Model:
         """All parameters as ranks that were dealt whole ones gather them: dense ones, then those of
         experts. Source: layer_wise_optimizer.py (allgather_params).
         """
-        for expert, ranks in enumerate(self._ranks if self._deals else ()):
-            sizes = [0] * ranks
-            for rank, each in dealt(self._of(expert), ranks):
-                sizes[rank] += self._states.weights * each.numel
-            if ranks > 1:
+        for hands in self._dealt if self._deals else ():
+            sizes = [self._states.weights * sum([each.numel for each in own]) for own in hands]
+            if len(hands) > 1:
                 recorder.release(*[recorder.make(nbytes) for nbytes in sizes if nbytes])
 
     @property
@@ -184,15 +183,18 @@ class Model:
         scalar = self._by_muon and not parameter.matrices
         return scalar, parameter.expert, parameter.vector
 
-    def _of(self, expert: int) -> list[Parameter]:
-        return [each for each in self.parameters if each.expert == expert and not each.frozen]
+    @cached_property
+    def _dealt(self) -> tuple[list[list[Parameter]], ...]:
+        """What every rank is dealt of dense parameters, and of those of experts."""
+        every = [each for each in self.parameters if not each.frozen]
+        kinds = ([each for each in every if each.expert == expert] for expert in (False, True))
+        return tuple(map(dealt, kinds, self._ranks))
 
     def _each(self, share: int) -> Iterator[Parameter]:
         shards = self._plan.layout.optimizer_shards
         if self._deals:
-            for expert, ranks in enumerate(self._ranks):
-                own = share * ranks // shards
-                yield from [each for rank, each in dealt(self._of(expert), ranks) if rank == own]
+            for hands in self._dealt:
+                yield from hands[share * len(hands) // shards]
             return
         for chunk in self._chunks:
             if not self._sharded:

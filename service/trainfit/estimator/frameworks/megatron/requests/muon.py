@@ -7,8 +7,9 @@ the next one is made. Sources: Emerging-Optimizers' orthogonalized_optimizer.py 
 muon_utils.py (newton_schulz), megatron/core/optimizer/muon.py (orthogonalize).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from itertools import cycle
+from operator import attrgetter
 
 from trainfit.estimator.frameworks.megatron.requests.parameters import Matrix, Parameter
 from trainfit.estimator.trace.recorder import HeldTensor, Recorder
@@ -58,10 +59,12 @@ def _orthogonal(matrix: Matrix, recorder: Recorder) -> HeldTensor:
     return twice
 
 
-def dealt(parameters: Sequence[Parameter], ranks: int) -> Iterator[tuple[int, Parameter]]:
-    """Whole parameters with the rank that each falls to, by their size: to the last rank and back
-    to the first. Source: layer_wise_optimizer.py (_shard_params_ping_pong).
+def dealt(parameters: Iterable[Parameter], ranks: int) -> list[list[Parameter]]:
+    """What each rank is dealt of whole parameters, by their size: up to the last rank and back to
+    the first. Source: layer_wise_optimizer.py (_shard_params_ping_pong).
     """
-    there = range(ranks)
-    turns = cycle((*there, *reversed(there)))
-    return zip(turns, sorted(parameters, key=lambda each: each.numel), strict=False)
+    hands = [list[Parameter]() for _ in range(ranks)]
+    turns = cycle((*hands, *reversed(hands)))
+    for hand, each in zip(turns, sorted(parameters, key=attrgetter("numel")), strict=False):
+        hand.append(each)
+    return hands
