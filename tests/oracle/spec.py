@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, Literal, get_args, get_type_hints
 
 Dtype = Literal["fp32", "bf16", "fp16"]
@@ -204,12 +205,18 @@ def _build(kind: type, values: Mapping[str, Any]) -> Any:
     """A record of a kind, its names and its literal values checked."""
     if unknown := set(values) - {each.name for each in fields(kind)}:
         raise SpecError(f"{kind.__name__.lower()} has no field {', '.join(sorted(unknown))}")
-    hints = get_type_hints(kind)
+    allows = _allowed(kind)
     for name, value in values.items():
-        allowed = [each for each in _literals(hints[name]) if each is not None]
+        allowed = allows[name]
         if allowed and isinstance(value, str) and value not in allowed:
             raise SpecError(f"{name} is {value!r}, not one of {', '.join(map(str, allowed))}")
     return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+
+@cache
+def _allowed(kind: type) -> Mapping[str, Sequence[Any]]:
+    """The values of each field of a record that literals allow."""
+    return {name: _literals(hint) for name, hint in get_type_hints(kind).items()}
 
 
 def _literals(hint: Any) -> list[Any]:
