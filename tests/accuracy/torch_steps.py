@@ -17,6 +17,7 @@ from trainfit.specs.job import Job
 Row = dict[str, Any]
 
 DEFAULTS: Row = {
+    "trainer": "DPOTrainer",
     "num_layers": None,
     "images": 0,
     "image_tokens": 0,
@@ -215,9 +216,11 @@ def training_of(given: Row) -> Row:
     loss: Row = {"cross_entropy": LOSSES[given["loss"]], "num_chunks": given["loss_chunks"]}
     loss["objective"] = OBJECTIVES.get(given["loss"], "next_token")
     if given["loss"] == "preference":
+        own = given["trainer"] == "DPOTrainer"
         loss |= {
             "reference": given["reference"] or "none",
-            "log_probs_by": f"trl-{since(given['trl'])}",
+            "log_probs_by": f"trl-{since(given['trl'])}" if own else orpos(given["trl"]),
+            "chosen_nll": not own,
         }
     if given["logits_to_keep"]:
         loss["logits_to_keep"] = given["logits_to_keep"]
@@ -249,6 +252,11 @@ def since(release: str) -> str:
     """The release of TRL since which log-probabilities are computed as in this one."""
     known = ["0.9", "0.12", "0.15", "0.19", "0.29", "1.6", "1.15"]
     return max([each for each in known if numbers(each) <= numbers(release)], key=numbers)
+
+
+def orpos(release: str) -> str:
+    """The same of its ORPO and its CPO."""
+    return "trl-orpo-0.15" if numbers(release) >= [0, 15] else "trl-orpo-0.9"
 
 
 def numbers(release: str) -> list[int]:

@@ -124,11 +124,13 @@ class Spec:
 
     loss: Literal["hf", "chunked", "chunked_nll", "fused_linear", "reward", "preference"] = "hf"
     """hf: ForCausalLMLoss; chunked: torchtitan's; chunked_nll: TRL's; fused_linear: Liger's;
-    reward: that of TRL's RewardTrainer, over a head of one value; preference: of its DPOTrainer."""
+    reward: that of TRL's RewardTrainer, over a head of one value; preference: of its `trainer`."""
     reference: Literal["base", "copy"] | None = None
     """preference: beside which log-probabilities: of the base without its adapters, a copy's."""
     trl: str = ""
     """preference: the release whose trainer ran."""
+    trainer: Literal["DPOTrainer", "ORPOTrainer", "CPOTrainer"] = "DPOTrainer"
+    """preference: its class."""
     loss_chunks: int = 8
     logits_to_keep: int = 0
     """Compute the logits of so many last tokens; 0: of all."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,17 +35,18 @@ def loss_of_preferences(model: Model, run: Any, ids: Any, spec: Spec) -> tuple[A
     token of a sample has a loss. It rests on values: such rows are made with real data.
     """
     import trl
-    from trl import DPOTrainer
 
     if not trl.__version__.startswith(spec.trl):
         raise ValueError(f"this row is of TRL {spec.trl}, not of {trl.__version__}")
     inputs = batch_of(ids)
-    trainer = stub(DPOTrainer, **settings_of(run, model.reference, spec))
+    if spec.trainer != "DPOTrainer":
+        return loss_without_reference(run, inputs, spec), None
+    trainer = stub(trl.DPOTrainer, **settings_of(run, model.reference, spec))
     before = ("chosen_logps", "rejected_logps")
     if spec.reference is None:
         inputs |= {f"ref_{name}": torch.zeros(len(ids) // 2) for name in before}
         inputs |= {f"reference_{name}": torch.zeros(len(ids) // 2) for name in before}
-    if hasattr(DPOTrainer, "concatenated_forward"):
+    if hasattr(trl.DPOTrainer, "concatenated_forward"):
         with all_ones(run, model.reference):
             return trainer.get_batch_loss_metrics(run, inputs)[0], None
     if hasattr(trl.trainer.utils, FUSED):
@@ -53,6 +55,24 @@ def loss_of_preferences(model: Model, run: Any, ids: Any, spec: Spec) -> tuple[A
     with all_ones(run, model.reference):
         read = {name: inputs[name] for name in names & inputs.keys()}
         return trainer._compute_loss(run, read, False), None
+
+
+def loss_without_reference(run: Any, inputs: dict[str, Any], spec: Spec) -> Any:
+    """The loss of ORPO or CPO, whose trainers are experimental since 0.26."""
+    import trl
+
+    kind = getattr(trl, spec.trainer, None)
+    if kind is None:
+        name = spec.trainer.removesuffix("Trainer").lower()
+        kind = getattr(import_module(f"trl.experimental.{name}"), spec.trainer)
+    for name in ("chosen", "rejected"):
+        inputs[f"{name}_input_ids"] = inputs["input_ids"].chunk(2)[name == "rejected"]
+        inputs[f"{name}_labels"] = inputs[f"{name}_input_ids"]
+        inputs[f"{name}_attention_mask"] = torch.ones_like(inputs[f"{name}_labels"])
+    settings = settings_of(run, None, spec) | {"loss_type": "sigmoid", "cpo_alpha": 1.0}
+    settings |= {"padding_value": 0, "label_pad_token_id": -100, "alpha": 0.0}
+    with all_ones(run):
+        return stub(kind, **settings).get_batch_loss_metrics(run, inputs)[0]
 
 
 FUSED = "add_fused_lm_head"

@@ -39,6 +39,8 @@ LogProbs = Literal[
     "trl-0.29",
     "trl-1.6",
     "trl-1.15",
+    "trl-orpo-0.9",
+    "trl-orpo-0.15",
     "llama-factory",
 ]
 OffloadModule = Literal[
@@ -189,7 +191,8 @@ class Loss(Part):
         "trl-1.15",
         description="preference: whose code computes log-probabilities: TRL's from this release "
         "on, before 0.15 of all logits at once, since then of a sample after the other, since 1.15 "
-        "without whole logits; or LLaMA-Factory's, of all logits in fp32.",
+        "without whole logits; that of its ORPO and CPO; or LLaMA-Factory's, of all logits in "
+        "fp32.",
     )
     chosen_nll: Annotated[bool, OF_TRANSFORMERS] = Field(
         False,

@@ -83,6 +83,51 @@ def test_what_adds_to_the_loss_and_what_lowers_its_memory() -> None:
     assert dpo("use_weighting: true\n").unsupported == {"use_weighting"}
 
 
+TRLS = (
+    "python {}.py --model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size 2 "
+    "--max_length 1024 --bf16 --gradient_checkpointing --output_dir out"
+)
+AXOLOTLS = "base_model: google/gemma-2-2b\nsequence_len: 2048\nmicro_batch_size: 2\nbf16: true\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "nll"),
+    [
+        ("orpo", True),
+        ("cpo", True),
+        ("cpo --cpo_alpha 0.5", True),
+        ("cpo --loss_type simpo --cpo_alpha 0.0", None),
+        ("cpo --loss_type alphapo", None),
+    ],
+)
+@pytest.mark.parametrize(
+    ("release", "by"), [("0.11.4", "trl-orpo-0.9"), ("1.9.0", "trl-orpo-0.15")]
+)
+def test_orpo_and_cpo_compare_with_nothing(
+    words: str, nll: bool | None, release: str, by: str
+) -> None:
+    name, *more = words.split()
+    argv = [*TRLS.format(name).split(), *more]
+    found = read(launch_of(argv=argv, overrides=GPUS, framework_version=f"trl=={release}"))
+    said = [found.field(f"{LOSS}/{each}") for each in ("objective", "reference", "log_probs_by")]
+    assert said == ["preference", None, by]
+    assert found.field(f"{LOSS}/chosen_nll") == nll
+    assert found.field("/training/micro_batch_size") == 4, "both samples of each pair"
+    assert not found.bounded | found.unsupported
+
+
+@pytest.mark.parametrize(
+    ("more", "nll"),
+    [("rl: orpo", True), ("rl: simpo", True), ("rl: simpo\ncpo_alpha: 0", None)],
+)
+def test_axolotls_are_trls(more: str, nll: bool | None) -> None:
+    found = read(launch_of({"a.yaml": AXOLOTLS + more}, overrides=GPUS))
+    assert found.field(f"{LOSS}/log_probs_by") == "trl-orpo-0.15"
+    assert found.field(f"{LOSS}/chosen_nll") == nll
+    assert found.field("/training/micro_batch_size") == 4
+    assert "rl" not in found.bounded | found.unsupported
+
+
 def asked(text: str, **overrides: Any) -> dict[str, Any]:
     return {"files": [{"path": "dpo.yaml", "content": text}], "overrides": {**GPUS, **overrides}}
 

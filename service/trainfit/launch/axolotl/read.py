@@ -25,7 +25,7 @@ from trainfit.launch.transformers.engine import STRATEGIES, Engine
 from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, put_precision
-from trainfit.launch.transformers.preferences import Reference, put_preference
+from trainfit.launch.transformers.preferences import Reference, put_orpos, put_preference
 from trainfit.launch.transformers.reading import finish, gathered, put_layout, put_named_model
 from trainfit.launch.transformers.releases import named_releases
 from trainfit.launch.transformers.run import Run, Trainer
@@ -43,7 +43,7 @@ from trainfit.launch.transformers.step import (
     reentrant_matters,
 )
 from trainfit.launch.transformers.targets import put_linears
-from trainfit.launch.transformers.trainers import OTHER, PREFERENCES, refuse_offloaded_copy
+from trainfit.launch.transformers.trainers import OTHER, refuse_offloaded_copy
 
 WHOSE = "axolotl"
 OWN_KEYS = ("micro_batch_size", "sequence_len", "sample_packing", "lora_target_linear")
@@ -178,9 +178,11 @@ def _rewarded(run: Run) -> Run:
         put_preference(run, rl, reference, by="trl-1.6")  # axolotl's pyproject.toml: trl==1.8.0
         refuse_offloaded_copy(run, rl)
         return replace(run, trainer=Trainer("dpo", rl))
-    pairs = rl.value in ("simpo", "orpo")
-    run.draft.leave_out(rl, PREFERENCES if pairs else OTHER)
-    return replace(run, trainer=Trainer("dpo" if pairs else "other", rl))
+    if rl.value in ("simpo", "orpo"):
+        put_orpos(run, rl, own=rl.value == "orpo", by="trl-orpo-0.15")
+        return replace(run, trainer=Trainer("dpo", rl))
+    run.draft.leave_out(rl, OTHER)
+    return replace(run, trainer=Trainer("other", rl))
 
 
 def _put_recompute(run: Run) -> None:

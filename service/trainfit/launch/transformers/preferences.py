@@ -1,7 +1,8 @@
 """Losses of preferences: whose log-probabilities are computed, by whose code, beside what.
 
 Sources: TRL's trainer/dpo_trainer.py and dpo_config.py at every minor release from 0.9 to 1.16,
-LLaMA-Factory's train/dpo/trainer.py and train/trainer_utils.py (create_ref_model), axolotl's
+TRL's orpo_trainer.py, cpo_trainer.py and cpo_config.py from 0.9 to 1.9, LLaMA-Factory's
+train/dpo/trainer.py and train/trainer_utils.py (create_ref_model), axolotl's
 core/builders/rl.py.
 """
 
@@ -23,6 +24,7 @@ from trainfit.launch.transformers.changes import (
     Change,
 )
 from trainfit.launch.transformers.run import Run
+from trainfit.launch.transformers.source import as_int
 from trainfit.specs.training import LogProbs
 
 LOSS = "/training/loss"
@@ -55,9 +57,9 @@ def put_preference(
             draft.put(f"{LOSS}/{field}", said[field], named)
     if by is not None:
         draft.default(f"{LOSS}/log_probs_by", by, "whose trainer runs")
-        return
-    released = (name for name, change in TRLS.items() if run.releases.has(change))
-    draft.default(f"{LOSS}/log_probs_by", next(released, "trl-0.9"), "TRL")
+    else:
+        released = (name for name, change in TRLS.items() if run.releases.has(change))
+        draft.default(f"{LOSS}/log_probs_by", next(released, "trl-0.9"), "TRL")
     if not run.releases.has(LOSS_WIDENS_LOGITS):
         draft.default(f"{LOSS}/shifted", "fp32_logits", "transformers")
 
@@ -78,6 +80,19 @@ def put_trls(run: Run, named: Setting, *, adapters: bool) -> None:
     put_preference(run, named, reference)
     _put_nll(run)
     _leave_out(run)
+
+
+def put_orpos(run: Run, named: Setting, *, own: bool, by: LogProbs | None = None) -> None:
+    """Set what TRL's ORPO, or else its CPO computes, whose losses compare with no reference: the
+    cross entropy of chosen samples is a part of ORPO's, and of CPO's unless cpo_alpha is 0, which
+    it is of AlphaPO.
+    """
+    released: LogProbs = "trl-orpo-0.15" if run.releases.has(BY_SAMPLE) else "trl-orpo-0.9"
+    put_preference(run, named, "none", by or released)
+    alpha = run.arguments.get("cpo_alpha")
+    weighs = alpha is None or as_int(alpha.value) != 0
+    if own or (weighs and run.arguments.word("loss_type") != "alphapo"):
+        run.draft.default(f"{LOSS}/chosen_nll", True, "whose trainer runs")
 
 
 def _put_nll(run: Run) -> None:

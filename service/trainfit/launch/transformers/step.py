@@ -322,7 +322,7 @@ def put_loss(run: Run, size: int | None, length: int | None) -> None:
         assert run.trainer.named is not None
         draft.put("/training/loss/objective", "reward", run.trainer.named)
         return
-    if run.trainer.kind == "dpo":
+    if run.trainer.kind in ("dpo", "orpo"):
         return
     if run.trainer.kind == "values":
         if not liger:

@@ -14,7 +14,7 @@ from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers import policy
 from trainfit.launch.transformers.grpo import put_beside
-from trainfit.launch.transformers.preferences import LOSS, put_trls
+from trainfit.launch.transformers.preferences import LOSS, put_orpos, put_trls
 from trainfit.launch.transformers.run import Kind, Run, Trainer
 
 OTHERS = (
@@ -67,7 +67,7 @@ OPENRLHF = "OpenRLHF/OpenRLHF openrlhf/cli/train_dpo.py, models/loss.py"
 OPEN_INSTRUCT = "allenai/open-instruct open_instruct/dpo_tune_cache.py, dpo_utils.py"
 SWIFT = "modelscope/ms-swift swift/pipelines/train/rlhf.py"
 
-TRLS = "trl/trainer/kto_trainer.py, orpo_trainer.py, cpo_trainer.py"
+TRLS = "trl/trainer/kto_trainer.py"
 
 BESIDE_REFERENCES: Mapping[Kind, tuple[Literal["never", "whole", "always"], str]] = {
     "pairs": ("always", OPENRLHF),
@@ -76,7 +76,6 @@ BESIDE_REFERENCES: Mapping[Kind, tuple[Literal["never", "whole", "always"], str]
     "kto": ("whole", TRLS),
     "alone": ("never", SWIFT),
     "cached": ("never", OPEN_INSTRUCT),
-    "orpo": ("never", TRLS),
 }
 """When a loop of preferences has a second model: never, beside one that is trained whole, whose
 adapters could be switched off otherwise, or always."""
@@ -138,6 +137,8 @@ def check_trainer(run: Run, *, adapters: bool) -> None:
     if kind == "dpo" and named is not None:
         put_trls(run, named, adapters=adapters)
         refuse_offloaded_copy(run, named)
+    if kind == "orpo" and named is not None:
+        put_orpos(run, named, own=named.key == "orpo")
     if kind in BESIDE_REFERENCES and named is not None:
         held, source = BESIDE_REFERENCES[kind]
         alone = held == "never" or (held == "whole" and adapters)

@@ -5,8 +5,9 @@ tokens or of the vocabulary.
 A reference runs when the policy has, without gradients, while what the policy keeps waits for
 backward. Sources: TRL's trainer/dpo_trainer.py (concatenated_forward, get_batch_logps,
 _compute_loss) at every release since 0.9, trainer/utils.py (selective_log_softmax,
-entropy_from_logits), kernels/chunked_logprob.py; accelerate's utils/operations.py
-(convert_to_fp32); LLaMA-Factory's train/dpo/trainer.py.
+entropy_from_logits), kernels/chunked_logprob.py, orpo_trainer.py and cpo_trainer.py at every
+release since 0.9 (concatenated_forward, under experimental/ since 0.26); accelerate's
+utils/operations.py (convert_to_fp32); LLaMA-Factory's train/dpo/trainer.py.
 """
 
 from typing import NamedTuple
@@ -28,7 +29,8 @@ class Way(NamedTuple):
     held beside until the loss is known. `averaged`: those of tokens with a loss are copied for
     their mean. `all_hidden`: the model returns what every layer makes. `entropy`: computed of the
     policy's logits in the end, 128 tokens at a time. `always_nll`: the cross entropy of chosen
-    samples is computed even where no loss reads it. Logits are made `wide` whatever they are.
+    samples is computed even where no loss reads it. `nll_first`: it is computed before the
+    log-probabilities, not behind them. Logits are made `wide` whatever they are.
     """
 
     at_once: bool = False
@@ -39,6 +41,7 @@ class Way(NamedTuple):
     all_hidden: bool = False
     entropy: bool = False
     always_nll: bool = False
+    nll_first: bool = False
     wide: bool = False
 
 
@@ -50,6 +53,8 @@ BY = {
     "trl-0.29": Way(copied=True, returned=True, entropy=True),
     "trl-1.6": Way(returned=True, entropy=True),
     "trl-1.15": Way(),
+    "trl-orpo-0.9": Way(at_once=True, returned=True, nll_first=True),
+    "trl-orpo-0.15": Way(returned=True, nll_first=True),
     "llama-factory": Way(at_once=True, returned=True, wide=True),
 }
 ENTROPY_TOKENS = 128
@@ -73,7 +78,7 @@ def log_probabilities(step: Modules, x: Tensor, made: Tensor, by: Preference) ->
         reads=(made,),
         saves=(*saved, step.tensor("labels", step.sizes.n, width=INT64)),
         borrows=highest(*policy.forward(of_nll), saved=saved).beside(*hidden),
-        backward=policy.backward(),
+        backward=policy.backward(nll=by.chosen_nll),
         kind=Kind.LOSS,
     )
     held = (*policy.returned, *of_nll[by.chosen_nll :]) if way.returned else ()
@@ -130,11 +135,13 @@ class _Logits:
         temporaries = self._row("exponentials of a sample") if self._wide else ()
         if self._way.at_once:
             temporaries = ()
-        moments.append((*there, *temporaries, *(() if self.kept in there else (self.kept,))))
         beside = tuple(dict.fromkeys((*there, self.kept)))
+        nll_kept = of_nll if self._way.nll_first else ()
+        moments.append((*beside, *temporaries, *nll_kept))
         if self._way.averaged:
             moments.append((*beside, self.half("logits of chosen tokens with a loss")))
         if of_nll:
+            beside = there if self._way.nll_first else beside
             moments.append((*beside, self.half("logits of chosen samples"), *of_nll))
         return moments
 
@@ -165,9 +172,10 @@ class _Logits:
         part = self._step.several(name, 3, ENTROPY_TOKENS, features, width=self._width)
         return (*copy, part)
 
-    def backward(self) -> OperationPeak:
+    def backward(self, *, nll: bool) -> OperationPeak:
         """Gradients of the picked log-probabilities and of the logits they came of, those of
-        single samples joined, put where no last token is cut off, and narrowed.
+        single samples joined, put where no last token is cut off, and narrowed. Where the cross
+        entropy was computed first its gradient comes last, and is added to those in place.
         """
         way, kept = self._way, self.kept
         joined, whole = map(self._whole, ("gradient of the logits", "gradient of all logits"))
@@ -185,8 +193,14 @@ class _Logits:
         else:
             of_rows = self._whole("gradients of the samples")
             of_picked = [row for name in names for row in self._row(name)]
-            moments = [(kept, of_rows, *of_picked), (of_rows, joined)]
+            # What is kept of a sample goes as the gradient of its logits comes.
+            moments = [(kept, *of_picked), (of_rows, joined)]
         ends = (joined, whole) if way.cut or way.copied else (joined,)
+        if nll and way.nll_first:
+            names = "gradient of the cross entropy", "gradient of chosen samples"
+            ours, theirs = map(self.half, names)
+            moments.append((whole, ours, theirs))
+            moments.append((whole, theirs, self._whole("gradient of the chosen among all")))
         if narrows:
             moments += [ends, (ends[-1], last)]
         else:
