@@ -168,3 +168,15 @@ def test_files_alone_are_one_program_without_a_name() -> None:
     found = program(ds_json="{}")
     assert found.name is None
     assert list(found.files) == ["ds.json"]
+
+
+def test_options_that_a_comment_cuts_off_are_named() -> None:
+    """As JJH12234/ScaleBench starts LLaMA-Factory: bash takes what follows for a command."""
+    text = (
+        "llamafactory-cli train --stage sft \\\n"
+        "    --model_name_or_path Qwen/Qwen2.5-7B \\\n"
+        "    #--model_name_or_path Qwen/Qwen2.5-14B \\\n"
+        "    --per_device_train_batch_size 4 --cutoff_len 2048\n"
+    )
+    with pytest.raises(LaunchError, match=r"run.sh:4: --per_device_train_batch_size begins a line"):
+        programs_of(launch(run_sh=text))

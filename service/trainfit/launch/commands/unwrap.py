@@ -232,9 +232,13 @@ class _Unwrapping:
             self._note(at, message)
         told: Mapping[str, Word] | None = None
         environment: Mapping[str, Setting] = {}
+        opening = next(iter(script.commands), None)
         for command in script.commands:
             if command.captured:
                 continue
+            first = command.words[0] if command.words else None
+            if first is not None and first.text.startswith("--") and command is not opening:
+                raise LaunchError(_cut_off(first))
             given = command.environment
             if given is not told:
                 told = given
@@ -330,6 +334,16 @@ class _Unwrapping:
         complaint = Complaint(f"{where}: {message}", at.file, at.line)
         if complaint not in self._notes:
             self._notes.append(complaint)
+
+
+def _cut_off(word: Word) -> Complaint:
+    """An option where a command begins: the line above was its last, so the program misses it."""
+    message = (
+        f"{word.text} begins a line of its own, as a comment or a missing \\ above ends the "
+        "command that it belongs to: bash does not pass it on"
+    )
+    where = word.file if word.line is None else f"{word.file}:{word.line}"
+    return Complaint(f"{where}: {message}", word.file, word.line)
 
 
 def _documents(file: LaunchFile) -> Sequence[Document]:
