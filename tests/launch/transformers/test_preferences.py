@@ -161,6 +161,14 @@ def test_an_offload_to_nowhere_is_none() -> None:
     assert not with_zero(zero(3, offload_param={"device": "none", "pin_memory": True})).unsupported
 
 
+def test_parameters_stay_on_the_card_below_stage_3() -> None:
+    """As in the zero2 config of LlamaFamily/Llama-Chinese: the section is of stage 3 alone."""
+    for stage, kept in ((1, None), (2, None), (3, True)):
+        found = with_zero(zero(stage, offload_param={"device": "cpu", "pin_memory": True}))
+        assert found.field("/framework/deepspeed/offload_param") is kept
+        assert ("zero_optimization.offload_param.device" in found.irrelevant) is (kept is None)
+
+
 def test_a_reference_model_of_which_a_part_is_on_the_host_is_not_modelled() -> None:
     found = with_zero(zero(3, offload_param={"device": "cpu"}))
     assert found.unsupported

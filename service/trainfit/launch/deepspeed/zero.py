@@ -90,8 +90,21 @@ def _put_offload(run: Run, source: Source | None, name: str) -> None:
         setting = setting or (switch if switch is not None and as_bool(switch.value) else None)
     if setting is None or setting.value == "auto":
         setting = run.accelerate.get(f"{name}_device") or setting
-    if setting is not None and str(setting.value).lower() not in ("none", "auto"):
+    if setting is None or str(setting.value).lower() in ("none", "auto"):
+        return
+    if name == "offload_param" and _stage(run, source) in (0, 1, 2):
+        run.draft.ignore(setting)
+    else:
         run.draft.put(f"{AT}/{name}", True, setting)
+
+
+def _stage(run: Run, source: Source | None) -> int | None:
+    """The stage, as far as it is said. Only the optimizer of stage 3 is given what is said of
+    parameters' offload: DeepSpeed's runtime/engine.py (_configure_zero_optimizer).
+    """
+    setting = source.get(f"{ZERO}.stage") if source is not None else None
+    setting = setting or run.accelerate.get("zero_stage")
+    return None if setting is None else as_int(setting.value)
 
 
 def is_config(keys: Mapping[str, object]) -> bool:
