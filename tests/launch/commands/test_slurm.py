@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.launch.commands.programs import command_line, launch, num_gpus, program
+from tests.launch.launches import read
 from trainfit.launch.read import read_launch
 
 
@@ -70,3 +71,28 @@ def test_the_model_of_a_gpu_becomes_the_card_where_it_is_one() -> None:
 
 def test_switches_of_srun_may_stand_in_one_word() -> None:
     assert command_line(program(run_sh='srun -lu bash -c "python t.py --b 2"')) == "t.py --b 2"
+
+
+@pytest.mark.parametrize(
+    ("asked", "before", "copies"),
+    [
+        ("-G 6", "", True),
+        ("--gres=gpu:a100:4", "", True),
+        ("--gpus-per-node=2", "", True),
+        ("--gres=gpu:1", "", False),
+        ("--gres=gpu:4", "CUDA_VISIBLE_DEVICES=3 ", False),
+    ],
+)
+def test_trainer_on_its_own_makes_copies_on_each_card_of_a_node(
+    asked: str, before: str, copies: bool
+) -> None:
+    """torch's DataParallel: Dhawgupta/quantifying_exposure_bias starts run_clm.py so on six."""
+    body = (
+        f"{before}python run_clm.py --model_name_or_path gpt2 --dataset_name wikitext --do_train "
+        "--per_device_train_batch_size 6 --block_size 256 --output_dir oracle256"
+    )
+    found = read(launch(run_slurm=script(asked, body=body)))
+    assert found.field("/parallelism/num_gpus") == 1
+    assert [each.why for each in found.account.unsupported] == (
+        ["DataParallel over these cards is not modelled"] if copies else []
+    )

@@ -67,8 +67,11 @@ def _gpus(parsed: Parsed, nodes: Setting | None) -> tuple[Setting | None, Settin
 
 
 def _shared(parsed: Parsed, nodes: Setting | None) -> Setting | None:
-    """--gpus of all nodes together, or --gpus-per-task."""
+    """--gpus of all nodes together, or --gpus-per-task. One task alone has one node."""
     total = parsed.get("gpus")
+    tasks = parsed.get("ntasks") or parsed.get("ntasks_per_node")
+    if nodes is None and tasks is None and total is not None:
+        nodes = replace(total, value=1, unknown=None)
     if total is not None and nodes is not None and total.unknown is None and nodes.unknown is None:
         number = str(total.value).rpartition(":")[2]
         if number.isdecimal() and int(number) % nodes.value == 0:

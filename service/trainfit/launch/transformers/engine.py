@@ -89,8 +89,13 @@ def _starts_itself(program: Program) -> bool:
 def _one_gpu(run: Run) -> None:
     """Without a launcher one process runs; of several cards Trainer makes copies on each."""
     visible = run.program.environment.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None and "," in str(visible.value):
-        run.draft.leave_out(visible, "DataParallel over these cards is not modelled")
+    cards = visible or run.program.allocation.gpus_per_node
+    if visible is not None:
+        several = "," in str(visible.value)
+    else:
+        several = cards is not None and (as_int(cards.value) or 0) > 1
+    if cards is not None and several:
+        run.draft.leave_out(cards, "DataParallel over these cards is not modelled")
     run.draft.default(NUM_GPUS, 1, "one process without a launcher")
 
 
