@@ -55,6 +55,25 @@ def test_a_policy_is_a_step_on_prompts_and_answers() -> None:
     Job.model_validate(found.job)
 
 
+@pytest.mark.parametrize("program", ["train_ppo_ray", "train_sft"])
+def test_packed_samples_have_flash_attention_asked_for_or_not(program: str) -> None:
+    """openrlhf/cli sets flash_attn where samples are packed, with a warning."""
+    command = OLDER.replace(" --flash_attn", "")
+    if program == "train_sft":
+        command = (
+            "deepspeed --num_gpus 8 --module openrlhf.cli.train_sft --max_len 2048 --zero_stage 3 "
+            "--pretrain meta-llama/Llama-3.1-8B --micro_train_batch_size 2 --packing_samples --bf16"
+        )
+    packed = of(command)
+    assert packed.field("/training/attention/backend") == "flash"
+    assert not packed.unsupported
+    assert "packing_samples" in packed.recognised
+    padded = of(command.replace(" --packing_samples", ""))
+    assert padded.field("/training/attention/backend") == "eager"
+    both = of(f"{command} --flash_attn")
+    assert {"packing_samples", "flash_attn"} <= both.recognised
+
+
 def test_what_shares_the_cards_is_bounded() -> None:
     bounded = {each.key: each.bytes for each in of(NEWER).account.bounded}
     # two bytes of 8.03 billion weights over 8 ranks, and an engine that sleeps

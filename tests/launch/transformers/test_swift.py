@@ -36,6 +36,11 @@ def test_one_process_lays_a_model_over_the_cards_that_it_sees() -> None:
         (told,) = over.account.unsupported
         assert (told.direction, "device_map" in told.why) == ("lowers", True)
     assert read("", "NNODES=2 NPROC_PER_NODE=4 ").field("/parallelism/num_gpus") == 8
+    for cards, laid in (("0,1,2,3", False), ("0,1,2,3,4,5,6,7", True)):
+        # swift/utils/env.py (is_mp), as puzhiyuan/AiO has four processes on eight cards
+        several = read("", f"CUDA_VISIBLE_DEVICES={cards} NPROC_PER_NODE=4 ")
+        assert several.field("/parallelism/num_gpus") == 4
+        assert [each.direction for each in several.account.unsupported] == ["lowers"] * laid
 
 
 def test_towers_are_frozen_unless_they_are_told_otherwise() -> None:
@@ -70,3 +75,11 @@ def test_a_batch_that_expr_divides_twice() -> None:
     found = read(words, "n=4\nm=2\nNPROC_PER_NODE=$n NNODES=$m ")
     assert found.field("/training/num_microbatches") == 4
     assert found.field("/parallelism/num_gpus") == 8
+
+
+def test_a_name_for_the_model_or_the_tracker_changes_nothing() -> None:
+    """As AlloyBunny/PESC and puzhiyuan/AiO start it."""
+    tracker = "--report_to swanlab --swanlab_project p --swanlab_token t --swanlab_exp_name e"
+    found = read(f"--tuner_type full --model_type qwen2_5 {tracker} --swanlab_mode cloud")
+    assert not found.left_out
+    assert {"model_type", "swanlab_token", "swanlab_exp_name"} <= found.irrelevant

@@ -90,8 +90,8 @@ def is_script(program: Program, names: Iterable[str]) -> bool:
 
 
 LAID_OVER = (
-    "one process lays the layers of the model over all cards that it sees (device_map auto), as {} "
-    "is not set: at most what one card alone needs"
+    "a process lays the layers of the model over all cards that are its own (device_map auto), as "
+    "{} {}: at most what one card alone needs"
 )
 
 
@@ -106,16 +106,27 @@ def ranked(script: Script, program: Program, arguments: Arguments, draft: Draft)
 def _alone(script: Script, program: Program, draft: Draft) -> Program:
     if script.alone is None or program.num_gpus:
         return program
-    nodes = program.environment.get("NNODES")
-    if script.alone in program.environment or nodes is not None:
+    started = program.environment.get(script.alone)
+    if started is None and "NNODES" in program.environment:
         return program
     one = Setting(script.alone, 1, "env", None, whose=script.source)
-    visible = program.environment.get("CUDA_VISIBLE_DEVICES")
-    cards = str(visible.value).split(",") if visible is not None else []
-    if visible is None or visible.unknown is not None or len(cards) > 1:
-        effect = Effect(LAID_OVER.format(script.alone), "lowers", script.source)
-        draft.leave_out(visible or replace(one, value=None, whose=None), effect)
-    return replace(program, num_gpus=(one,))
+    _lay_over_cards(script, program, started or one, draft)
+    return replace(program, num_gpus=(one,)) if started is None else program
+
+
+def _lay_over_cards(script: Script, program: Program, processes: Setting, draft: Draft) -> None:
+    """Leave out that a process has several cards: twice as many as processes are seen, or where
+    one starts alone it is not said how many.
+    """
+    alone, visible = processes.whose is not None, program.environment.get("CUDA_VISIBLE_DEVICES")
+    if visible is None or visible.unknown is not None:
+        several = alone
+    else:
+        several = len(str(visible.value).split(",")) >= 2 * (as_int(processes.value) or 1)
+    if several:
+        why = LAID_OVER.format(script.alone, "is not set" if alone else "is below their number")
+        effect = Effect(why, "lowers", script.source)
+        draft.leave_out(visible or replace(processes, value=None, whose=None), effect)
 
 
 def translated(script: Script, arguments: Arguments, draft: Draft) -> Arguments:
@@ -134,7 +145,10 @@ def translated(script: Script, arguments: Arguments, draft: Draft) -> Arguments:
         given |= _added_up(name, parts, given, draft)
     for name, values in script.means.items():
         if name in given:
-            given |= dict(_meant(given.pop(name), values, draft))
+            meant = dict(_meant(given.pop(name), values, draft))
+            for key in meant.keys() & given.keys():
+                draft.recognise(given[key])
+            given |= meant
     for name, effect in script.effects.items():
         setting = written.get(name) or given.get(name)
         if setting is not None and setting.value is not None:
