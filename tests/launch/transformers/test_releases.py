@@ -222,3 +222,22 @@ def test_how_layers_run_again_is_not_asked_of_deepspeed(
     given = FROZEN | keys
     found = run("sft.py", version="transformers==4.57.1 trl==0.24.0", **given, **WRAPPED)
     assert field(found, REENTRANT) == reentrant
+
+
+EACH = "/framework/sync_each_micro_batch"
+FSDP2 = {"fsdp": "full_shard auto_wrap", "fsdp_config": '{"fsdp_version": 2}'}
+
+
+@pytest.mark.parametrize(
+    ("accelerate", "keys", "reduces_each"),
+    [
+        ("accelerate==1.10.1", FSDP2, True),
+        ("accelerate==1.11.0", FSDP2, None),
+        (None, FSDP2, None),
+        ("accelerate==1.10.1", FSDP2 | {"fsdp_config": '{"fsdp_version": 1}'}, None),
+    ],
+)
+def test_accelerate_held_back_no_gradients_of_fsdp2_before_1_11(
+    accelerate: str | None, keys: dict[str, str], reduces_each: bool | None
+) -> None:
+    assert field(run(version=accelerate, **keys), EACH) is reduces_each

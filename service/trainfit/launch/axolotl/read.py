@@ -11,6 +11,7 @@ from trainfit.launch.axolotl.experts import put_experts
 from trainfit.launch.axolotl.freezing import put_frozen
 from trainfit.launch.axolotl.kernels import put_kernels
 from trainfit.launch.axolotl.keys import FSDP, LAUNCHED, RENAMED
+from trainfit.launch.axolotl.releases import with_pinned
 from trainfit.launch.deepspeed.beside import configs_of
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
@@ -21,7 +22,7 @@ from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_decomposed, put_stored
 from trainfit.launch.transformers.added_tokens import leave_out_added_tokens
-from trainfit.launch.transformers.engine import STRATEGIES, Engine
+from trainfit.launch.transformers.engine import STRATEGIES, Engine, put_communication
 from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, put_precision
@@ -80,7 +81,7 @@ def recognises(program: Program) -> bool:
 
 def read(program: Program, draft: Draft, version: str | None) -> None:
     """Read a run. A version without a name is that of axolotl."""
-    named = named_releases(version, "axolotl")
+    named = with_pinned(named_releases(version, "axolotl"))
     trainer = Trainer("trainer")
     beside = configs_of(WHOSE)
     run = gathered(program, draft, named, RENAMED, trainer, pinned=True, beside=beside)
@@ -106,6 +107,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     if rounded is not None and as_bool(rounded.value):
         leave_out_added_tokens(run, rounded, MULTIPLE - 1, "axolotl's loaders/model.py")
     put_loss(run, size, length)
+    put_communication(run, engine)
     if run.arguments.get("per_device_eval_batch_size") is None:
         run.arguments.get("eval_strategy")
     else:

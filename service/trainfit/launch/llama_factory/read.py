@@ -15,7 +15,7 @@ from trainfit.launch.llama_factory.keys import RENAMED
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_decomposed, put_stored
-from trainfit.launch.transformers.engine import Engine
+from trainfit.launch.transformers.engine import Engine, put_communication
 from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, checkpoint_dtype, put_precision
@@ -35,7 +35,6 @@ from trainfit.launch.transformers.step import (
     RECOMPUTE,
     REENTRANT,
     put_batch,
-    put_communication,
     put_loss,
     put_optimizer,
     reentrant_is_said,
@@ -87,7 +86,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     _put_recompute(run)
     _put_attention(run)
     put_loss(run, size, length)
-    put_communication(run)
+    put_communication(run, engine)
     check_evaluation(run, size)
     adapters = _put_tuning(run, engine)
     if reentrant_matters(engine) and draft.get(RECOMPUTE) is not None:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from trainfit.launch.keys import words
 
-Library = Literal["transformers", "trl", "torch"]
+Library = Literal["transformers", "trl", "torch", "accelerate"]
 Release = tuple[int, ...]
 
 LATEST: Release = (9999,)
@@ -53,6 +53,9 @@ TRL_IS_NOT_REENTRANT = Change("trl", (0, 27))
 """So it is of TRL's trainers (trainer/base_trainer.py and sft_trainer.py: setdefault)."""
 FSDP2_BY_DEFAULT = Change("transformers", (5, 10))
 """fsdp_config's version is 2 unless given (training_args.py, _process_fsdp_args)."""
+HOLDS_BACK_FSDP2 = Change("accelerate", (1, 11))
+"""no_sync reaches modules of FSDP2, which reduce gradients with the last micro-batch only; before,
+it looked for a method that they do not have, and they reduced them after each (accelerator.py)."""
 MIXES_BF16 = Change("trl", (0, 19))
 """SFTConfig's bf16 is on unless fp16 is."""
 CHECKPOINTS = Change("trl", (0, 22))

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from trainfit.launch.effects import Effect
 from trainfit.launch.program import Program
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.changes import FSDP2_BY_DEFAULT
+from trainfit.launch.transformers.changes import FSDP2_BY_DEFAULT, HOLDS_BACK_FSDP2
 from trainfit.launch.transformers.run import Run, is_trl, need
 from trainfit.launch.transformers.source import as_bool, as_int
 from trainfit.launch.transformers.wrapping import check_wrapping
@@ -24,6 +24,7 @@ SHARDING = "/parallelism/data_parallel_sharding_strategy"
 REPLICAS = "/parallelism/data_parallel_replicate_size"
 RESHARD = "/framework/reshard_after_forward"
 ON_THE_HOST = "/framework/offload_params"
+REDUCES_EACH = "/framework/sync_each_micro_batch"
 NUM_GPUS = "/parallelism/num_gpus"
 RAY_WORKERS = "ray_num_workers"
 """Processes that Ray starts for LLaMA-Factory and axolotl, each with a GPU."""
@@ -289,6 +290,16 @@ def _sharded(
 def _fsdp_recompute(run: Run, setting: Setting | None) -> None:
     if setting is not None and as_bool(setting.value):
         run.draft.put("/training/recompute/granularity", "full", setting)
+
+
+def put_communication(run: Run, engine: Engine) -> None:
+    """Set whether gradients are reduced after every micro-batch."""
+    key = "accelerator_config.gradient_accumulation_kwargs.sync_each_batch"
+    setting = run.arguments.get(key)
+    if setting is not None:
+        run.draft.put(REDUCES_EACH, as_bool(setting.value), setting)
+    elif engine.name == "fsdp2" and not run.releases.has(HOLDS_BACK_FSDP2):
+        run.draft.default(REDUCES_EACH, True, "accelerate before 1.11, under FSDP2")
 
 
 def _ddp(run: Run) -> Engine:

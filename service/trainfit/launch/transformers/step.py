@@ -23,7 +23,7 @@ from trainfit.launch.transformers.changes import (
     SDPA_SINCE,
     TRL_IS_NOT_REENTRANT,
 )
-from trainfit.launch.transformers.engine import Engine
+from trainfit.launch.transformers.engine import Engine, put_communication
 from trainfit.launch.transformers.evaluating import TRAINERS_BATCH, check_evaluation
 from trainfit.launch.transformers.run import IN_PAIRS, Run, is_trl, need
 from trainfit.launch.transformers.source import as_bool, as_int
@@ -382,14 +382,6 @@ def _put_compiled(run: Run) -> None:
             run.draft.leave_out(setting, "what this backend compiles is not modelled")
 
 
-def put_communication(run: Run) -> None:
-    """Set whether gradients are reduced after every micro-batch."""
-    key = "accelerator_config.gradient_accumulation_kwargs.sync_each_batch"
-    setting = run.arguments.get(key)
-    if setting is not None:
-        run.draft.put("/framework/sync_each_micro_batch", as_bool(setting.value), setting)
-
-
 def put_step(run: Run, engine: Engine, num_gpus: int | None) -> None:
     """Set all that a step is made of but the data types and the adapters."""
     size = put_batch(run, num_gpus)
@@ -398,5 +390,5 @@ def put_step(run: Run, engine: Engine, num_gpus: int | None) -> None:
     put_recompute(run, engine)
     put_attention(run)
     put_loss(run, size, length)
-    put_communication(run)
+    put_communication(run, engine)
     check_evaluation(run, size)
