@@ -97,7 +97,7 @@ def fastest(
         elif counts or option.headroom_bytes > roomiest:
             found.append(option)
             last, longest = rivals.last(found), _longest(found, rivals)
-            roomiest = max(each.headroom_bytes for each in found)
+            roomiest = max(roomiest, option.headroom_bytes)
             yield option
     line.close()
 
