@@ -21,6 +21,7 @@ PINNED: Mapping[Release, Mapping[str, Release]] = {
     (0, 13): {"transformers": (4, 57, 1), "trl": (0, 25), "accelerate": (1, 11)},
     (0, 14): {"transformers": (5, 0), "trl": (0, 27, 1), "accelerate": (1, 12)},
     (0, 15): {"transformers": (5, 3), "trl": (0, 29), "accelerate": (1, 13)},
+    (0, 16): {"transformers": (5, 4), "trl": (0, 29), "accelerate": (1, 13)},
     (0, 17): {"transformers": (5, 9), "trl": (1, 5, 1), "accelerate": (1, 13)},
     (0, 18): {"transformers": (5, 14, 1), "trl": (1, 8), "accelerate": (1, 13)},
 }
