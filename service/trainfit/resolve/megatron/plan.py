@@ -127,6 +127,8 @@ class StepArithmetic:
     cross_entropy: Literal["unfused", "native_fused", "te_fused"]
     adapters: LinearAdapters | None
     """What is trained, if not all of the model."""
+    tunes_kernels: bool = False
+    """Whether Triton's autotuner measures kernels, as it does in the first step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,15 @@ chunk borders of the scan are left out: they are a per cent of these.
 """
 
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
+from trainfit.estimator.operations.widths import BYTE
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Recurrence
+
+CLEARED_CACHE = 256 * 1024 * 1024
+"""Bytes that Triton's autotuner writes before it measures a kernel, for the L2 cache to hold none of
+what that reads: triton/testing.py (do_bench). A scan is tuned at its first backward, beside what
+all layers before it keep; at its first forward there is little beside it.
+"""
 
 
 def recurrence(step: TransformerEngine, x: Tensor, block: Recurrence) -> None:
@@ -25,10 +32,16 @@ def recurrence(step: TransformerEngine, x: Tensor, block: Recurrence) -> None:
     scanned = step.tensor("scan output", n, inner // t)
     passed = step.tensor("convolved", n, convolved // t)
     kept, again = ((), (passed,)) if block.convolves_in_scan else ((passed,), ())
+    tuned = step.tensor("cleared cache", CLEARED_CACHE, width=BYTE)
     step.operation(
         "scan",
         saves=(read, *kept, scanned),
-        backward=(*again, step.gradient(read), step.gradient(scanned)),
+        backward=(
+            *again,
+            step.gradient(read),
+            step.gradient(scanned),
+            *(tuned,) * step.run.step.tunes_kernels,
+        ),
     )
     gated = step.tensor("gated output", n, inner // t)
     if block.convolves_in_scan and block.norms:
