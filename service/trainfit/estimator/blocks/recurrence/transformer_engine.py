@@ -12,9 +12,9 @@ from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Recurrence
 
 CLEARED_CACHE = 256 * 1024 * 1024
-"""Bytes that Triton's autotuner writes before it measures a kernel, for the L2 cache to hold none of
-what that reads: triton/testing.py (do_bench). A scan is tuned at its first backward, beside what
-all layers before it keep; at its first forward there is little beside it.
+"""Bytes that Triton's autotuner writes before it measures a kernel, so that the L2 cache has
+nothing of what that reads: triton/testing.py (do_bench). A scan is tuned at its first backward,
+beside what all layers before it keep; at its first forward there is little beside it.
 """
 
 
