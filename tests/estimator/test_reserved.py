@@ -9,8 +9,10 @@ import pytest
 from trainfit.decisions.verdict import verdict
 from trainfit.estimator import reserved
 from trainfit.estimator.estimate import estimate
+from trainfit.estimator.memo import Memo
+from trainfit.estimator.needs import needs
 from trainfit.estimator.reserved import Asked
-from trainfit.estimator.results import Estimate
+from trainfit.estimator.results import Estimate, TooMuchError
 from trainfit.questions.estimate import plan_of
 from trainfit.specs.job import Job
 
@@ -171,3 +173,46 @@ def test_shares_of_states_that_ask_for_the_same_are_asked_once(
     estimated(**whole)
     assert len(asked) == 2
     assert asked[0].recorded.steps != asked[1].recorded.steps
+
+
+STAGES: dict[str, Any] = {
+    "model": {"hf_id": "Qwen/Qwen3-30B-A3B"},
+    "parallelism": {"num_gpus": 16, "pp": 2, "ep": 8},
+    "training": {"micro_batch_size": 1, "num_microbatches": 2},
+    "gpu": "H100-80GB",
+}
+DENSE: dict[str, Any] = {
+    "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+    "parallelism": {"num_gpus": 2, "tp": 2},
+    "training": {"micro_batch_size": 1, "num_microbatches": 2},
+}
+
+
+@pytest.mark.parametrize("job", [STAGES, DENSE])
+@pytest.mark.parametrize("room_gib", [-2, 2])
+def test_nothing_is_given_up_that_keeps_to_the_limit(job: dict[str, Any], room_gib: int) -> None:
+    """On cards with more room than what is reserved at most, and with less, where that keeps to
+    the card.
+    """
+    free = needs(plan_of(Job.model_validate(job)), Memo())
+    card = max(each.device_bytes.high for each in free.stages) + room_gib * GIB
+    plan = plan_of(Job.model_validate(job | {"gpu": {"name": "a card", "memory_bytes": card}}))
+    whole = needs(plan, Memo())
+    high = max(each.device_bytes.high for each in whole.stages)
+    assert needs(plan, Memo(), limit_bytes=high) == whole
+    expected = max(each.device_bytes.expected for each in whole.stages)
+    with pytest.raises(TooMuchError):
+        needs(plan, Memo(), limit_bytes=expected - 1)
+
+
+def test_what_is_given_up_asks_for_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two stages and another release are asked for an answer, the first stage for none."""
+    replayed: list[object] = []
+    replay = reserved.replay
+    monkeypatch.setattr(reserved, "replay", lambda *given: (replayed.append(given), replay(*given)))
+    plan = plan_of(Job.model_validate(DENSE | {"parallelism": {"num_gpus": 4, "tp": 2, "pp": 2}}))
+    needs(plan, Memo())
+    every = len(replayed)
+    with pytest.raises(TooMuchError):
+        needs(plan, Memo(), limit_bytes=GIB)
+    assert len(replayed) - every < every / 2

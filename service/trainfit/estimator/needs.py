@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from trainfit.estimator.reserved import Replayed
 
 
-def needs(plan: Plan, memo: Memo, *, replay: bool = True) -> Needs:
-    """What every pipeline rank of a plan needs."""
+def needs(plan: Plan, memo: Memo, *, replay: bool = True, limit_bytes: int | None = None) -> Needs:
+    """What every pipeline rank of a plan needs. Where that is more than `limit_bytes` on one of
+    them, by its high bound, it may raise TooMuchError as soon as that is seen.
+    """
     ranks = framework_of(plan).ranks(plan, parameters_of(plan, memo), memo, activations=True)
-    stages = stages_of(ranks, plan, memo, replay=replay)
+    stages = stages_of(ranks, plan, memo, replay=replay, limit_bytes=limit_bytes)
     warnings = warnings_of(plan, not_followed(plan, memo))
     return Needs(data_parallelism(plan), stages, binding(stages), warnings)
 
@@ -70,10 +72,14 @@ def binding(stages: Sequence[StageNeeds]) -> Binding:
     return Binding(rank, stage.peak.moment, stage.largest, stage.device_bytes)
 
 
-def stages_of(ranks: Ranks, plan: Plan, memo: Memo, *, replay: bool) -> list[StageNeeds]:
-    """The needs of these ranks of a plan; without `replay` reserved bytes rest on a ratio."""
+def stages_of(
+    ranks: Ranks, plan: Plan, memo: Memo, *, replay: bool, limit_bytes: int | None = None
+) -> list[StageNeeds]:
+    """The needs of these ranks of a plan; without `replay` reserved bytes rest on a ratio. Raises
+    TooMuchError.
+    """
     stray = framework_of(plan).stray_permille(plan)
-    replays = memo.within(_replayed, plan, ranks, stray) if replay else NOT_REPLAYED
+    replays = memo.within(_replayed, plan, ranks, stray, limit_bytes) if replay else NOT_REPLAYED
     given = ranks, stray, replays, plan.framework.expandable_segments
     calibration = overhead.calibration_of(plan)
     stages = memo.within(_stages, *given, calibration, outside_of(plan))
@@ -111,7 +117,7 @@ class Replays:
 NOT_REPLAYED = Replays({})
 
 
-def _replayed(memo: Memo, plan: Plan, ranks: Ranks, stray: int) -> Replays:
+def _replayed(memo: Memo, plan: Plan, ranks: Ranks, stray: int, limit_bytes: int | None) -> Replays:
     """The allocator is loaded where there are any requests."""
     traces = framework_of(plan).traces(plan, memo)
     if not traces:
@@ -119,7 +125,7 @@ def _replayed(memo: Memo, plan: Plan, ranks: Ranks, stray: int) -> Replays:
     from trainfit.estimator.reserved import reservations
 
     allocated = memo(_allocated, ranks, stray)
-    return Replays(reservations(traces, plan, allocated, outside_of(plan)))
+    return Replays(reservations(traces, plan, allocated, outside_of(plan), limit_bytes))
 
 
 def _allocated(ranks: Ranks, stray: int) -> tuple[Interval, ...]:

@@ -21,7 +21,7 @@ from trainfit.estimator.allocator import (
 )
 from trainfit.estimator.frameworks.framework import Alike
 from trainfit.estimator.overhead import context
-from trainfit.estimator.results import CacheReleases, Interval
+from trainfit.estimator.results import CacheReleases, Interval, TooMuchError
 from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.plan import Plan
 
@@ -70,17 +70,23 @@ class Replayed(NamedTuple):
 
 
 def reservations(
-    groups: Sequence[Alike], plan: Plan, allocated: Sequence[Interval], outside: Interval
+    groups: Sequence[Alike],
+    plan: Plan,
+    allocated: Sequence[Interval],
+    outside: Interval,
+    limit_bytes: int | None = None,
 ) -> dict[int, Replayed]:
     """What pipeline ranks reserve, those first that allocate most: of the shares of states that are
     asked the most is expected. No more are asked than what takes so many requests; where that is
     reached, releases differ as for the rank that allocates most. Where a card has room
     for what is expected but not for all that may be reserved, beside the most that may be `outside`
     PyTorch and allocated, that keeps to the card if the cache need not go at every step: of
-    blocks whose sizes do not recur nobody knows that.
+    blocks whose sizes do not recur nobody knows that. Raises TooMuchError where a rank that was
+    asked is seen to need more than `limit_bytes` of its card.
     """
     groups = sorted(groups, key=lambda group: -allocated[group.ranks[0]].expected)
     usual, *others = ways(plan)
+    strayed = _strayed(groups[0], usual)
     found: dict[int, list[Asked]] = {}
     asked = 0
     for turn in range(MOST_SHARES):
@@ -92,7 +98,9 @@ def reservations(
                 asked += sum(map(len, recorded.steps))
                 before = found.setdefault(number, [])
                 before.append(_known(recorded, before) or _ask(recorded, usual))
-    strayed = _strayed(groups[0], usual)
+                beside = outside.high + _stray(allocated[group.ranks[0]]) * bool(strayed)
+                if limit_bytes is not None and before[-1].after_later + beside > limit_bytes:
+                    raise TooMuchError
     result: dict[int, Replayed] = {}
     below = above = 0
     for number, each in found.items():
@@ -109,12 +117,19 @@ def reservations(
         first, *_ = ranks = groups[number].ranks
         settling = most.releases == "none" and not strayed and asked_most.recorded.graphs is None
         if plan.gpu.memory_bytes and settling:
-            stray = allocated[first].high - allocated[first].expected
+            stray = _stray(allocated[first])
             room = plan.gpu.memory_bytes - outside.high - stray
             if _settles(asked_most.recorded, (usual, *others), room, high):
                 high = max(room, most.expected - stray)
         result.update(dict.fromkeys(ranks, Replayed(first, most._replace(low=low, high=high))))
     return result
+
+
+def _stray(allocated: Interval) -> int:
+    """The most that is allocated beyond what is expected: of a card to whose room steps keep, that
+    is left for it.
+    """
+    return allocated.high - allocated.expected
 
 
 def _strayed(group: Alike, settings: Settings) -> int:

@@ -204,6 +204,10 @@ class StageNeeds(NamedTuple):
         return COMPONENTS[self.sizes.index(max(self.sizes))]
 
 
+class TooMuchError(Exception):
+    """A stage needs more of its device than is of use to who asks."""
+
+
 class Needs(NamedTuple):
     """The part of an estimate that decides, for those who ask of many jobs."""
 

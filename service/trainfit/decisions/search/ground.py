@@ -15,7 +15,7 @@ from trainfit.decisions.search.space import Axes, axes
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.needs import least_bytes, needs
-from trainfit.estimator.results import Interval
+from trainfit.estimator.results import Interval, TooMuchError
 from trainfit.estimator.work import work
 from trainfit.resolve.gpu import gpu_of
 from trainfit.resolve.plan import Plan
@@ -67,7 +67,12 @@ class Ground:
         """Whether bounds of the stage that needs most are such as are accepted."""
         if "tight" in self.accepted:
             return needed.low <= self.room.usable_bytes
-        return needed.high <= self.room.usable_bytes - self.room.headroom_bytes
+        return needed.high <= self._limit_bytes
+
+    @property
+    def _limit_bytes(self) -> int:
+        """What a stage may take by its high bound where the headroom stays free."""
+        return self.room.usable_bytes - self.room.headroom_bytes
 
     def leaves_more(self, needed: Interval, headroom_bytes: int | None) -> bool:
         """Whether more than so much may stay free of what the stage that needs most leaves; None
@@ -91,7 +96,11 @@ class Ground:
             tally.fell("not_tried")
             return None
         tally.jobs += 1
-        found = needs(plan, self.memo)
+        limit = None if "tight" in self.accepted else self._limit_bytes
+        try:
+            found = needs(plan, self.memo, limit_bytes=limit)
+        except TooMuchError:
+            return None
         verdict = self.room.verdict(found)
         if verdict not in self.accepted:
             return None
