@@ -8,6 +8,7 @@ import pytest
 
 from trainfit.decisions.verdict import verdict
 from trainfit.estimator import reserved
+from trainfit.estimator.allocator import CachingAllocator
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.needs import needs
@@ -207,12 +208,17 @@ def test_nothing_is_given_up_that_keeps_to_the_limit(job: dict[str, Any], room_g
 
 def test_what_is_given_up_asks_for_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two stages and another release are asked for an answer, the first stage for none."""
-    replayed: list[object] = []
-    replay = reserved.replay
-    monkeypatch.setattr(reserved, "replay", lambda *given: (replayed.append(given), replay(*given)))
+    served: list[CachingAllocator] = []
+    serve = CachingAllocator.serve
+
+    def noted(allocator: CachingAllocator, *given: Any) -> None:
+        served.append(allocator)
+        serve(allocator, *given)
+
+    monkeypatch.setattr(CachingAllocator, "serve", noted)
     plan = plan_of(Job.model_validate(DENSE | {"parallelism": {"num_gpus": 4, "tp": 2, "pp": 2}}))
     needs(plan, Memo())
-    every = len(replayed)
+    every = len(served)
     with pytest.raises(TooMuchError):
         needs(plan, Memo(), limit_bytes=GIB)
-    assert len(replayed) - every < every / 2
+    assert len(served) - every < every / 2
